@@ -226,15 +226,15 @@ class Simulation(nn.Module):
         split, rows = self.train_split, self.train_split.rows
         assert rows is not None
         ranker: Any = self.ranker
-        kind, pairs, *state, newton = learner = ranker.for_loops()
+        kind, pairs, *state, space, kept, (stream, tried) = learner = ranker.for_loops()
         listing, parameter, at_once, intervals = self.exploration.for_loops()
         kind_of_user, *user = self.click.for_loops()
         replicas, features = learner.theta.shape
-        drawn = replicas * learner.candidates * features
+        drawn = replicas * tried * features
         rounds = min(most, max(1, _DIRECTIONS // drawn)) if drawn else most
         directions = np.empty((0, replicas, 0, features), learner.theta.dtype)
         if drawn:
-            sources = [self.streams.at("judge", first + row) for row in range(rounds)]
+            sources = [self.streams.at(stream, first + row) for row in range(rounds)]
             directions = ranker.directions_of(sources).numpy()
         rounds = min(rounds, at_once)
         intents = np.zeros((rounds, replicas), np.int64)
@@ -248,8 +248,8 @@ class Simulation(nn.Module):
         for measure in recording:
             blocks = tuple(array[recorded] for array in measure.for_loops())
         record = *(array[recorded] for array in self.measurement.arrays), *blocks
-        play = loops.play.playing(listing, kind_of_user, kind, pairs)
-        roles = parameter, intervals, tuple(user), tuple(state), newton, directions
+        play = loops.play.playing(listing, kind_of_user, kind, pairs, bool(space))
+        roles = parameter, intervals, tuple(user), tuple(state), (space, kept), directions
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
         ranker.after_loops(played)

@@ -22,7 +22,7 @@ ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
 FEW = 8
 OPTIMA = ("ranker=pairrank", "ranker=pepairrank")
 ONLY_SHOWN = {"trace_blocks": False, "trace_regret": False}
-TOGETHER = ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd")
+TOGETHER = ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd")
 SETTINGS = [
     ("ranker=sgd_ranknet", "ranker.pairs=adjacent", "click.stop_without_click=true"),
     ("ranker=sgd_ranknet", "ranker.pairs=all", "ranker.decay=0.9"),
@@ -174,8 +174,6 @@ ONE_BY_ONE = {
     "a window": (("ranker=pairrank", "ranker.window=5"), {}),
     "a discount, with lists by score": (("ranker=pairrank", "exploration=none", "ranker.discount=0.9"), {}),
     "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
-    "a projected step": (("ranker=mgd", "ranker.projection=document_space"), {}),
-    "directions in a null space": (("ranker=nsgd",), {}),
     "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
     "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),
     "a fairness": (("ranker=ips_regression", "fairness=fairco"), {}),

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, lists, updates
+from ol2r_cli.loops import certain_pairs, dueling, lists, updates
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.random_numbers import uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, DUELING, PAIRWISE = range(4)
+PDGD, RANKNET, DUELING, NULL_SPACE, COUNTERFACTUAL, PAIRWISE = range(6)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
@@ -38,9 +38,11 @@ class Strategy(NamedTuple):
 class Learner(NamedTuple):
     """A ranker: its number, its pairs, and its state, which changes: theta [B, F] and rate [B, 1].
 
-    `newton` is the state of a pairwise ranker: that of `AnchoredNewton` and of its `PairHistory`, as `_refit` names it.
-    Its last part, `attend` [B], becomes 1 where the step from the anchor is not good enough, 2 where the Hessian has
-    been outgrown.
+    `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
+    `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
+    good enough, 2 where the Hessian has been outgrown. NSGD's is named in loops/dueling.py; COLTR has the least rate,
+    the penalty of the variance, and the temperature of its lists. `space` has `below`, `normalise` and the recent
+    documents [B, earlier] of a dueling bandit whose steps are projected.
     """
 
     kind: int
@@ -48,14 +50,17 @@ class Learner(NamedTuple):
     theta: Any
     rate: Any
     decay: float
-    delta: float = 0.0  # of dueling bandits, as the number of their directions
+    delta: float = 0.0  # of dueling bandits, as the number of candidates whose lists are merged
     candidates: int = 0
-    newton: tuple[Any, ...] = ()
+    space: tuple[Any, ...] = ()
+    kept: tuple[Any, ...] = ()
+    drawn: tuple[str, int] = "", 0  # stream and number of the directions that are drawn for a round
 
 
 @cache
-def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> Callable[..., int]:
-    """Return what plays rounds with this exploration, user, ranker and pairs. It alone is compiled, not the others.
+def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, projected: bool) -> Callable[..., int]:
+    """Return what plays rounds with this exploration, user, ranker and pairs, and projects steps or does not. It alone
+    is compiled, not the others.
 
     `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
     played: fewer if a pairwise ranker has to be attended to. It receives plain tuples, whose classes would otherwise be
@@ -65,20 +70,22 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
       [N] or nothing, and first row and length [Q] of every query;
     - `intents` [rounds, B] of the users, from 0;
     - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
-    - parameter and intervals of `Strategy`; theta, rate, decay, delta and candidates of `Learner`, and its `newton`;
+    - parameter and intervals of `Strategy`; theta, rate, decay, delta and candidates of `Learner`, and `kept`: its
+      `space` and what it has `kept`;
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
-    - `directions` [rounds, B, candidates, F] of dueling bandits, otherwise empty;
+    - `directions` [rounds, B, M, F] that dueling bandits and COLTR try, or from which NSGD finds those that it tries,
+      otherwise empty;
     - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
       and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
       the certain pairs by place [R, B, c, c].
     """
 
-    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, newton, directions, record):
+    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, directions, record):
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
         by_grade, by_place = user
-        thetas, rates, decay, delta, candidates = learner
+        (thetas, rates, decay, delta, candidates), (space, state) = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
         features, positions = table.shape[1], clicked.shape[2]
         members, dtype = 1 + candidates, thetas.dtype
@@ -96,13 +103,22 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 else:
                     most_pairs = max(1, places * places // 4) if kind_of_pairs == _ALL else places // 2
 
+                tried = directions[row, b]  # [M, F]; not read without directions
+                if kind == NULL_SPACE:
+                    losers, difficult = state
+                    tried = np.empty((candidates, features), dtype)
+                    dueling.null_space(directions[row, b], b, losers, table, start[0] + np.arange(documents), tried)
                 for f in range(features):
                     weights[0, 0, f] = theta[0, f]
                 for n in range(candidates):
                     for f in range(features):
-                        weights[0, 1 + n, f] = theta[0, f] + delta * directions[row, b, n, f]
+                        weights[0, 1 + n, f] = theta[0, f] + delta * tried[n, f]
                 scores = np.zeros((1, members, documents), dtype)
                 updates.linear(weights, table, start, length, scores)
+                if kind == COUNTERFACTUAL:
+                    least, variance_penalty, temperature = state
+                    for d in range(documents):
+                        scores[0, 0, d] /= temperature
 
                 width = _in_fours(documents)
                 ranking = np.empty(places, np.int64)
@@ -166,14 +182,29 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(theta[0], rate[0], decay, table, start[0], scores[0, 0], *pairs)
-                elif kind == DUELING:
-                    updates.dueling(theta[0], rate[0], decay, directions[row, b], credit, ranking, clicks[0])
+                elif kind in (DUELING, NULL_SPACE):
+                    total = dueling.earned(credit, ranking, clicks[0])
+                    won = total[1:] > total[0]
+                    if kind == NULL_SPACE:
+                        dueling.store_query(t, b, difficult, start[0], documents, ranking, clicks[0])
+                        dueling.best_alone(weights[0], won, b, difficult, table)
+                    if projected:
+                        moved = dueling.projected(tried, won, b, space, table, start[0] + ranking, clicks[0])
+                        dueling.step(theta[0], rate[0], decay, moved, np.full(1, won.any()))
+                    else:
+                        dueling.step(theta[0], rate[0], decay, tried, won)
+                    if kind == NULL_SPACE:
+                        dueling.store_losers(tried, total, b, losers)
+                elif kind == COUNTERFACTUAL:
+                    won = dueling.less_risk(tried, delta, variance_penalty, table, start[0] + ranking, clicks[0])
+                    dueling.step(theta[0], rate[0], decay, tried, won)
+                    rate[0, 0] = max(rate[0, 0], least)
 
                 added = np.empty((1, winner.shape[1], features), dtype)
                 if kind == PAIRWISE or listing == INTERVALS:
                     updates.differences(table, start, winner, loser, valid, added)
                 if kind == PAIRWISE:
-                    _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, newton)
+                    _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, state)
                 if listing == INTERVALS:
                     updates.add_outer_products(intervals[5][b : b + 1], intervals[6][b : b + 1], added, valid)
 
@@ -187,7 +218,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     clicked[row, b, place] = clicks[0, place]
                     if len(groups):
                         group[row, b, place] = groups[start[0] + ranking[place]]
-            if kind == PAIRWISE and newton[-1].any():
+            if kind == PAIRWISE and state[-1].any():
                 return row + 1
         return rounds
 

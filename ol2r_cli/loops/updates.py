@@ -108,26 +108,6 @@ def ranknet(theta, rate, decay, table, start, scores, winner, loser, valid):
 
 
 @compiled
-def dueling(theta, rate, decay, directions, credit, ranking, clicks):
-    """Move theta [F] of one replica to the mean of the directions [M, F] whose credited clicks exceed those of member
-    0. `credit` [1 + M, D] is by document (ranker/dueling_bandits.py)."""
-    members = len(credit)
-    earned, won = np.zeros(members), 0
-    for place in range(len(ranking)):
-        if clicks[place]:
-            for n in range(members):
-                earned[n] += credit[n, ranking[place]]
-    for n in range(1, members):
-        won += earned[n] > earned[0]
-    if won:
-        for n in range(1, members):
-            if earned[n] > earned[0]:
-                for f in range(len(theta)):
-                    theta[f] += rate[0] * directions[n - 1, f] / won
-        rate[0] -= rate[0] * (1 - decay)
-
-
-@compiled
 def differences(table, start, winner, loser, valid, rows):
     """Write the winner's features less the loser's to rows [B, M, F], zeros for a pair that is not valid."""
     for b in range(len(start)):

@@ -19,14 +19,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.learning.refit import Adam, GradientRefit, HistoryLoss, Sample, ascent
 from ol2r_cli.ranker.model.linear import Linear
-from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, Growth, HistoryRanker
-from ol2r_cli.tensor.gather import cached_arange
+from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, Growth, HistoryRanker, directions_on_sphere
+from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -389,13 +390,30 @@ class COLTR(GradientRanker):
         prediction = super().predict(candidates, random)
         return dataclasses.replace(prediction, scores=prediction.scores / self.temperature)
 
+    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
+        """Return the directions of several rounds, given the source of each round's random numbers."""
+        return directions_on_sphere(rounds, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, where its model is linear and nothing is renormalised."""
+        if type(self.model) is not Linear or self.renormalise:
+            return None
+        learner = loops.play.Learner(
+            loops.play.COUNTERFACTUAL, loops.play.PAIRS[self.pairs], self.theta.numpy(), self.rate.numpy(),
+            float(self.decay), float(self.delta), drawn=("learn/ranker", self.candidates),
+        )  # fmt: skip
+        return learner._replace(kept=(self.floor * self.learning_rate, self.variance_penalty, self.temperature))
+
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners. Where no document was passed over for one below, every risk is 0."""
-        directions = random.normal(self.candidates * self.theta.shape[1]).unflatten(1, (self.candidates, -1))
-        directions = (directions / directions.norm(dim=2, keepdim=True)).to(self.theta.dtype)
+        directions = self.directions_of([random])[0]
         weights = torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * directions], dim=1)
-        scores = self.model.forward(weights, interaction.candidates.features).scores
-        lists = interaction.candidates.mask, interaction.ranking, interaction.shown, interaction.clicks
+        features, mask, ranking = interaction.candidates.features, interaction.candidates.mask, interaction.ranking
+        if not self.renormalise:  # the sum over all documents is a factor of all weights, which cancels
+            features, mask = gather(features, ranking), interaction.shown
+            ranking = cached_arange(ranking.shape[1], ranking.device).expand_as(ranking)
+        scores = self.model.forward(weights, features).scores
+        lists = mask, ranking, interaction.shown, interaction.clicks
         risk = counterfactual_risks(scores, *lists, self.variance_penalty, self.renormalise)
         won = risk[:, 1:] < risk[:, :1]
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
@@ -416,15 +434,15 @@ def counterfactual_risks(
 
     The loss is 1 at unclicked places down to the last click, else 0. With w = p_n(d_k) / p_0(d_k), R = sum w loss /
     sum w is the self-normalised estimate, V = sum w^2 (loss - R)^2 / sum w^2, and the risk R + `variance_penalty`
-    sqrt(V / number of places shown). p is the softmax of the scores over all documents, or with `renormalise` over
-    those that are not above place k. Members whose weights do not differ from 1 have the risk of member 0.
+    sqrt(V / number of places shown). p is the softmax of the scores, whose sum cancels, or with `renormalise` that over
+    the documents that are not above place k. Members whose weights do not differ from 1 have the risk of member 0.
     """
     clicked_below = clicks.flip(1).cumsum(1).flip(1) > 0
     loss = (clicked_below & ~clicks).to(scores.dtype)[:, None]
     real = scores.masked_fill(~mask[:, None], -torch.inf)
     places = ranking[:, None].expand(-1, scores.shape[1], -1)
     listed = real.gather(2, places)
-    total = log_left(real, places) if renormalise else real.logsumexp(2, keepdim=True)
+    total = log_left(real, places) if renormalise else 0.0
     probability = (listed - total).masked_fill(~shown[:, None], 0)
     ratio = (probability - probability[:, :1]).masked_fill(~shown[:, None], -torch.inf)
     weight = (ratio - ratio.amax(2, keepdim=True)).exp()  # a common factor of the weights cancels

@@ -21,7 +21,7 @@ from ol2r_cli.config.ranges import Count, Positive, WholeNumber, check_settings
 from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.model import Model
 from ol2r_cli.ranker.model.linear import Linear
-from ol2r_cli.ranker.model_ranker import Decay, GradientRanker
+from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, directions_on_sphere
 from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
@@ -79,19 +79,19 @@ class DuelingBandits(GradientRanker):
 
     def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
         """Return the directions of several rounds, given the source of each round's random numbers."""
-        normal = torch.stack([random.normal(self.directions[0].numel()) for random in rounds])
-        normal = normal.unflatten(2, self.directions.shape[1:])
-        return (normal / normal.norm(dim=3, keepdim=True)).to(self.theta.dtype)
+        return directions_on_sphere(rounds, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
 
     def weights(self) -> Float[Tensor, "B N P"]:
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
 
     def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear and nothing is projected."""
-        if type(self.model) is not Linear or self.space is not None:
+        """The ranker for rounds that are played together, where its model is linear."""
+        if type(self.model) is not Linear:
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
-        return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state)
+        space = () if self.space is None else self.space.for_loops()
+        drawn = "judge", self.candidates
+        return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state, space, drawn=drawn)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         won = self.winners(interaction, random)
@@ -153,6 +153,9 @@ class DocumentSpace(nn.Module):
         self.features = features.to(context.device)
         rows = torch.full((context.replicas, self.earlier), -1, dtype=torch.int64, device=context.device)
         self.register_buffer("recent", rows)  # rows of the document table, the newest last; -1 for none
+
+    def for_loops(self) -> tuple[Any, ...]:
+        return self.below, self.normalise, self.recent.numpy()
 
     def project(self, direction: Float[Tensor, "B P"], interaction: Interaction) -> Float[Tensor, "B P"]:
         """Return the part of each direction in the document space of its round, which is zero without a click, and add
@@ -216,7 +219,7 @@ class NSGD(DuelingBandits):
             most = f"{self.setting('memory')}, {memory}"
             raise ValueError(f"{self.setting('avoided')} must be at most {most}, got {avoided}")
         self.drawn, self.memory, self.avoided = drawn, memory, avoided
-        self.queries = DifficultQueries(difficult_queries, window) if difficult_queries else None
+        self.queries = DifficultQueries(difficult_queries, window)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
@@ -224,22 +227,29 @@ class NSGD(DuelingBandits):
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
         self.register_buffer("oldest", torch.zeros(replicas, dtype=torch.int64, device=context.device))
-        if self.queries is not None:
-            self.queries.setup(context, features)
+        self.queries.setup(context, features)
         if self.avoided >= parameters:
             avoided = f"{self.setting('avoided')} is {self.avoided}"
             self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
+
+    def for_loops(self) -> Any:
+        learner, buffers = super().for_loops(), (self.lost, self.loss, self.oldest)
+        kept = (self.avoided, *(buffer.numpy() for buffer in buffers)), self.queries.for_loops()
+        return learner._replace(kind=loops.play.NULL_SPACE, kept=kept, drawn=("judge", self.drawn))
+
+    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
+        """Return directions of which the null space has parts."""
+        return directions_on_sphere(rounds, self.drawn, self.theta.shape[1])
 
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return directions that are uniform in the null space, of which those are kept that the query can tell apart.
 
         They are in the order of |u.x|, where x is the mean of the documents' features, or as drawn if all are kept.
         """
-        shape = self.drawn, self.theta.shape[1]
         # The stored directions that lost most; of equal ones those at the last places of the ring.
         last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
         basis = orthonormal_basis(gather(self.lost, self.memory - 1 - last))
-        directions = random.normal(self.drawn * shape[1]).unflatten(1, shape)
+        directions = self.directions_of([random])[0]
         for _ in range(2):  # the second time removes the rounding errors of the first
             directions = directions - directions @ basis.mT @ basis
             directions = directions / directions.norm(dim=2, keepdim=True)
@@ -269,7 +279,7 @@ class NSGD(DuelingBandits):
         """Return the candidate that theta moves to: of several that earned more than theta, the best at difficult
         queries."""
         won = super().winners(interaction, random)
-        if self.queries is None:
+        if not self.queries.room:
             return won
         self.queries.store(interaction, random.round)
         return self.queries.best(won, self.weights()[:, 1:])
@@ -289,7 +299,7 @@ class DifficultQueries(nn.Module):
     length: Tensor
     clicked: Tensor
 
-    def __init__(self, room: Count, window: WholeNumber):
+    def __init__(self, room: WholeNumber, window: WholeNumber):
         super().__init__()
         self.room, self.window = room, window
 
@@ -301,6 +311,10 @@ class DifficultQueries(nn.Module):
         self.register_buffer("document", torch.zeros(*shape, documents, dtype=torch.int64, device=device))
         self.register_buffer("length", torch.zeros(shape, dtype=torch.int64, device=device))
         self.register_buffer("clicked", torch.zeros(*shape, documents, dtype=torch.bool, device=device))
+
+    def for_loops(self) -> tuple[Any, ...]:
+        buffers = self.ease, self.stored, self.document, self.length, self.clicked
+        return self.window, *(buffer.numpy() for buffer in buffers)
 
     def store(self, interaction: Interaction, round: int) -> None:
         candidates, clicks = interaction.candidates, interaction.clicks

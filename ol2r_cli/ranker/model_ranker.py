@@ -4,6 +4,7 @@ smallest ranker of a kind stands beside its base: random scores, true labels, an
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import torch
@@ -121,6 +122,12 @@ class LinearRanker(ModelRanker):
         tangent = LinearTangent(features)
         scores = torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
         return Prediction(scores, lambda: tangent)
+
+
+def directions_on_sphere(rounds: Sequence[Random], count: int, parameters: int) -> Float[Tensor, "R B M P"]:
+    """Return M = `count` directions, uniform on the unit sphere, for each source of a round's random numbers."""
+    normal = torch.stack([random.normal(count * parameters) for random in rounds]).unflatten(2, (count, parameters))
+    return normal / normal.norm(dim=3, keepdim=True)
 
 
 class GradientRanker(ModelRanker):

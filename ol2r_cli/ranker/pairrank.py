@@ -76,7 +76,7 @@ class PairwiseRanker(LinearRanker):
         theta = self.solver.theta.numpy()
         state = theta, np.empty((len(theta), 1), theta.dtype), 1.0
         pairs = loops.play.PAIRS[self.pairs]
-        return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, newton=self.solver.for_loops())
+        return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, kept=self.solver.for_loops())
 
     def after_loops(self, rounds: int) -> None:
         assert isinstance(self.solver, AnchoredNewton)

@@ -138,8 +138,13 @@ class Random:
 
     def normal(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return standard normal numbers, at most 6.3 in size: the normal quantile of one uniform number each."""
-        return torch.special.ndtri(self.uniform(count, name))
+        return self._quantile(self.uniform(count, name))
 
     def normal_at(self, index: Int[Tensor, "B n"], name: str = "") -> Float[Tensor, "B n"]:
         """Return the numbers of `normal` at these indices, without drawing the others."""
-        return torch.special.ndtri(self._streams.uniform_at(f"{self._stream}/{name}", self._round, index))
+        return self._quantile(self._streams.uniform_at(f"{self._stream}/{name}", self._round, index))
+
+    def _quantile(self, chance: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
+        if self._streams.seeds is None:
+            return torch.special.ndtri(chance)
+        return torch.from_numpy(loops.random_numbers.normal(chance.contiguous().numpy()))
