@@ -22,7 +22,7 @@ ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
 FEW = 8
 OPTIMA = ("ranker=pairrank", "ranker=pepairrank")
 ONLY_SHOWN = {"trace_blocks": False, "trace_regret": False}
-TOGETHER = ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd")
+TOGETHER = ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd", "coltr")
 SETTINGS = [
     ("ranker=sgd_ranknet", "ranker.pairs=adjacent", "click.stop_without_click=true"),
     ("ranker=sgd_ranknet", "ranker.pairs=all", "ranker.decay=0.9"),

@@ -60,35 +60,34 @@ def uniform_at(seeds, stream, round, index):
 
 @compiled
 def normal(chance):
-    """Return the standard normal quantiles of numbers [B, n] of `uniform`.
+    """Return the standard normal quantiles of numbers [n] of `uniform`.
 
     Algorithm AS 241 (Wichura, Applied Statistics 1988), whose relative error is 1e-16, without its last case: for a
-    chance below e^-25, which `uniform` does not give. The numbers in the middle, most of them, are vectorised.
+    chance below e^-25, which `uniform` does not give. The numbers in the middle, most of them, are vectorised; the
+    others are found first, because a branch for each would cost more than its logarithm.
     """
-    quantile = np.empty(chance.shape)
-    for b in range(len(chance)):
-        for i in range(chance.shape[1]):
-            q = chance[b, i] - 0.5
-            r = 0.180625 - q * q
-            top = 2509.0809287301226727 * r + 33430.575583588128105
-            top = (((top * r + 67265.770927008700853) * r + 45921.953931549871457) * r + 13731.693765509461125) * r
-            top = ((top + 1971.5909503065514427) * r + 133.14166789178437745) * r + 3.3871328727963666080
-            bottom = 5226.4952788528545610 * r + 28729.085735721942674
-            bottom = (
-                ((bottom * r + 39307.895800092710610) * r + 21213.794301586595867) * r + 5394.1960214247511077
-            ) * r
-            bottom = ((bottom + 687.18700749205790830) * r + 42.313330701600911252) * r + 1.0
-            quantile[b, i] = q * top / bottom
-    for b in range(len(chance)):
-        for i in range(chance.shape[1]):
-            if abs(chance[b, i] - 0.5) > 0.425:
-                r = np.sqrt(-np.log(min(chance[b, i], 1 - chance[b, i]))) - 1.6
-                top = 7.74545014278341407640e-4 * r + 2.27238449892691845833e-2
-                top = ((top * r + 0.241780725177450611770) * r + 1.27045825245236838258) * r + 3.64784832476320460504
-                top = ((top * r + 5.76949722146069140550) * r + 4.63033784615654529590) * r + 1.42343711074968357734
-                bottom = 1.05075007164441684324e-9 * r + 5.47593808499534494600e-4
-                bottom = ((bottom * r + 1.51986665636164571966e-2) * r + 0.148103976427480074590) * r
-                bottom = ((bottom + 0.689767334985100004550) * r + 1.67638483018380384940) * r
-                bottom = (bottom + 2.05319162663775882187) * r + 1.0
-                quantile[b, i] = np.copysign(top / bottom, chance[b, i] - 0.5)
+    quantile, outer, count = np.empty(len(chance)), np.empty(len(chance), np.int64), 0
+    for i in range(len(chance)):
+        q = chance[i] - 0.5
+        r = 0.180625 - q * q
+        top = 2509.0809287301226727 * r + 33430.575583588128105
+        top = (((top * r + 67265.770927008700853) * r + 45921.953931549871457) * r + 13731.693765509461125) * r
+        top = ((top + 1971.5909503065514427) * r + 133.14166789178437745) * r + 3.3871328727963666080
+        bottom = 5226.4952788528545610 * r + 28729.085735721942674
+        bottom = (((bottom * r + 39307.895800092710610) * r + 21213.794301586595867) * r + 5394.1960214247511077) * r
+        bottom = ((bottom + 687.18700749205790830) * r + 42.313330701600911252) * r + 1.0
+        quantile[i] = q * top / bottom
+    for i in range(len(chance)):
+        outer[count] = i
+        count += abs(chance[i] - 0.5) > 0.425
+    for i in outer[:count]:
+        r = np.sqrt(-np.log(min(chance[i], 1 - chance[i]))) - 1.6
+        top = 7.74545014278341407640e-4 * r + 2.27238449892691845833e-2
+        top = ((top * r + 0.241780725177450611770) * r + 1.27045825245236838258) * r + 3.64784832476320460504
+        top = ((top * r + 5.76949722146069140550) * r + 4.63033784615654529590) * r + 1.42343711074968357734
+        bottom = 1.05075007164441684324e-9 * r + 5.47593808499534494600e-4
+        bottom = ((bottom * r + 1.51986665636164571966e-2) * r + 0.148103976427480074590) * r
+        bottom = ((bottom + 0.689767334985100004550) * r + 1.67638483018380384940) * r
+        bottom = (bottom + 2.05319162663775882187) * r + 1.0
+        quantile[i] = np.copysign(top / bottom, chance[i] - 0.5)
     return quantile

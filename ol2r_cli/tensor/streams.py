@@ -147,4 +147,4 @@ class Random:
     def _quantile(self, chance: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
         if self._streams.seeds is None:
             return torch.special.ndtri(chance)
-        return torch.from_numpy(loops.random_numbers.normal(chance.contiguous().numpy()))
+        return torch.from_numpy(loops.random_numbers.normal(chance.flatten().numpy())).view_as(chance)
