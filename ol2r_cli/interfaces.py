@@ -308,8 +308,9 @@ class Role(Configured):
         """
         return None
 
-    def after_loops(self, rounds: int) -> None:
-        """Do what a compiled loop cannot, after `rounds` rounds that were played together."""
+    def after_loops(self, rounds: int, random: Random) -> None:
+        """Do what a compiled loop cannot, after `rounds` rounds that were played together. `random` is that of `learn`
+        in the last of them."""
 
 
 class Ranker(Role):

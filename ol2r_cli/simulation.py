@@ -37,6 +37,7 @@ from ol2r_cli.tensor.streams import Streams
 
 _STREAMS = (  # of the numbers that `loops.play` draws, in its order
     *("query/", "explore/", "explore/document", "explore/coin", "explore/turns", "explore/author", "click/", "pairs/"),
+    "learn/ranker/policy",
 )
 _DIRECTIONS = 1 << 20  # numbers that are drawn at once for rounds that are played together, or those of one round
 _ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
@@ -226,7 +227,7 @@ class Simulation(nn.Module):
         split, rows = self.train_split, self.train_split.rows
         assert rows is not None
         ranker: Any = self.ranker
-        kind, pairs, *state, space, kept, (stream, tried) = learner = ranker.for_loops()
+        kind, pairs, *state, space, kept, (stream, tried), until = learner = ranker.for_loops()
         listing, parameter, at_once, intervals = self.exploration.for_loops()
         kind_of_user, *user = self.click.for_loops()
         replicas, features = learner.theta.shape
@@ -236,7 +237,7 @@ class Simulation(nn.Module):
         if drawn:
             sources = [self.streams.at(stream, first + row) for row in range(rounds)]
             directions = ranker.directions_of(sources).numpy()
-        rounds = min(rounds, at_once)
+        rounds = min(rounds, at_once, until)
         intents = np.zeros((rounds, replicas), np.int64)
         if self.intents is not None:
             intents = self.intents(first, rounds).numpy()
@@ -252,6 +253,7 @@ class Simulation(nn.Module):
         roles = parameter, intervals, tuple(user), tuple(state), (space, kept), directions
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
-        ranker.after_loops(played)
-        self.exploration.after_loops(played)
+        last = first + played - 1
+        ranker.after_loops(played, self.streams.at("learn/ranker", last))
+        self.exploration.after_loops(played, self.streams.at("learn/exploration", last))
         return played

@@ -87,7 +87,7 @@ class Confidence(DivideAndConquer):
         rounds = self.refresh - int(self.rounds) % self.refresh
         return loops.play.Strategy(loops.play.INTERVALS, rounds=rounds, intervals=intervals)
 
-    def after_loops(self, rounds: int) -> None:
+    def after_loops(self, rounds: int, random: Random) -> None:
         self.rounds.add_(rounds)  # `+=` would go through Module.__setattr__, at several times the cost
         if not int(self.rounds) % self.refresh:
             self.inverse.copy_(torch.linalg.inv(self.matrix))
@@ -103,7 +103,7 @@ class Confidence(DivideAndConquer):
         else:
             self.matrix.baddbmm_(rows.mT, rows)
             add_outer_products(self.inverse, rows)
-        self.after_loops(1)
+        self.after_loops(1, random)
         if self.window is not None:
             self._slide(int(self.rounds), rows)
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, dueling, lists, updates
+from ol2r_cli.loops import certain_pairs, dueling, lists, policy, updates
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.random_numbers import uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, DUELING, NULL_SPACE, COUNTERFACTUAL, PAIRWISE = range(6)
+PDGD, RANKNET, DUELING, NULL_SPACE, COUNTERFACTUAL, INTERVENTION_AWARE, PAIRWISE = range(7)
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
@@ -40,8 +40,9 @@ class Learner(NamedTuple):
 
     `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
     `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
-    good enough, 2 where the Hessian has been outgrown. NSGD's is named in loops/dueling.py; COLTR has the least rate,
-    the penalty of the variance, and the temperature of its lists. `space` has `below`, `normalise` and the recent
+    good enough, 2 where the Hessian has been outgrown. NSGD's is named in loops/dueling.py, that of the
+    intervention-aware ranker in loops/policy.py; COLTR has the least rate, the penalty of the variance, and the
+    temperature of its lists. `space` has `below`, `normalise` and the recent
     documents [B, earlier] of a dueling bandit whose steps are projected.
     """
 
@@ -55,6 +56,7 @@ class Learner(NamedTuple):
     space: tuple[Any, ...] = ()
     kept: tuple[Any, ...] = ()
     drawn: tuple[str, int] = "", 0  # stream and number of the directions that are drawn for a round
+    rounds: int = 1 << 62  # until the ranker has to be attended to
 
 
 @cache
@@ -83,7 +85,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
 
     def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, directions, record):
         table, labels, groups, starts, lengths = queries
-        seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream = numbers
+        seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream, policy_stream = numbers
         by_grade, by_place = user
         (thetas, rates, decay, delta, candidates), (space, state) = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
@@ -199,6 +201,9 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                     won = dueling.less_risk(tried, delta, variance_penalty, table, start[0] + ranking, clicks[0])
                     dueling.step(theta[0], rate[0], decay, tried, won)
                     rate[0, 0] = max(rate[0, 0], least)
+                elif kind == INTERVENTION_AWARE:
+                    chance = uniform(seed, policy_stream, t, 1, _in_fours(documents * state[1]))[0, 0]
+                    policy.remember(b, state, scores[0, 0], chance, start[0], ranking, clicks[0])
 
                 added = np.empty((1, winner.shape[1], features), dtype)
                 if kind == PAIRWISE or listing == INTERVALS:

@@ -16,7 +16,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ol2r_cli import loops
@@ -85,11 +87,13 @@ class InterventionAware(HistoryRanker):
         self.propensity_lists = propensity_lists
         self.rewards = EstimatedRewards(clip, gradient_lists)
         self.em = ClickEM(**dict[str, Any](em)) if propensities == "estimated" else None
+        self.batch = batch
         self.refit = GradientRefit(steps, learning_rate, batch, restart, l2=0.0, reduction="mean")
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start at the model's initial parameters, without clicks. ValueError for curves with fewer places than K."""
         super().setup(context, features)
+        self.loops = context.loops and type(self.model) is Linear
         places = min(context.positions, context.documents)
         known = None
         if self.em is None:
@@ -117,12 +121,45 @@ class InterventionAware(HistoryRanker):
         self.rewards.append(interaction, expected)
         if self.em is not None:
             self.em.append(interaction)
+        self._optimise(random)
+
+    def _optimise(self, random: Random) -> None:
+        """Optimise the policy if it is time."""
         if not self.is_due():
             return
         if self.em is not None:
             self.em.estimate(Linear(), random)
             self.rewards.propensity.copy_(self.em.propensity)
-        self.refit(self.theta, self.start, self.model, self.rewards, random, self.rewards.count > 0)
+        if self.loops:
+            self._optimise_in_loops(random)
+        else:
+            self.refit(self.theta, self.start, self.model, self.rewards, random, self.rewards.count > 0)
+
+    def _optimise_in_loops(self, random: Random) -> None:
+        """Do what `refit` does, for a linear model."""
+        theta = (self.start if self.refit.restart else self.theta)[:, 0].clone()
+        entries, clocks = self.rewards.drawn(random, self.batch, self.refit.steps)
+        loops.policy.optimise(
+            theta.numpy(), self.rewards.for_loops(self.propensity_lists), self.rewards.curves(),
+            self.rewards.least(random.round + 1), self.refit.learning_rate, entries.numpy(), clocks.numpy(),
+            self.rewards.features.numpy(),
+        )  # fmt: skip
+        self.theta.copy_(theta[:, None])
+
+    def for_loops(self) -> Any:
+        """The ranker for rounds that are played together, where its model is linear and the curves are known."""
+        if type(self.model) is not Linear or self.em is not None:
+            return None
+        theta = self.theta[:, 0].numpy()
+        return loops.play.Learner(
+            loops.play.INTERVENTION_AWARE, loops.play.PAIRS[self.pairs], theta, np.empty((len(theta), 1), theta.dtype),
+            1.0, kept=self.rewards.for_loops(self.propensity_lists), rounds=int(self.due - self.rounds),
+        )  # fmt: skip
+
+    def after_loops(self, rounds: int, random: Random) -> None:
+        """Optimise the policy if the last of the rounds was that before which it is due."""
+        self.rounds += rounds - 1
+        self._optimise(random)
 
 
 class EstimatedRewards(HistoryLoss):
@@ -165,6 +202,12 @@ class EstimatedRewards(HistoryLoss):
         initial = torch.zeros(places, 2, **place) if known is None else known
         self.register_buffer("propensity", initial.repeat(context.replicas, 1, 1))
 
+    def for_loops(self, lists: int) -> tuple[Any, ...]:
+        """The state that `loops.policy.remember` adds to; so many lists are drawn for alpha_bar."""
+        buffers = self.columns, self.sums, self.start, self.length, self.count
+        columns, *state = (buffer.numpy() for buffer in buffers)
+        return columns, lists, *state
+
     def append(self, interaction: Interaction, expected: Float[Tensor, "B D C"]) -> None:
         """Add the clicks of a round, and the expectations of `columns` under the policy that drew its list."""
         candidates, entry = interaction.candidates, self.count[:, None]
@@ -187,18 +230,28 @@ class EstimatedRewards(HistoryLoss):
         clicks, served, expected = sums[..., 0], sums[..., 1], sums[..., 2:]
         if not self.is_known:
             expected = expected @ self.propensity[:, None]
-        least = max(min(self.clip / math.sqrt(rounds), 1.0), LEAST)
-        alpha = torch.maximum(expected[..., 0], served.clamp(min=1) * least)
+        alpha = torch.maximum(expected[..., 0], served.clamp(min=1) * self.least(rounds))
         return (clicks - expected[..., 1]) / alpha
 
-    def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """For each step `size` rounds, drawn uniformly with replacement; all use the same clocks for their lists."""
-        rounds = random.round + 1
+    def least(self, rounds: int) -> float:
+        """The least alpha_bar per round that counts after so many rounds."""
+        return max(min(self.clip / math.sqrt(rounds), 1.0), LEAST)
+
+    def curves(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What makes alpha_bar and beta_bar of expectations of `columns` [B, C, 2], and alpha and beta [B, K, 2]."""
+        propensity = self.propensity.numpy()
+        return np.broadcast_to(np.eye(2), (len(propensity), 2, 2)) if self.is_known else propensity, propensity
+
+    def drawn(self, random: Random, size: int, steps: int) -> tuple[Int[Tensor, "B J X"], Float[Tensor, "B J S E"]]:
+        """For each of J steps X = `size` rounds, drawn uniformly with replacement, and the clocks of their lists."""
         clocks = random.exponential(steps * self.lists * self.documents, "lists")
-        clocks = clocks.unflatten(1, (steps, self.lists, self.documents))
-        parts = random.uniform(size * steps, "batch").split(size, dim=1)
-        for part, ringing in zip(parts, clocks.unbind(1), strict=True):
-            yield self._lists((part * self.count[:, None]).long(), ringing, rounds)
+        chance = random.uniform(size * steps, "batch").unflatten(1, (steps, size))
+        return (chance * self.count[:, None, None]).long(), clocks.unflatten(1, (steps, self.lists, self.documents))
+
+    def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
+        """The lists of each step."""
+        for index, clocks in zip(*(each.unbind(1) for each in self.drawn(random, size, steps)), strict=True):
+            yield self._lists(index, clocks, random.round + 1)
 
     def _lists(self, index: Int[Tensor, "B X"], clocks: Float[Tensor, "B S E"], rounds: int) -> Sample:
         first, length = (buffer[self.replica, index].long()[:, :, None] for buffer in (self.start, self.length))

@@ -78,7 +78,7 @@ class PairwiseRanker(LinearRanker):
         pairs = loops.play.PAIRS[self.pairs]
         return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, kept=self.solver.for_loops())
 
-    def after_loops(self, rounds: int) -> None:
+    def after_loops(self, rounds: int, random: Random) -> None:
         assert isinstance(self.solver, AnchoredNewton)
         self.solver.attend()
 
