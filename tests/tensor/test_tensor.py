@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from zlib import crc32
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 from scipy.stats import chisquare, kstest, norm
 
+from ol2r_cli.loops import random_numbers
 from ol2r_cli.tensor import memory
 from ol2r_cli.tensor.gather import gather, gather_square
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
@@ -46,13 +49,16 @@ def test_numbers_depend_on_nothing_but_seed_stream_round_and_index():
 
 
 def test_numbers_have_their_distributions():
-    streams = Streams(torch.arange(500))
+    streams = Streams(torch.arange(500), compiled=True)
     uniform, exponential, normal = (
         getattr(streams.at("u", 3), name)(100).flatten().numpy() for name in ("uniform", "exponential", "normal")
     )
     assert 0 < uniform.min() < uniform.max() < 1
-    expected = norm.ppf(streams.at("u", 3).uniform(100).flatten().numpy())
-    torch.testing.assert_close(torch.from_numpy(normal), torch.from_numpy(expected), rtol=0, atol=1e-12)
+    expected = norm.ppf(uniform)
+    for drawn in normal, Streams(torch.arange(500)).at("u", 3).normal(100).flatten().numpy():  # by loops and by torch
+        np.testing.assert_allclose(drawn, expected, rtol=0, atol=1e-12)
+    tails = np.concatenate([2.0 ** -np.arange(1, 34), 1 - 2.0 ** -np.arange(1, 34)])
+    np.testing.assert_allclose(random_numbers.normal(tails), norm.ppf(tails), rtol=1e-14, atol=1e-14)
     for drawn, distribution in (uniform, "uniform"), (exponential, "expon"), (normal, "norm"):
         assert kstest(drawn, distribution).pvalue > 0.01, distribution
     integers = torch.cat([streams.at("query", t).integer(7) for t in range(20)])
@@ -176,3 +182,8 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     assert available_memory(cpu) > 10**8
     monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "limit")))
     assert available_memory(cpu) == 12345
+
+
+def test_shapes_are_checked_while_testing():
+    with pytest.raises(TypeCheckError, match="index"):
+        gather(torch.zeros(2, 3), torch.zeros(2, 2, 2, dtype=torch.int64))
