@@ -197,7 +197,7 @@ def test_a_run_whose_files_are_not_as_they_were_written_is_damaged_and_run_again
             with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
                 run.table(TRACE) if name == TRACE.file else run.content(name)
         else:
-            with pytest.raises(ValueError, match="no finished"), pytest.warns(UserWarning, match=f"damaged: .*{name}"):
+            with pytest.raises(ValueError, match=f"no finished .*damaged: .*{name}"):
                 load(tmp_path)
         if name == "ranker.pt" or how == "truncated":
             capsys.readouterr()
