@@ -388,19 +388,21 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -
         f"and {chosen:.1f} CPU hours to choose settings. Made with {made}.",
         f"Mean ± half the {LEVEL:.0%} interval. ↑ and ↓: the value is significantly higher or lower than that of "
         f"{recipe.baseline}, paired, after Holm's correction for the rows of a column. "
-        "CPU s: of all seeds and folds together. `words` run a row with the line below its table; "
-        "settings were chosen on validation queries"
+        "CPU s: of all seeds and folds together. `words` run a row, with the line above the tables and a click model "
+        "for CLICK; settings were chosen on validation queries"
         + ("; * marks one at the end of its grid and is not typed." if edges else "."),
     ]
     for title in dict.fromkeys(title for title, _ in tables):
         parts.append(f"## {title}")
         if title in figures:
             parts.append(f"![{heading(TEST)} by round on {title}]({figures[title]})")
-        for (dataset, click), rows in tables.items():
-            if dataset == title:
-                shared = [word for word in rows[0].about.words if all(word in row.about.words for row in rows)]
-                table = markdown(result_table(recipe, rows, words=True))
-                parts += [f"### {title}, {click}", table, f"    ol2r run -m {shlex.join(shared)} WORDS"]
+        on_title = {click: rows for (dataset, click), rows in tables.items() if dataset == title}
+        common = [row.about.words for row in chain(*on_title.values())]
+        shared = [word for word in common[0] if all(word in words for words in common)]
+        user = [] if any(word.startswith("click=") for word in shared) else ["click=CLICK"]
+        parts.append(f"    ol2r run -m {shlex.join([*shared, *user])} WORDS")
+        for click, rows in on_title.items():
+            parts += [f"### {title}, {click}", markdown(result_table(recipe, rows, words=True))]
     return "\n\n".join(parts) + "\n"
 
 

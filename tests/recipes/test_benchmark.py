@@ -49,8 +49,8 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
     page = (published / "tiny.md").read_text()
     assert "| random (baseline) |" in page
     assert "![test NDCG@10 by round on small](tiny_small.svg)" in page
-    shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8 click=perfect"
-    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 WORDS" in page
+    shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8"
+    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 click=CLICK WORDS" in page
     before = {path: path.read_bytes() for path in published.iterdir()}
     assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
     assert {path: path.read_bytes() for path in published.iterdir()} == before
