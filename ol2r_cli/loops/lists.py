@@ -275,17 +275,30 @@ def top_labels(scores, tails, label_bits, length, places):
     than 2^32, break ties: the larger one first, among negative scores the smaller one. Their last `label_bits` bits are
     the label. Query q has length[q] documents.
     """
-    snapshots, replicas, queries = scores.shape[:3]
+    snapshots, replicas, queries, documents = scores.shape
     top = np.zeros((snapshots, replicas, queries, places), dtype=np.int64)
     best = np.empty(places + 1, dtype=np.int64)  # keys in descending order, and a place for the one that drops out
+    single, found = np.empty(documents, dtype=np.float32), np.empty(documents + 1, dtype=np.int64)
     label = (np.int64(1) << label_bits) - 1
     for s in range(snapshots):
         for b in range(replicas):
             for q in range(queries):
-                best[:] = _LOWEST
                 for d in range(length[q]):
-                    single = np.float32(np.float32(scores[s, b, q, d]) + np.float32(0))  # 0 and -0 are equal
-                    bits, tail = np.int64(single.view(np.int32)), tails[b, q, d]
+                    single[d] = np.float32(scores[s, b, q, d]) + np.float32(0)  # 0 and -0 are equal
+                # With the list in as many parts as places, the lowest of their maxima is at most the score of the last
+                # place: documents below it are left out without a branch for each.
+                size, least, count = length[q] // places, np.float32(np.inf), 0
+                for part in range(places if size else 1):
+                    most = single[part * size] if size else np.float32(-np.inf)
+                    for d in range(part * size + 1, (part + 1) * size):
+                        most = single[d] if single[d] > most else most
+                    least = most if most < least else least
+                for d in range(length[q]):
+                    found[count] = d
+                    count += not single[d] < least
+                best[:] = _LOWEST
+                for d in found[:count]:
+                    bits, tail = np.int64(np.float32(single[d]).view(np.int32)), tails[b, q, d]
                     if bits < 0:  # of negative numbers, those with larger bits are lower
                         bits, tail = bits ^ _SIGN, ~tail & _TAIL
                     key = (bits << 32) | tail
