@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of a container
-_MAKERS = {"zeros", "ones", "empty", "full", "eye", "arange"}  # functions of torch; some are methods, as `new_zeros`
+_MAKERS = {"zeros", "ones", "empty", "full"}  # functions of torch, and methods, as `new_zeros`
 
 
 def available_memory(device: torch.device) -> int:
@@ -42,9 +42,15 @@ class MemoryLimit(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        same: Callable[[], torch.Tensor] | None = None  # makes the tensor without memory
+        same: Callable[[], torch.Tensor] | None = None  # makes a tensor of this size without memory
+        empty = partial(torch.empty, device="meta")  # other functions would import torch's compiler, for a second
         if name == "repeat":
-            same = partial(func, args[0].to("meta"), *args[1:], **kwargs)
+            times = args[1:] if isinstance(args[1], int) else args[1]
+            same = partial(empty, (args[0].nbytes, *times), dtype=torch.uint8)
+        elif name == "eye":
+            same = partial(empty, (args[0], args[min(1, len(args) - 1)]), dtype=kwargs.get("dtype"))
+        elif name == "arange":
+            same = partial(empty, int(args[min(1, len(args) - 1)]), dtype=kwargs.get("dtype", torch.int64))
         elif name.removeprefix("new_") in _MAKERS and "out" not in kwargs:
             same = partial(func, *args, **{**kwargs, "device": "meta"})
         if same is not None:

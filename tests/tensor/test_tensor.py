@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from zlib import crc32
 
 import numpy as np
@@ -145,6 +147,16 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
     ):
         with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
             allocate()
+
+
+def test_the_limit_imports_no_compiler():
+    """Torch's takes a second, at the start of every run."""
+    run = "from ol2r_cli.tensor.memory import MemoryLimit; import sys, torch\nwith MemoryLimit(2**20):\n"
+    run += (
+        "    torch.eye(4, dtype=torch.float64).repeat(2, 1, 1).new_full((2,), 3), torch.arange(7), torch.zeros(2, 3)\n"
+    )
+    run += "assert not {'sympy', 'torch._dynamo'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", run], check=True)
 
 
 def test_what_fits_is_made_and_counted():
