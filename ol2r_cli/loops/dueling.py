@@ -155,6 +155,7 @@ def store_query(t, b, difficult, start, documents, ranking, clicks):
     for rank in range(1, len(ranking) + 1):
         if clicks[rank - 1]:
             easy += 1 / rank
+    easy = np.float64(np.float32(easy))  # in which rounding errors are ties
     for other in range(ease.shape[1]):
         old = np.isfinite(ease[b, other]) and t - stored[b, other] > window
         easiness = np.finfo(np.float64).max if old else ease[b, other]

@@ -319,6 +319,7 @@ class DifficultQueries(nn.Module):
     def store(self, interaction: Interaction, round: int) -> None:
         candidates, clicks = interaction.candidates, interaction.clicks
         ease = (clicks / (cached_arange(clicks.shape[1], clicks.device) + 1).double()).sum(1)
+        ease = ease.float().double()  # 1 = 1/2 + 1/3 + 1/6 in whatever order they are added
         old = self.ease.isfinite() & (round - self.stored > self.window)
         easiest, place = self.ease.masked_fill(old, torch.finfo(torch.float64).max).max(1)
         replaced = (ease > 0) & (ease < easiest)

@@ -14,6 +14,7 @@ import torch
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Proposal
+from ol2r_cli.loops import dueling
 from ol2r_cli.ranker.dueling_bandits import orthonormal_basis
 from tests.choices import play, seen, simulation
 from tests.networks import NETWORK, weights
@@ -314,3 +315,21 @@ def test_a_basis_spans_what_may_be_zero_equal_or_collinear():
             assert after == pytest.approx(expected, abs=1e-8 if count < 60 else 1e-4), (count, parameters, rank)
         more = orthonormal_basis(torch.cat([vectors, 2 * vectors[:, :1], torch.zeros_like(vectors[:, :1]), vectors], 1))
         torch.testing.assert_close(normal @ more.mT @ more, inside, atol=1e-4 if count == 60 else 1e-8, rtol=0)
+
+
+def test_queries_of_equal_ease_do_not_replace_each_other():
+    """1 = 1/2 + 1/3 + 1/6, in whatever order they are added."""
+    with torch.inference_mode():
+        running = simulation(("ranker=nsgd", "ranker.difficult_queries=1"), rounds=1, loops=True, positions=10)
+        happened, queries = next(running.play())[1], running.ranker.queries
+        queries.ease.fill_(torch.inf)
+        for t, clicked in enumerate(([0], [1, 2, 5], [1, 2])):
+            clicks = torch.zeros_like(happened.clicks)
+            clicks[:, clicked] = True
+            by_loops = tuple(np.copy(part) for part in queries.for_loops())
+            start, documents = (int(part[0]) for part in (happened.candidates.document[:, 0], queries.length))
+            ranking = happened.ranking[0].numpy()
+            dueling.store_query(t, 0, by_loops, start, documents, ranking, clicks[0].numpy())
+            queries.store(dataclasses.replace(happened, clicks=clicks), t)
+            assert by_loops[1][0, 0] == queries.ease[0, 0], t
+            assert int(queries.stored[0, 0]) == int(by_loops[2][0, 0]) == (0, 0, 2)[t], t

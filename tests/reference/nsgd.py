@@ -89,7 +89,7 @@ class StoredQueries:
         clicked = [document for document, click in zip(listed, clicks, strict=True) if click]
         if not clicked:
             return
-        ease = sum(1 / rank for rank, click in enumerate(clicks, start=1) if click)
+        ease = float(np.float32(sum(1 / rank for rank, click in enumerate(clicks, start=1) if click)))
         new = StoredQuery(list(documents), clicked, ease, round)
         if len(self.queries) < self.room:
             self.queries.append(new)
