@@ -24,7 +24,7 @@ dataset.queries.tran=3 | no setting 'queries.tran' | did you mean dataset.querie
 ~rounds | rounds is missing | leave out ~rounds
 ~ranker.l2 | ranker.l2 is missing | type ranker.l2=VALUE
 ~rounds rounds=3 | rounds cannot be left out: type no ~rounds
-ranker/model=mlp | ranker=pairrank has no model: | type ranker=olranknet, or choose one of coltr, | sgd_ranknet$
+ranker/model=mlp | ranker=pairrank has no model: | type ranker=olranknet, or choose one of | sgd_ranknet$
 ranker.model.width=16 | ranker=pairrank has no model:
 ~ranker/model | ranker=pairrank has no model:
 ranker=pepairrank ranker/model=mlp | ranker=pepairrank has no model: type ranker=p2neurrank, or choose
@@ -41,7 +41,7 @@ cutoff=20 | type measures=[ndcg@20]$
 alpha=.1 | type exploration.alpha=.1$
 ranker=pdgd lr=.1 | type ranker.learning_rate=.1$
 ranker=pdgd ranker.eta=.1 | ranker=pdgd has no setting 'eta': did you mean ranker.learning_rate?$
-eta=.1 | type ranker.learning_rate=.1 and ranker=CHOICE, of coltr, dbgd,
+eta=.1 | type ranker.learning_rate=.1 and ranker=CHOICE, of | dbgd,
 fold=2 | type dataset.fold=2 and dataset=CHOICE, of | mq2008
 ranker.alpha=.1 | ranker=pairrank has no setting 'alpha': type exploration.alpha=..$
 queries=5 | type dataset.queries=5$
