@@ -25,7 +25,7 @@ setup: $(VENV)/.installed  ## create .venv and install ol2r with its development
 run: setup  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
 
-test: setup  ## set up and run the tests, five and a half minutes on two idle cores (make test ARGS=tests/click)
+test: setup  ## set up and run the tests, about five minutes on two idle cores (make test ARGS=tests/click)
 	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS)
 
 test-all: setup  ## the tests with the long ones, and those on a Slurm where one can be installed
