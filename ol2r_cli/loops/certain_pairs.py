@@ -10,6 +10,7 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.lists import ascending
+from ol2r_cli.loops.updates import dot
 
 _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
@@ -56,12 +57,12 @@ def confident(x, matrix, inverse, form, scores, scale, certain):
                 p[i, f] = y[i, f] * factor
     own, length, bound = np.empty(documents), np.empty(documents), np.empty(documents)
     for i in range(documents):
-        own[i], length[i] = _dot(p[i], y[i]), _in_range(np.sqrt(_dot(y[i], y[i])))
-        bound[i] = 2 * (features + 3) * _HALF_UNIT * _in_range(np.sqrt(_dot(p[i], p[i])))
+        own[i], length[i] = dot(p[i], y[i]), _in_range(np.sqrt(dot(y[i], y[i])))
+        bound[i] = 2 * (features + 3) * _HALF_UNIT * _in_range(np.sqrt(dot(p[i], p[i])))
     if scores[0] - scores[-1] >= _SPREAD:
         for i in range(documents):
             for j in range(i + 1, documents):
-                width = max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
+                width = max(own[i] + own[j] - 2 * dot(p[i], y[j]), 0.0)
                 margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
                 certain[i, j] = margin * margin > scale * width
         return
@@ -86,15 +87,7 @@ def _settle(i, a, scale, own, p, y, cross, bound, length, certain):
         less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
         lead = less * less - factor * (own[i] + own[j] - 2 * cross[j - i])
         if not abs(lead) > factor * bound * length[j]:
-            certain[j] = less * less > factor * max(own[i] + own[j] - 2 * _dot(p[i], y[j]), 0.0)
-
-
-@compiled_sums
-def _dot(one, other):
-    total = 0.0
-    for f in range(len(one)):
-        total += one[f] * other[f]
-    return total
+            certain[j] = less * less > factor * max(own[i] + own[j] - 2 * dot(p[i], y[j]), 0.0)
 
 
 @compiled

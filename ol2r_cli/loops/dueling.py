@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.updates import linear
+from ol2r_cli.loops.updates import dot, linear
 
 TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the longest vector, is their rounding
 WORST = 4  # members of a round that NSGD may store: those who earned no more than the fourth least
@@ -39,14 +39,6 @@ def step(theta, rate, decay, directions, won):
 
 
 @compiled_sums
-def _dot(a, b):
-    total = 0.0
-    for f in range(len(a)):
-        total += a[f] * b[f]
-    return total
-
-
-@compiled_sums
 def _add(vector, factor, other):
     for f in range(len(vector)):
         vector[f] += factor * other[f]
@@ -56,7 +48,7 @@ def _add(vector, factor, other):
 def _remove(vector, basis, count):
     """Remove from a vector [F] its part in the span of the first `count` rows of an orthonormal basis."""
     for r in range(count):
-        _add(vector, -_dot(vector, basis[r]), basis[r])
+        _add(vector, -dot(vector, basis[r]), basis[r])
 
 
 @compiled
@@ -67,7 +59,7 @@ def orthonormalise(vectors, basis):
     """
     longest, count = 0.0, 0
     for m in range(len(vectors)):
-        longest = max(longest, np.sqrt(_dot(vectors[m], vectors[m])))
+        longest = max(longest, np.sqrt(dot(vectors[m], vectors[m])))
     for m in range(len(vectors)):
         if count == len(basis):
             break
@@ -76,7 +68,7 @@ def orthonormalise(vectors, basis):
             rest[f] = vectors[m, f]
         for _ in range(2):
             _remove(rest, basis, count)
-        length = np.sqrt(_dot(rest, rest))
+        length = np.sqrt(dot(rest, rest))
         if length > TOLERANCE * longest:
             for f in range(len(rest)):
                 rest[f] /= length
@@ -87,7 +79,7 @@ def orthonormalise(vectors, basis):
 @compiled
 def null_space(normal, b, losers, table, rows, directions):
     """Write to directions [M, F] what NSGD compares: M of the directions that the rows of `normal` [drawn, F] have in
-    the null space of the stored directions that lost most.
+    the null space of the stored directions that lost most. `normal` is overwritten.
 
     They are those that differ most in the scores of the mean document, of table[rows]; all in their order if M = drawn.
     `losers`: how many directions are avoided, the stored directions [B, memory, F], what they earned less than member 0
@@ -113,10 +105,10 @@ def null_space(normal, b, losers, table, rows, directions):
     for m in range(drawn):
         for _ in range(2):  # the second time removes the rounding errors of the first
             _remove(normal[m], basis, count)
-            length = np.sqrt(_dot(normal[m], normal[m]))
+            length = np.sqrt(dot(normal[m], normal[m]))
             for f in range(features):
                 normal[m, f] /= length
-        difference[m] = abs(_dot(normal[m], mean))
+        difference[m] = abs(dot(normal[m], mean))
     for n in range(len(directions)):
         chosen = n
         if len(directions) < drawn:
@@ -226,8 +218,8 @@ def projected(directions, won, b, space, table, shown, clicks):
                 vectors[r, f] = table[rows[r], f]
         basis = np.empty((min(count, features), features))
         for r in range(orthonormalise(vectors, basis)):
-            _add(inside[0], _dot(mean, basis[r]), basis[r])
-        length = np.sqrt(_dot(inside[0], inside[0]))
+            _add(inside[0], dot(mean, basis[r]), basis[r])
+        length = np.sqrt(dot(inside[0], inside[0]))
         if normalise and length > 0:
             for f in range(features):
                 inside[0, f] /= length
@@ -258,25 +250,27 @@ def less_risk(directions, delta, variance_penalty, table, shown, clicks):
     for place in range(places):
         for f in range(features):
             listed[place, f] = table[shown[place], f]
-    weight, own = np.ones(places), 0.0
-    for n in range(-1, len(directions)):  # -1: theta
-        if n >= 0:
-            for place in range(places):
-                weight[place] = delta * _dot(directions[n], listed[place])
-            most = weight.max()
-            for place in range(places):
-                weight[place] = np.exp(weight[place] - most)
-        mean, total, variance, square = 0.0, 0.0, 0.0, 0.0
+    weight = np.ones(places)
+    own = _risk(weight, loss, variance_penalty)
+    for n in range(len(directions)):
         for place in range(places):
-            mean += weight[place] * loss[place]
-            total += weight[place]
-        mean /= total
+            weight[place] = delta * dot(directions[n], listed[place])
+        most = weight.max()
         for place in range(places):
-            variance += weight[place] ** 2 * (loss[place] - mean) ** 2
-            square += weight[place] ** 2
-        risk = mean + variance_penalty * np.sqrt(variance / square / places)
-        if n < 0:
-            own = risk
-        else:
-            won[n] = risk < own
+            weight[place] = np.exp(weight[place] - most)
+        won[n] = _risk(weight, loss, variance_penalty) < own
     return won
+
+
+@compiled
+def _risk(weight, loss, variance_penalty):
+    """Return the mean of the losses [K] with these weights, plus the penalty of their variance."""
+    mean, total, variance, square = 0.0, 0.0, 0.0, 0.0
+    for place in range(len(loss)):
+        mean += weight[place] * loss[place]
+        total += weight[place]
+    mean /= total
+    for place in range(len(loss)):
+        variance += weight[place] ** 2 * (loss[place] - mean) ** 2
+        square += weight[place] ** 2
+    return mean + variance_penalty * np.sqrt(variance / square / len(loss))

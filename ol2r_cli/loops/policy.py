@@ -2,7 +2,7 @@
 intervention-aware ranker remembers of a round. `SampledLists` in ranker/counterfactual.py has the same as tensors.
 
 A list has the documents in the order of clock / e^score; the clocks are independent exponentials of rate 1. Scores are
-taken as at least `LEAST` below the largest one: probabilities below e^-600 are 0 in effect.
+taken as at most `RANGE` below the largest one: probabilities below e^-600 are 0 in effect.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 from ol2r_cli.loops import updates
 from ol2r_cli.loops.compile import compiled
 
-LEAST = 600.0
+RANGE = 600.0
 
 
 @compiled
 def shares(scores):
     """Return e^score of documents [D] up to a common factor."""
-    return np.exp(np.maximum(scores - scores.max(), -LEAST))
+    return np.exp(np.maximum(scores - scores.max(), -RANGE))
 
 
 @compiled

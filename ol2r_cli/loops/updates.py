@@ -29,6 +29,15 @@ def linear(weights, table, start, length, scores):
 
 
 @compiled_sums
+def dot(one, other):
+    """Return the sum of products of two vectors [F]."""
+    total = 0.0
+    for f in range(len(one)):
+        total += one[f] * other[f]
+    return total
+
+
+@compiled_sums
 def add_rows(theta, table, rows, weights):
     """Add the sum of weights[p] table[rows[p]] to theta [F]."""
     for p in range(len(rows)):
