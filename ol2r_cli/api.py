@@ -27,6 +27,7 @@ from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.instantiate import as_overrides, command_of, trusted_targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plus_minus, printable
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report import comparison
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
@@ -39,13 +40,19 @@ from ol2r_cli.run import run as run_reader
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
     from matplotlib.figure import Figure
 
-    from ol2r_cli.config.composer import Composition
-    from ol2r_cli.contracts.laws import CheckReport
-    from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.recomputed import TrainedRanker
-
+    from ol2r_cli import device
+    from ol2r_cli.config import composer
+    from ol2r_cli.contracts import laws
+    from ol2r_cli.run import recomputed, runner
+    from ol2r_cli.sweep import sweeper
+else:
+    pl, torch, device = lazy("polars"), lazy("torch"), lazy("ol2r_cli.device")
+    composer, laws = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.contracts.laws")
+    recomputed, runner = lazy("ol2r_cli.run.recomputed"), lazy("ol2r_cli.run.runner")
+    sweeper = lazy("ol2r_cli.sweep.sweeper")
 
 __all__ = [
     *("Run", "RunFailed", "RunFigure", "check", "compare", "compose", "draw", "experiment", "grid", "load"),
@@ -102,11 +109,9 @@ class Run(run_reader.Run):
         return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
 
     @cached_property
-    def trained_ranker(self) -> TrainedRanker:
+    def trained_ranker(self) -> recomputed.TrainedRanker:
         """The trained ranker of every seed; ValueError for a ranker that cannot score new queries."""
-        from ol2r_cli.run.recomputed import TrainedRanker
-
-        return TrainedRanker(self, self._own_targets | trusted_targets(self._config_dirs))
+        return recomputed.TrainedRanker(self, self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
         self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None
@@ -115,9 +120,6 @@ class Run(run_reader.Run):
 
         `seed` selects the replica (None: the first). `data` is the folder of the run's dataset if it has moved.
         """
-        import polars as pl
-        import torch
-
         with torch.inference_mode():
             scores = self.trained_ranker.scores(Path(file), seed, None if data is None else Path(data))
         return pl.Series("score", scores.numpy())
@@ -150,19 +152,17 @@ class RunFigure:
 RunOrFolder = Run | str | os.PathLike[str]
 
 
-def compose(*settings: Any, **more: Any) -> Composition:
+def compose(*settings: Any, **more: Any) -> composer.Composition:
     """The configuration of `ol2r run` with these settings, as `.config`, and the choice of each group, as `.choices`.
 
     All functions here take settings in the same forms: "ranker=pdgd", rounds=500, {"ranker.learning_rate": 0.1}, and
     lists of these. ValueError for a setting or choice that does not exist.
     """
-    from ol2r_cli.config.composer import Composer
-
     overrides = as_overrides(*settings, **more)
-    return Composer(overrides)(overrides)
+    return composer.Composer(overrides)(overrides)
 
 
-def experiment(*settings: Any, **more: Any) -> Experiment:
+def experiment(*settings: Any, **more: Any) -> runner.Experiment:
     """An experiment with checked settings and its dataset loaded. Nothing is written.
 
     `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
@@ -172,32 +172,28 @@ def experiment(*settings: Any, **more: Any) -> Experiment:
     return _prepared(as_overrides(*settings, **more))[0]
 
 
-def _prepared(overrides: Sequence[str]) -> tuple[Experiment, str]:
+def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
     """The experiment of these overrides, and the command that runs it."""
-    from ol2r_cli.config.composer import Composer, check_grid
-    from ol2r_cli.run.experiment import Experiment
-
     words, _ = split_search_path(overrides)
     job, _ = split_launcher(words)
-    composer = Composer(overrides)
-    composition = composer(job)
-    check_grid(composition, job, "use its settings one by one, with sweep()")
-    return Experiment(composition.config, composition.choices), command_of([*words, *composer.options])
+    composition_of = composer.Composer(overrides)
+    composition = composition_of(job)
+    composer.check_grid(composition, job, "use its settings one by one, with sweep()")
+    prepared = runner.Experiment(composition.config, composition.choices)
+    return prepared, command_of([*words, *composition_of.options])
 
 
 def check(
     *settings: Any, config_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), **more: Any
-) -> CheckReport:
+) -> laws.CheckReport:
     """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
 
     `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and
     difference, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
     setting, and if no choice of a group with laws is named.
     """
-    from ol2r_cli.contracts.laws import check
-
     folders = [f"--config-dir={folder}" for folder in _folders(config_dir)]
-    return check([*as_overrides(*settings, **more), *folders])
+    return laws.check([*as_overrides(*settings, **more), *folders])
 
 
 def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
@@ -206,21 +202,16 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     `progress` prints the progress and the summary. ValueError for a bad setting, `RunFailed` when the run ends with an
     error. An interrupted run keeps its rounds, and the same call resumes it.
     """
-    import torch
-
-    from ol2r_cli.device import restored
-    from ol2r_cli.run.runner import Runner
-
-    with restored(), torch.inference_mode():
+    with device.restored(), torch.inference_mode():
         prepared, command = _prepared(as_overrides(*settings, **more))
         path = prepared.directory.path
         if not prepared.finished():
-            runner = Runner(prepared, command)
+            playing = runner.Runner(prepared, command)  # before the directory is made: it refuses bad settings
             with prepared.directory, contextlib.ExitStack() as printed:
                 if not progress:  # discard what is for the command line
                     printed.enter_context(contextlib.redirect_stdout(io.StringIO()))
                     printed.enter_context(contextlib.redirect_stderr(io.StringIO()))
-                code = runner.run()
+                code = playing.run()
             if code == INTERRUPTED:
                 raise KeyboardInterrupt("the same call resumes the run")
             if code:
@@ -308,12 +299,9 @@ def sweep(
     are checked before the first one starts: ValueError when one is bad. Finished runs are not run again. `RunFailed`
     is raised after all others are done; with `keep_going`, bad and failed jobs are left out with a warning.
     """
-    from ol2r_cli.device import restored
-    from ol2r_cli.sweep import sweeper
-
     lists = [as_overrides(job, **more) for job in jobs]
     terminal = sys.stderr if progress else None
-    with restored():  # jobs are checked in this process
+    with device.restored():  # jobs are checked in this process
         result = sweeper.sweep(lists, as_overrides(launcher), keep_going=keep_going, terminal=terminal)
     if result.code == INTERRUPTED:
         raise KeyboardInterrupt("the same call resumes the sweep")

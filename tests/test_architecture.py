@@ -19,7 +19,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
-    ("loops", "files"),
+    ("loops", "files", "lazy"),
     ("tensor", "formatting", "columns"),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
@@ -45,7 +45,7 @@ def name(path: Path) -> str:
 
 
 def imports(path: Path) -> set[str]:
-    """Modules of ol2r that a file imports at run time, wherever it does so."""
+    """Modules of ol2r that a file imports at run time, wherever it does so, also when it first uses them."""
     modules = {name(file) for file in FILES}
     found: set[str] = set()
 
@@ -59,6 +59,8 @@ def imports(path: Path) -> set[str]:
             for alias in node.names:
                 below = f"{above}.{alias.name}".lstrip(".")
                 found.add(below if below in modules else above)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy":
+            found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])
         for child in ast.iter_child_nodes(node):
             visit(child)
 

@@ -9,12 +9,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import number, show
+from ol2r_cli.lazy import lazy
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
+
+if TYPE_CHECKING:
+    import torch
+
+    from ol2r_cli.config import composer
+    from ol2r_cli.run import runner
+else:
+    torch, composer, runner = lazy("torch"), lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.runner")
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
@@ -85,16 +95,10 @@ def measure(
 
 def _timed(words: Sequence[str]) -> tuple[float, float, float, float]:
     """Return the seconds of learning, of evaluation, of the processor and of a late round of a run."""
-    import torch
-
-    from ol2r_cli.config.composer import compose
-    from ol2r_cli.run.experiment import Experiment
-    from ol2r_cli.run.runner import queue_length
-
-    composition = compose(words)
+    composition = composer.compose(words)
     rounds, evaluation, queue = composition.config.rounds, 0.0, []
     with torch.inference_mode():
-        experiment = Experiment(composition.config, composition.choices)
+        experiment = runner.Experiment(composition.config, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
         queue.append(simulation.ranker.deploy())
         start, processor = clock.read()
@@ -107,7 +111,7 @@ def _timed(words: Sequence[str]) -> tuple[float, float, float, float]:
                 window = t, learnt
             if experiment.is_evaluated(t):
                 queue.append(simulation.ranker.deploy())
-            if len(queue) == queue_length(simulation) or t == rounds:
+            if len(queue) == runner.queue_length(simulation) or t == rounds:
                 before = clock.read()[0]
                 for evaluator in evaluators:
                     evaluator(simulation.ranker, torch.stack(queue))

@@ -18,12 +18,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
+from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.run import DONE
+
+if TYPE_CHECKING:
+    from ol2r_cli.recipes import benchmark, run_plan
+else:
+    benchmark, run_plan = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.run_plan")
 
 
 @command(
@@ -52,9 +59,6 @@ from ol2r_cli.run import DONE
 def main(given: argparse.Namespace) -> int:
     if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
-    from ol2r_cli.recipes import benchmark
-    from ol2r_cli.recipes.run_plan import benchmark_plan, dry_run
-
     if given.name is None:
         if given.out is not None:
             return benchmark.write_all(given.out)
@@ -72,10 +76,10 @@ def main(given: argparse.Namespace) -> int:
     if given.dry_run:
         if not (given.add or given.run):
             raise ValueError("--dry-run goes with --run or --add")
-        return dry_run(benchmark_plan(recipe, typed, added=words))
+        return run_plan.dry_run(run_plan.benchmark_plan(recipe, typed, added=words))
     if given.repeat is not None:
         rows = [word for word in given.repeat if "=" not in word]
         return benchmark.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
     if given.add:
-        return benchmark.add(recipe, benchmark_plan(recipe, typed, added=words))
+        return benchmark.add(recipe, run_plan.benchmark_plan(recipe, typed, added=words))
     return benchmark.run(recipe, typed, given.out) if given.run else benchmark.show(recipe, typed)

@@ -19,9 +19,14 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import number, show
+from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
+    from ol2r_cli.config import composer
+    from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
+else:
+    composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
 
 
 @command(
@@ -31,9 +36,7 @@ if TYPE_CHECKING:
 )
 def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    from ol2r_cli.config.composer import compose
-
-    source = build(compose([*given.override, *as_options(given.config_dir)]).config.dataset)
+    source = build(composer.compose([*given.override, *as_options(given.config_dir)]).config.dataset)
     if given.action == "check":
         _check(source)
         return
@@ -59,9 +62,7 @@ def _show(dataset: Dataset, most: int = 12) -> None:
 
     Of groups these are shares and mean labels; merit and parity are the ratios of group 0 to each other one of both.
     """
-    from ol2r_cli.dataset.dataset_statistics import constant_features, group_statistics, split_statistics
-
-    constant = constant_features(dataset)
+    constant = statistics.constant_features(dataset)
     listed = f" ({', '.join(map(str, constant[:most]))}{', ...' * (len(constant) > most)})" if constant else ""
     told = f"{len(constant) or 'none'} constant over the training split{listed}"
     print(f"{dataset.name}: {dataset.features.shape[1]} features, {told}")
@@ -70,15 +71,15 @@ def _show(dataset: Dataset, most: int = 12) -> None:
         + [f"{split.shortest} / {split.median:g} / {split.longest}"]
         + [f"{100 * share:.2f}" for share in (*split.grades, split.without_relevant)]
         + [f"{split.attainable:.4f}"]
-        for split in split_statistics(dataset)
+        for split in statistics.split_statistics(dataset)
     ]
     grades = [f"grade {grade} %" for grade in range(dataset.grades)]
     lengths = "list length min / median / max"
     headings = ["split", "queries", "documents", lengths, *grades, "queries without relevant %", "attainable NDCG"]
     show(rows, headings, numbers=True)
-    if not (statistics := group_statistics(dataset)):
+    if not (of_groups := statistics.group_statistics(dataset)):
         return
-    groups = range(len(statistics[0].sizes))
+    groups = range(len(of_groups[0].sizes))
     headings = [f"group {group} {column}" for group in groups for column in ("documents", "%", "mean label")]
     others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
     rows = [
@@ -89,7 +90,7 @@ def _show(dataset: Dataset, most: int = 12) -> None:
             for cell in (f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility))
         ]
         + [number(ratio) for ratio in (*split.merits, *split.parities)]
-        for split in statistics
+        for split in of_groups
     ]
     print()
     show(rows, ["split", *headings, *(f"{of}{other}" for of in ("merit", "parity") for other in others)], numbers=True)
@@ -100,13 +101,10 @@ def _check(source: DatasetSource) -> None:
 
     Every cached array is compared with its checksum; one that differs, or has none, is built again.
     """
-    from ol2r_cli.dataset.dataset_statistics import compare_with_published
-    from ol2r_cli.dataset.letor import Letor
-
     comparisons = []
-    if isinstance(source, Letor):
+    if isinstance(source, statistics.Letor):
         source.cache.thorough = True
-        comparisons = compare_with_published(source)
+        comparisons = statistics.compare_with_published(source)
         _load(source)
         again = f"{', '.join(source.cache.rebuilt)} was damaged, or without a checksum, and has been built again"
         print(f"cache: {again if source.cache.rebuilt else 'intact'}")

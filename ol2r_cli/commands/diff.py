@@ -22,6 +22,7 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, show, wrapped
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.report.measures import digits
@@ -30,6 +31,10 @@ from ol2r_cli.run.run import EVALUATION, TRACE, Run, find_run
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ol2r_cli.run import summary
+else:
+    pl, summary = lazy("polars"), lazy("ol2r_cli.run.summary")
 
 OBSERVED = ("query", "clicks", "online_ndcg")  # behaviour of user and ranker; other columns are internal state
 TOLERANCE = 1e-6  # of real-valued measures: processors round differently
@@ -143,13 +148,11 @@ def _metrics(first: Run, second: Run, names: Sequence[str] | None) -> list[Row]:
     Means are over the seeds for which both runs have the metric, or where there are none over those of each.
     Differences are second minus first, paired by seed.
     """
-    import polars as pl
-
-    from ol2r_cli.run.summary import summarise
-
     values: list[dict[str, dict[int, float]]] = []
     for path in (first.path, second.path):
-        table = read_tables(path, lambda run: pl.DataFrame(summarise(run)["by_seed"]))  # also of an unfinished run
+        table = read_tables(
+            path, lambda run: pl.DataFrame(summary.summarise(run)["by_seed"])
+        )  # also of an unfinished run
         columns = {name: zip(table["seed"], table[name], strict=True) for name in table.columns if name != "seed"}
         values.append(
             {name: {s: value for s, value in column if value is not None} for name, column in columns.items()}
@@ -215,8 +218,6 @@ def _rounds(first: Run, second: Run) -> tuple[int, list[str], bool]:
 
 def _by_split(evaluation: pl.DataFrame) -> pl.DataFrame:
     """Return one row for each seed and round, with columns such as test_ndcg_10."""
-    import polars as pl
-
     parts = [
         rows.drop("split").rename({name: f"{split}_{name}" for name in rows.columns if name not in EVALUATION.key})
         for (split,), rows in evaluation.sort("split").group_by("split", maintain_order=True)
@@ -229,8 +230,6 @@ def _first_differences(joined: pl.DataFrame, columns: Sequence[str], verb: str) 
 
     Both runs have a value then, and different ones: a measure that one run does not trace is no difference.
     """
-    import polars as pl
-
     differs = []
     for name in columns:
         one, other = pl.col(name), pl.col(f"{name}.second")

@@ -16,6 +16,7 @@ import tempfile
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
 from ol2r_cli.cli import argument, command
@@ -23,8 +24,17 @@ from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.files import is_held, locked
 from ol2r_cli.formatting import byte_size, error_line, show
+from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.identity import version_line
+
+if TYPE_CHECKING:
+    import torch
+
+    from ol2r_cli.config import composer
+    from ol2r_cli.dataset import letor
+else:
+    torch, composer, letor = lazy("torch"), lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
     **{name: name for name in ("torch", "numpy", "polars", "omegaconf", "rich")},
@@ -58,12 +68,6 @@ def main(given: argparse.Namespace) -> int:
 
 def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
     """Append what there is, what should be known, and what `ol2r run` needs and lacks."""
-    import torch
-
-    from ol2r_cli.config.composer import Composer
-    from ol2r_cli.dataset.cache import expand
-    from ol2r_cli.dataset.letor import locate
-
     if reason := loops.missing():
         notes.append(f"engine: numba {reason}; linear rankers need two to three times as long: type: pip install numba")
     rows.append(("engine", "tensors" if reason else f"loops on a CPU (numba {metadata.version('numba')})"))
@@ -74,9 +78,12 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
     rows.append(("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}"))
     folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
     rows.append(("own choices", ", ".join(folders) or "none"))
-    composer = Composer(words)
-    config = composer(words).config
-    for setting, path in ("output_dir", Path(config.output_dir).expanduser()), ("cache_dir", expand(config.cache_dir)):
+    compose = composer.Composer(words)
+    config = compose(words).config
+    for setting, path in (
+        ("output_dir", Path(config.output_dir).expanduser()),
+        ("cache_dir", letor.expand(config.cache_dir)),
+    ):
         folder = next(each for each in (path.absolute(), *path.absolute().parents) if each.is_dir())
         free, locks = shutil.disk_usage(folder).free, False
         rows.append((setting, f"{path} ({byte_size(free)} free{'' if path.is_dir() else ', does not exist yet'})"))
@@ -91,14 +98,14 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
             locks = is_held(file)
         if setting == "output_dir" and not locks:
             notes.append("locks: none in output_dir: start every run in one process only")
-    root, before = expand(config.data_dir), len(rows)
+    root, before = letor.expand(config.data_dir), len(rows)
     rows.append(("data_dir", str(root)))
-    for name, choice in composer.catalogue.choices["dataset"].items():
-        values = composer.catalogue.values(choice)
+    for name, choice in compose.catalogue.choices["dataset"].items():
+        values = compose.catalogue.values(choice)
         files = {split: [file.format(set=values["set"]) for file in n] for split, n in values.get("files", {}).items()}
         try:
             places = [root / folder for folder in values.get("folders", ())]
-            if location := locate(places, files, values.get("fold", 1)):
+            if location := letor.locate(places, files, values.get("fold", 1)):
                 rows.append((name, str(location.root)))
         except ValueError as error:
             rows.append((name, str(error)))

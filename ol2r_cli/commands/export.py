@@ -18,15 +18,25 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
+
+    from ol2r_cli.export import ranked_split, trackers
+else:
+    pl, torch = lazy("polars"), lazy("torch")
+    ranked_split, trackers = lazy("ol2r_cli.export.ranked_split"), lazy("ol2r_cli.export.trackers")
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 WHAT = ("per-query", "trec", *TRACKERS)
@@ -55,8 +65,6 @@ def main(given: argparse.Namespace) -> None:
     paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     try:
         if given.to in TRACKERS:
-            from ol2r_cli.export import trackers
-
             runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
             lines = getattr(trackers, f"write_{given.to}")(runs, given.out)
         else:
@@ -69,20 +77,15 @@ def main(given: argparse.Namespace) -> None:
 
 
 def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
-    import polars as pl
-    import torch
-
-    from ol2r_cli.export.ranked_split import RankedSplit, per_query, write_trec
-
     own, out = trusted_targets(given.config_dir), given.out
     with torch.inference_mode():
-        runs = _readable(paths, lambda path: RankedSplit(path, given.split or "test", given.data, own))
+        runs = _readable(paths, lambda path: ranked_split.RankedSplit(path, given.split or "test", given.data, own))
         if given.to == "trec":
             for run in runs:
                 folder = out / run.run.path.name if len(paths) > 1 else out
-                yield f"written: {folder} ({', '.join(file.name for file in write_trec(run, folder))})"
+                yield f"written: {folder} ({', '.join(file.name for file in ranked_split.write_trec(run, folder))})"
             return
-        table = pl.concat([per_query(run) for run in runs], how="diagonal")  # runs may have other measures
+        table = pl.concat([ranked_split.per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":
         write_text(out, as_csv(table))
     else:

@@ -33,10 +33,12 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, show
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
@@ -44,6 +46,11 @@ from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDr
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
+
+if TYPE_CHECKING:
+    from ol2r_cli.report import recovery
+else:
+    recovery = lazy("ol2r_cli.report.recovery")
 
 FIGURE_SUFFIXES = {".png": "png", ".svg": "svg", ".pdf": "pdf"}
 FIGURE_FOLDER = Path("figures")  # without --out
@@ -123,9 +130,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     if options.recovery:
-        from ol2r_cli.report.recovery import recovery  # imports torch
-
-        instead = recovery(groups, labels)
+        instead = recovery.recovery(groups, labels)
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
 
 

@@ -15,12 +15,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
+from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE
+
+if TYPE_CHECKING:
+    from ol2r_cli.recipes import reproduce, run_plan
+else:
+    reproduce, run_plan = lazy("ol2r_cli.recipes.reproduce"), lazy("ol2r_cli.recipes.run_plan")
 
 
 @command(
@@ -37,14 +44,13 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None:
         show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
         return DONE
-    from ol2r_cli.recipes.reproduce import protocol, reproduce
-    from ol2r_cli.recipes.run_plan import dry_run, paper_plan
-
     scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
     overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
-    plan = paper_plan(load_recipe("reproduce", given.name), given.scale or (scales or ["quick"])[-1], overrides)
+    plan = run_plan.paper_plan(
+        load_recipe("reproduce", given.name), given.scale or (scales or ["quick"])[-1], overrides
+    )
     if not given.dry_run:
-        return reproduce(plan, given.out)
+        return reproduce.reproduce(plan, given.out)
     plan.check_data()
-    print(protocol(plan)[0])
-    return dry_run(plan)
+    print(reproduce.protocol(plan)[0])
+    return run_plan.dry_run(plan)

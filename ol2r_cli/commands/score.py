@@ -15,12 +15,21 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_text
+from ol2r_cli.lazy import lazy
 from ol2r_cli.run.run import Run, find_run
+
+if TYPE_CHECKING:
+    import torch
+
+    from ol2r_cli.run import recomputed
+else:
+    torch, recomputed = lazy("torch"), lazy("ol2r_cli.run.recomputed")
 
 
 @command(
@@ -33,12 +42,8 @@ from ol2r_cli.run.run import Run, find_run
 )
 def main(given: argparse.Namespace) -> None:
     path = find_run(given.run)
-    import torch
-
-    from ol2r_cli.run.recomputed import TrainedRanker
-
     with torch.inference_mode():
-        ranker = TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
+        ranker = recomputed.TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
         scores = ranker.scores(given.file, given.seed, given.data)
     text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
     if given.output is None:

@@ -27,10 +27,14 @@ from typing import TYPE_CHECKING
 from ol2r_cli.cli import argument, command
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import add_config_dir, as_options
+from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
-    from ol2r_cli.search.study import Study
+    from ol2r_cli.search import space as spaces
+    from ol2r_cli.search import study as studies
+else:
+    spaces, studies = lazy("ol2r_cli.search.space"), lazy("ol2r_cli.search.study")
 
 
 @command(
@@ -60,15 +64,14 @@ def main(given: argparse.Namespace) -> int:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
     try:
         study = _open_study(given)
-
-        from ol2r_cli.search.study import Searcher, render_result, run_workers
-
         if given.worker:
-            return DONE if Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
+            return DONE if studies.Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
         print(f"search in {study.folder}", flush=True)
-        completed = given.jobs == 1 or run_workers(given.typed, given.jobs)
-        if completed and Searcher(study, given.trials, until).run():  # after workers, what is left of killed ones
-            print(render_result(study, study.plan["metric"]))
+        completed = given.jobs == 1 or studies.run_workers(given.typed, given.jobs)
+        if (
+            completed and studies.Searcher(study, given.trials, until).run()
+        ):  # after workers, what is left of killed ones
+            print(studies.render_result(study, study.plan["metric"]))
             return FAILED if study.best() is None else DONE
     except KeyboardInterrupt:
         pass
@@ -77,22 +80,20 @@ def main(given: argparse.Namespace) -> int:
     return INTERRUPTED
 
 
-def _open_study(given: argparse.Namespace) -> Study:
-    from ol2r_cli.search.space import Space, check_space, direction
-
-    space = Space([*as_options(given.config_dir), *given.words])
+def _open_study(given: argparse.Namespace) -> studies.Study:
+    space = spaces.Space([*as_options(given.config_dir), *given.words])
     config = space.composer([*space.fixed, *next(space.choices())]).config
     default = f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
     metric = given.metric or default
-    better = direction(metric)
+    better = spaces.direction(metric)
     if given.prune and metric != default:
         raise ValueError(f"--prune goes with --metric {default}, which is known during a run: leave it out")
     prune = metric == default if given.prune is None else given.prune
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
-    from ol2r_cli.search.study import Study, search_plan, study_folder
-
     if not given.worker:
-        check_space(space, metric)
-    plan = search_plan(space, metric, prune, given.seed)
-    return Study(study_folder(config.output_dir, given.name, plan), space, plan, better, int(config.rounds))
+        spaces.check_space(space, metric)
+    plan = studies.search_plan(space, metric, prune, given.seed)
+    return studies.Study(
+        studies.study_folder(config.output_dir, given.name, plan), space, plan, better, int(config.rounds)
+    )

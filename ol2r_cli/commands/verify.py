@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
+from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs
+
+if TYPE_CHECKING:
+    from ol2r_cli.run import recomputed
+else:
+    recomputed = lazy("ol2r_cli.run.recomputed")
 
 
 @command(argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs"))
 def main(given: argparse.Namespace) -> int:
     paths = [path for name in given.run or [str(default_output_dir())] for path in named_runs(name)]
-    from ol2r_cli.run.recomputed import differences
-
     intact = bad = unfinished = 0
     notes: list[str] = []
     for path in dict.fromkeys(paths):
@@ -29,7 +34,7 @@ def main(given: argparse.Namespace) -> int:
         if run is None or (run.manifest and run.state not in ("finished", "damaged")):
             unfinished += 1
             continue
-        found = list(differences(run, notes)) if run.manifest else [str(run.error)]
+        found = list(recomputed.differences(run, notes)) if run.manifest else [str(run.error)]
         for what in found:
             print(wrapped(printable(f"{path}: {what}")), flush=True)
         intact, bad = intact + (not found), bad + bool(found)

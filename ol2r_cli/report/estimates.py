@@ -15,7 +15,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.lazy import lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy import special
+else:
+    np, special = lazy("numpy"), lazy("scipy.special")
 
 LEVEL = 0.95  # of intervals
 ALPHA = 0.05
@@ -71,9 +79,7 @@ def half_width(sd: float | None, n: int, bands: str | None) -> float | None:
 @cache
 def quantile(degrees: int) -> float:
     """The bound that |t| does not exceed with probability `LEVEL`: 12.7 for one degree of freedom, 1.96 for many."""
-    from scipy.special import stdtrit  # the inverse of Student's t distribution
-
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
+    return float(special.stdtrit(degrees, (1 + LEVEL) / 2))  # the inverse of Student's t distribution
 
 
 def of_values(values: Mapping[tuple[Any, int], float]) -> Estimate | None:
@@ -114,12 +120,10 @@ def paired_t(differences: Sequence[float]) -> float:
 
     Equal differences have no spread, so p takes its limit: 1 if they are 0, otherwise 0.
     """
-    from scipy.special import stdtr  # the distribution function of Student's t
-
     mean, sd = _spread(differences)
     if sd == 0:
         return float(mean == 0)
-    return 2 * float(stdtr(len(differences) - 1, -abs(mean) / sd * len(differences) ** 0.5))
+    return 2 * float(special.stdtr(len(differences) - 1, -abs(mean) / sd * len(differences) ** 0.5))
 
 
 def sign_flips(differences: Sequence[float]) -> float:
@@ -128,8 +132,6 @@ def sign_flips(differences: Sequence[float]) -> float:
     The share of all 2^n sign assignments whose mean is at least as far from 0 as the observed one; from n = 21 on, of
     100,000 drawn assignments and the observed one. It is at least 2 / 2^n: see `least_p`.
     """
-    import numpy as np
-
     values = np.asarray(differences, dtype=float)
     threshold = abs(values.sum()) - 1e-12 * np.abs(values).sum()  # the observed signs reach it despite rounding
     if len(values) <= EXACT:

@@ -16,12 +16,15 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line, printable
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.run import DamagedFile, Run, scan
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = lazy("polars")
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
@@ -172,13 +175,11 @@ def code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def read_tables(path: Path, read: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
     """What `read` makes of the run in a directory; ValueError, which names the run, where its tables are damaged."""
-    from polars.exceptions import PolarsError
-
     try:
         if (run := Run.read(path)) is None or not run.manifest:
             raise DamagedFile(run.error if run else "there is no run")
         return read(run)
-    except (OSError, DamagedFile, PolarsError) as error:
+    except (OSError, DamagedFile, pl.exceptions.PolarsError) as error:
         reason = one_line(error)
         raise ValueError(f"the tables of {path} cannot be read ({reason}): force=true runs it again") from error
 
@@ -202,8 +203,6 @@ def results_frame(
     about: what else to keep of each run. rows: what tables call each run; a run may have several names. ValueError for
     a run whose tables cannot be read.
     """
-    import polars as pl
-
     values: list[dict[str, Any]] = []
     for run, note, names in zip(runs, about or [{}] * len(runs), rows or [()] * len(runs), strict=True):
         content = (dict(run.choices), dict(run.settings), sorted(run.typed), run.columns.declared(), dict(note))
@@ -220,8 +219,6 @@ def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
 
     The path of a run is that of the file and its id: it has no tables. ValueError for another file.
     """
-    import polars as pl
-
     try:
         rows = scan(file).collect().to_dicts()
     except (OSError, pl.exceptions.PolarsError) as error:

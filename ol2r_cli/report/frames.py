@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
@@ -17,6 +18,8 @@ from ol2r_cli.run import run as run_reader
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = lazy("polars")
 
 _FORMULA = re.compile(r"^(?=[=+\-@\t\r])(?![+-][\d.]+([eE][+-]?\d+)?\Z)")
 TABLES = ("summary", "evaluation", "trace", "blocks")
@@ -72,8 +75,6 @@ def load(
 
 def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
     """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
-    import polars as pl
-
     known = getattr(run_reader, table.upper())
     for run in runs if table != "blocks" else ():
         known = known.with_columns(getattr(run.columns, table))
@@ -89,8 +90,6 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
 
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A column for each key. Numbers stay numbers; a column of several types is text, as typed on the command line."""
-    import polars as pl
-
     columns = []
     for key in dict.fromkeys(key for row in rows for key in row):
         values = [row.get(key) for row in rows]
@@ -103,8 +102,6 @@ def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def as_csv(table: pl.DataFrame) -> str:
     """CSV in which text is marked by a quote that a spreadsheet would calculate; numbers are not."""
-    import polars as pl
-
     mark = partial(_FORMULA.sub, "'")
     return table.rename(mark).with_columns(pl.col(pl.String).map_elements(mark, pl.String)).write_csv()
 

@@ -16,11 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import as_typed, split_words, translate
 from ol2r_cli.formatting import error_line, nearest, plural, printable
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import (
     FOLD,
@@ -33,6 +34,12 @@ from ol2r_cli.report.finished_run import (
 )
 from ol2r_cli.run.run import Run, find_runs
 
+if TYPE_CHECKING:
+    from ol2r_cli.config import composer
+    from ol2r_cli.run import recomputed
+else:
+    composer, recomputed = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.recomputed")
+
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
 
@@ -42,10 +49,8 @@ class RunFilter:
 
     def __init__(self, words: Sequence[str]):
         self.wanted: dict[str, list[str]] = {}
-        if words:
-            from ol2r_cli.config.composer import expand  # imports Hydra
-
-            for name, _, value in (each.partition("=") for word in translate(words) for each in expand(word)):
+        for word in translate(words) if words else ():
+            for name, _, value in (each.partition("=") for each in composer.expand(word)):
                 self.wanted.setdefault(name, []).append(value)
         if (preset := self.wanted.get("experiment")) is not None:
             shows = f"what `ol2r list experiment {preset[0]}` shows of it"
@@ -130,8 +135,6 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
     `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
     """
-    if verify:
-        from ol2r_cli.run.recomputed import differences  # imports torch
     collection, seen, chosen = Collection(), set(), RunFilter(words)
     for folder in folders:
         for run, _ in read_results(folder) if folder.is_file() else ():
@@ -154,7 +157,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
                 continue
             try:
                 read = read_run(state)
-                if verify and (wrong := next(differences(state), None)):
+                if verify and (wrong := next(recomputed.differences(state), None)):
                     raise ValueError(wrong)
                 collection.runs.append(read)
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:

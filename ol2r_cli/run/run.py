@@ -4,8 +4,7 @@ Every file of a finished run is compared with its sha256 in `run.json` when it i
 one with that in its checkpoint. A run may come from others: its files are read as plain values, within limits
 (`ol2r_cli/files.py`), and no class that it names is built before it is checked.
 
-The columns of its tables are public and frozen by tests. Measures may add more, which `run.json` records. polars and
-torch are imported inside functions, because importing them takes as long as a short command.
+The columns of its tables are public and frozen by tests. Measures may add more, which `run.json` records.
 """
 
 from __future__ import annotations
@@ -29,10 +28,14 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColum
 from ol2r_cli.config.catalogue import default_output_dir, dotted
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
+from ol2r_cli.lazy import lazy
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
+else:
+    pl, torch = lazy("polars"), lazy("torch")
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
@@ -77,8 +80,6 @@ class Table:
     @property
     def schema(self) -> dict[str, Any]:
         """Return the columns with their types of polars."""
-        import polars as pl
-
         return {name: getattr(pl, kind) for name, kind in self.columns.items()}
 
     def with_columns(self, measured: Mapping[str, Column]) -> Table:
@@ -127,15 +128,11 @@ def is_part(name: str, table: str = r"(trace|evaluation|blocks|interactions).par
 
 def scan(file: Path) -> pl.LazyFrame:
     """Return a parquet file, whose path polars would take for a pattern (`b[1]`, `*`) or for that of a user (`~me`)."""
-    import polars as pl
-
     return pl.scan_parquet(file.absolute(), glob=False)
 
 
 def _complete(table: Table, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Rows of a file with all columns of a table: one that they lack is null, and one that only they have stays."""
-    import polars as pl
-
     schema, present = table.schema, rows.collect_schema()
     for name, kind in present.items():
         wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
@@ -274,8 +271,6 @@ class Run:
     @cached_property
     def per_seed(self) -> pl.DataFrame:
         """The values behind `summary`: a row per seed, a column per metric that applies to the run."""
-        import polars as pl
-
         return pl.DataFrame(self.summary_file["by_seed"])
 
     trace = _rows(TRACE)  # a row per seed and round
@@ -289,8 +284,6 @@ class Run:
         A column that the files lack is null, and one that only the files have stays; of `columns`, if given, those that
         there are. DamagedFile for a file that was changed or cannot be read.
         """
-        import polars as pl
-
         names = self.parts(table)
         for name in names:
             check_file(self.path / name, self.files[name])
@@ -344,8 +337,6 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
     """Return the content of checkpoint.pt in the directory `path`, with its tensors on the CPU: results_version,
     fingerprint (the id of its run), files and state. None without it, ValueError for a damaged one. Executes no code
     from it."""
-    import torch
-
     try:
         with open_file(path / CHECKPOINT) as stream:
             with ZipFile(stream) as archive:  # torch does not verify the checksums of its own format

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli import files
 from ol2r_cli.files import Lock, LockHeld, as_json
 from ol2r_cli.formatting import error_line, printable
+from ol2r_cli.lazy import lazy
 from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
@@ -32,6 +33,9 @@ from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, 
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
+else:
+    torch = lazy("torch")
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
@@ -145,8 +149,6 @@ class RunDirectory:
 
     def write_torch(self, name: str, content: Any) -> None:
         """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
-        import torch
-
         torch.save(content, stream := io.BytesIO())
         self.write_bytes(name, stream.getbuffer())
 

@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.files import write_bytes
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 
 if TYPE_CHECKING:
+    import matplotlib
     from matplotlib.figure import Figure
+else:
+    matplotlib = lazy("matplotlib")
 
 FONT = 8  # points
 WIDTHS = {"column": 3.3, "page": 7.0}  # inches
@@ -203,8 +207,6 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
 
 def figure_settings() -> AbstractContextManager[None]:
     """matplotlib with the settings of all figures; the caller's settings are restored afterwards."""
-    import matplotlib
-
     return matplotlib.rc_context(fname=Path(__file__).with_name("paper.mplstyle"))
 
 
