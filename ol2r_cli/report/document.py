@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
-from ol2r_cli.report.measures import METRICS, described, digits, gain, heading
+from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.names import Labels, tasks
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, markdown, terminal
@@ -25,11 +26,11 @@ from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, mark
 if TYPE_CHECKING:
     import polars as pl
 
+    from ol2r_cli.report import html_page
+else:
+    html_page = lazy("ol2r_cli.report.html_page")  # and jinja2
+
 SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
-_DIFFERENCE = (
-    *("difference", "difference_half_width", "p", "p_holm", "effect"),
-    *("wins", "ties", "losses", "pairs", "missing"),
-)
 _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
 
 
@@ -54,12 +55,10 @@ class Document:
         """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
         if self.instead is not None:
             return [self.instead[0]]
-        tables = []
-        if not self.differences_only:
-            tables.append(groups_table(self.groups, self.labels, self.metrics, self.selection, self.comparison))
+        tables = [] if self.differences_only else [_table(self._groups).without_empty()]
         comparison = self.comparison
         if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
-            tables.append(differences_table(comparison, self.labels))
+            tables.append(_table(self._differences))
         return tables
 
     @cached_property
@@ -83,32 +82,73 @@ class Document:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
         if self.instead is not None:
             return self.instead[1]
-        comparison, labels = self.comparison, self.labels
-        rows: list[dict[str, Any]] = []
-        if self.differences_only and comparison:
-            names = comparison.row_names(labels)
-            for d in comparison.differences:
-                rival = {f"rival_{n}": name for n, name in choices(d.rival).items() if n not in ("dataset", "click")}
-                row: dict[str, Any] = {"metric": d.metric} | choices(d.group) | {"row": names[d.group]}
-                rows.append(row | rival | {"rival_row": names[d.rival]} | _numbers(d))
-            return as_frame(rows)
-        settings = differing_settings(self.groups, labels)
-        for group in labels.ordered(self.groups, self.metrics):
-            row = choices(group) | {name: group.settings.get(name) for name in settings}
-            row |= {"chosen_from": self.selection.cells[group]} if self.selection else {}
-            row |= {"letter": comparison.letters.get(group)} if comparison and comparison.letters else {}
-            row |= {"note": group.note} if any(each.note for each in self.groups) else {}
-            row |= {"folds": len(group.seeds), "n": group.n}
-            for metric in self.metrics:
-                estimate = group.estimate(metric)
-                values = {name: getattr(estimate, name, None) for name in ("mean", "sd", "half_width", "n")}
+        return as_frame([_values(row) for row in (self._differences if self.differences_only else self._groups)])
+
+    @cached_property
+    def _groups(self) -> list[list[_Entry]]:
+        """A row for each group, with the marks of a comparison. The place to add a column to the report."""
+        labels, comparison, selection = self.labels, self.comparison, self.selection
+        metrics = [name for name in self.metrics if any(group.estimate(name) for group in self.groups)]
+        best: set[tuple[Group, str]] = set()  # of tasks with several rows, and of metrics that have a direction
+        for task, name in product(tasks(self.groups), metrics):
+            means = {group: gain(name, estimate.mean) for group in task if (estimate := group.estimate(name))}
+            if len(means) > 1 and described(name).higher_is_better is not None:
+                best |= {(group, name) for group, mean in means.items() if mean == max(means.values())}
+        settings, noted = differing_settings(self.groups, labels), any(group.note for group in self.groups)
+        against = comparison.against_baseline if comparison else {}
+        none = dict.fromkeys(name for d in [*against.values()][:1] for name in _values(_numbers(d)))
+        rows = []
+        for group in labels.ordered(self.groups, metrics):
+            letter = comparison.letters.get(group, "") if comparison else ""
+            baseline = " (baseline)" if comparison and group in comparison.bases else ""
+            chosen_from = selection.cells[group] if selection else ""
+            folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
+            seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
+            n = f"{group.n} ({folds} folds{seeds})" if folds > 1 else str(group.n)
+            row = [
+                _Entry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
+                _Entry("dataset", group.choices["dataset"], choices(group)),
+                _Entry("click", group.choices["click"]),
+                _Entry("intent", group.choices.get("intent", "none").removeprefix("none")),
+                _Entry("ranker", labels.ranker(group) + baseline),
+                _Entry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
+                _Entry("note", group.note, {"note": group.note} if noted else {}),
+                _Entry("chosen from", str(chosen_from), {"chosen_from": chosen_from} if selection else {}, True),
+                _Entry("n", n, {"folds": folds, "n": group.n}, True),
+            ]
+            for name in self.metrics:
+                estimate, text, mark = group.estimate(name), "", comparison.mark(group, name) if comparison else ""
+                values = {each: getattr(estimate, each, None) for each in ("mean", "sd", "half_width", "n")}
+                if estimate:
+                    text = plus_minus(estimate.mean, estimate.half_width, digits(name))
+                    text += f" (n = {estimate.n})" if estimate.n != group.n else ""
                 if comparison and comparison.baseline is None:
-                    values |= {"better_than": comparison.mark(group, metric)}
+                    values["better_than"] = mark
                 elif comparison:
-                    values |= _numbers(comparison.against_baseline.get((group, metric)))
-                row |= {f"{metric}_{name}": value for name, value in values.items()}
+                    values |= _values(_numbers(against[group, name])) if (group, name) in against else none
+                cell = Cell(text, mark, (group, name) in best)
+                row.append(_Entry(heading(name), cell, {f"{name}_{each}": values[each] for each in values}, True))
             rows.append(row)
-        return as_frame(rows)
+        return rows
+
+    @cached_property
+    def _differences(self) -> list[list[_Entry]]:
+        """A row for each difference."""
+        comparison, rows = self.comparison, []
+        names = comparison.row_names(self.labels) if comparison else {}
+        for d in comparison.differences if comparison else ():
+            rival = {
+                f"rival_{part}": name for part, name in choices(d.rival).items() if part not in ("dataset", "click")
+            }
+            row = [
+                _Entry("metric", heading(d.metric), {"metric": d.metric}),
+                _Entry("dataset", d.group.choices["dataset"], choices(d.group)),
+                _Entry("click", d.group.choices["click"]),
+                _Entry("ranker", names[d.group], {"row": names[d.group]}),
+                _Entry("minus", names[d.rival], rival | {"rival_row": names[d.rival]}),
+            ]
+            rows.append(row + _numbers(d))
+        return rows
 
     def text(self, form: str) -> str:
         """The report as md, latex, csv or json."""
@@ -131,8 +171,6 @@ class Document:
         """Write the report atomically. ValueError where the file cannot be written."""
         with writing(path):
             if form == "html":
-                from ol2r_cli.report import html_page  # imports jinja2
-
                 html_page.write_page(path, self)
             elif form == "parquet":
                 write_parquet(path, self.frame())
@@ -150,85 +188,47 @@ def writing(path: Path) -> Iterator[None]:
         raise ValueError(f"--out must be a file that can be written, got {path} ({error.strerror})") from error
 
 
-def groups_table(
-    groups: Sequence[Group],
-    labels: Labels,
-    metrics: Sequence[str] = METRICS,
-    selection: Selection | None = None,
-    comparison: Comparison | None = None,
-) -> TextTable:
-    """One row for each group, with the marks of a comparison, without columns that would be empty."""
-    metrics = [name for name in metrics if any(group.estimate(name) for group in groups)]
-    best: set[tuple[Group, str]] = set()  # of tasks with several rows, and of metrics that have a direction
-    for task, name in product(
-        tasks(groups), [name for name in metrics if described(name).higher_is_better is not None]
-    ):
-        means = {group: gain(name, estimate.mean) for group in task if (estimate := group.estimate(name))}
-        if len(means) > 1:
-            best |= {(group, name) for group, mean in means.items() if mean == max(means.values())}
-    rows: list[list[str | Cell]] = []
-    for group in labels.ordered(groups, metrics):
-        baseline = " (baseline)" if comparison and group in comparison.bases else ""
-        folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
-        seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
-        row: list[str | Cell] = [
-            comparison.letters.get(group, "") if comparison else "",
-            group.choices["dataset"],
-            group.choices["click"],
-            group.choices.get("intent", "none").removeprefix("none"),
-            labels.ranker(group) + baseline,
-            labels.short(group),
-            group.note,
-            str(selection.cells[group]) if selection else "",
-            f"{group.n} ({folds} folds{seeds})" if folds > 1 else str(group.n),
-        ]
-        for name in metrics:
-            value = ""
-            if estimate := group.estimate(name):
-                value = plus_minus(estimate.mean, estimate.half_width, digits(name))
-                value += f" (n = {estimate.n})" if estimate.n != group.n else ""
-            row.append(Cell(value, comparison.mark(group, name) if comparison else "", (group, name) in best))
-        rows.append(row)
-    words = ("", "dataset", "click", "intent", "ranker", "settings", "note")
-    return TextTable.of(words, ["chosen from", "n", *map(heading, metrics)], rows).without_empty()
+class _Entry(NamedTuple):
+    """What a row has in a column of the table, and in place of it in the frame: by name, in full precision."""
+
+    heading: str
+    cell: str | Cell
+    values: Mapping[str, Any] = {}
+    is_number: bool = False
 
 
-def differences_table(comparison: Comparison, labels: Labels) -> TextTable:
-    """One row for each difference: interval, p, p after Holm, effect size, wins/ties/losses, number of pairs."""
-    names = comparison.row_names(labels)
-    rows: list[list[str | Cell]] = [
-        [
-            heading(d.metric),
-            d.group.choices["dataset"],
-            d.group.choices["click"],
-            names[d.group],
-            names[d.rival],
-            Cell(plus_minus(d.estimate.mean, d.estimate.half_width, digits(d.metric) + 1, sign="+"), d.arrow),
-            format_p(d.p),
-            format_p(d.holm),
-            "" if d.effect is None else f"{d.effect:+.2f}",
-            f"{d.wins}/{d.ties}/{d.losses}",
-            f"{d.estimate.n}" + (f" in {d.estimate.folds} folds" if d.estimate.folds > 1 else ""),
-        ]
-        for d in comparison.differences
+def _table(rows: Sequence[Sequence[_Entry]]) -> TextTable:
+    columns = rows[0] if rows else ()
+    words, numbers = ([each.heading for each in columns if each.is_number is kind] for kind in (False, True))
+    return TextTable.of(words, numbers, [[each.cell for each in row] for row in rows])
+
+
+def _values(row: Sequence[_Entry]) -> dict[str, Any]:
+    return {name: value for entry in row for name, value in entry.values.items()}
+
+
+def _numbers(d: PairedDifference) -> list[_Entry]:
+    """A difference: interval, p, p after Holm, effect size, wins/ties/losses, number of pairs."""
+    mean, half = d.estimate.mean, d.estimate.half_width
+    difference = Cell(plus_minus(mean, half, digits(d.metric) + 1, sign="+"), d.arrow)
+    effect = "" if d.effect is None else f"{d.effect:+.2f}"
+    pairs = f"{d.estimate.n}" + (f" in {d.estimate.folds} folds" if d.estimate.folds > 1 else "")
+    counts = {"wins": d.wins, "ties": d.ties, "losses": d.losses}
+    return [
+        _Entry("difference", difference, {"difference": mean, "difference_half_width": half}, True),
+        _Entry("p", _p(d.p), {"p": d.p}, True),
+        _Entry("p (Holm)", _p(d.holm), {"p_holm": d.holm}, True),
+        _Entry("g_z", effect, {"effect": d.effect}, True),
+        _Entry("win/tie/loss", "/".join(map(str, counts.values())), counts, True),
+        _Entry("pairs", pairs, {"pairs": d.estimate.n, "missing": d.missing}, True),
     ]
-    words = ("metric", "dataset", "click", "ranker", "minus")
-    return TextTable.of(words, ("difference", "p", "p (Holm)", "g_z", "win/tie/loss", "pairs"), rows)
 
 
-def format_p(p: float | None) -> str:
+def _p(p: float | None) -> str:
     """Three decimals, scientific notation below .001, <1e-6 below that; empty for None."""
     if p is None:
         return ""
     return "<1e-6" if p < 1e-6 else f"{p:.1e}" if p < 0.001 else f"{p:.3f}"
-
-
-def _numbers(d: PairedDifference | None) -> dict[str, Any]:
-    """The numbers of a difference in full precision; None where there is none."""
-    if d is None:
-        return dict.fromkeys(_DIFFERENCE)
-    tests, counts = (d.p, d.holm, d.effect), (d.wins, d.ties, d.losses, d.estimate.n, d.missing)
-    return dict(zip(_DIFFERENCE, (d.estimate.mean, d.estimate.half_width, *tests, *counts), strict=True))
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from ol2r_cli.report.comparison import Selection, compare
-from ol2r_cli.report.document import Document, differences_table, format_p, groups_table
+from ol2r_cli.report.document import Document, _p
 from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Collection, collect
@@ -33,7 +33,8 @@ def table(root, *metrics: str, chosen: int | None = None) -> list[list[str]]:
     groups, labels = groups_and_labels(root)
     selection = None if chosen is None else Selection({groups[chosen]: 17}, [])
     rows = [*selection.cells] if selection else groups
-    lines = markdown(groups_table(rows, labels, *([metrics] if metrics else []), selection=selection)).splitlines()
+    (shown,) = Document(Collection(), rows, labels, metrics or METRICS, selection).tables
+    lines = markdown(shown).splitlines()
     assert len({len(line) for line in lines}) == 1, "columns are aligned"
     assert re.fullmatch(r"\|( -+:? \|)+", lines[1]), "what markdown takes for a rule"
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (lines[0], *lines[2:])]
@@ -153,17 +154,18 @@ def test_rows_of_one_ranker_are_told_apart_by_settings_or_by_the_task(tmp_path):
             make(tmp_path / "b", f"ranker={ranker}", f"rounds={rounds}", test={0: level, 1: level + 0.1})
     for place, names in ("a", {"pairrank l2=1"}), ("b", {"pairrank rounds=4", "pairrank rounds=8"}):
         groups, labels = groups_and_labels(tmp_path / place)
-        shown = differences_table(compare(groups, labels, ["test_ndcg_10"]), labels)
+        comparison = compare(groups, labels, ["test_ndcg_10"])
+        (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
         assert {row[3].text for row in shown.rows} == names
     for p, text in (None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6"):
-        assert format_p(p) == text
+        assert _p(p) == text
 
 
 def test_the_best_is_the_least_where_less_is_better(tmp_path):
     for ranker, regret in (("a", 2), ("b", 1)):
         with edited_summary(make(tmp_path, f"ranker={ranker}")) as summary:
             summary["by_seed"]["regret"] = summary["by_seed"]["clicks"] = [regret]
-    rows = groups_table(*groups_and_labels(tmp_path), ["regret", "clicks"]).rows
+    rows = Document(Collection(), *groups_and_labels(tmp_path), ["regret", "clicks"]).tables[0].rows
     assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [True, False]]
 
 
