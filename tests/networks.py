@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from ol2r_cli.simulation import Simulation
-from tests.choices import seen
 from tests.reference.network import Weights, unflat
 from tests.reference.ollambdarank import Round, from_clicks
 from tests.rounds import Shown, rounds
@@ -45,22 +42,3 @@ def learned(*overrides: str, total: int = 100, loops: bool = False) -> tuple[lis
     for _ in rounds(simulation):
         pass
     return before.tolist(), evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1].tolist()
-
-
-def check_resumed(make: Callable[[], Simulation], after: int) -> dict[str, torch.Tensor]:
-    """A run saved after this round, from 0, and loaded by another goes on to the last bit; returns what was saved."""
-    simulation, saved = make(), io.BytesIO()
-    running = rounds(simulation)
-    for t, _ in running:
-        if t == after:
-            break
-    torch.save(simulation.state_dict(), saved)
-    expected = [(one, simulation.ranker.weights().clone()) for _, one in running]
-    saved.seek(0)
-    state, resumed = torch.load(saved, weights_only=True), make()
-    resumed.load_state_dict(state)
-    found = [(one, resumed.ranker.weights().clone()) for _, one in rounds(resumed)]
-    assert seen([one for one, _ in found]) == seen([one for one, _ in expected])
-    assert all(torch.equal(theta, other) for (_, theta), (_, other) in zip(found, expected, strict=True))
-    assert not torch.equal(found[0][1], found[-1][1])
-    return state

@@ -24,6 +24,13 @@ FORGETFUL = [
     ("ranker=olranknet", "ranker.window=4"),
     ("ranker=ollambdarank", "ranker.discount=0.8"),
 ]
+# What waits between refits, or is kept of every round.
+WAITING = [
+    ("ranker=ollambdarank", "ranker.every=4", "ranker.growth=1.1", "ranker.damping=0.1", "ranker.batch=16"),
+    ("ranker=olranknet", "ranker.fit=authors", "ranker.every=4", "ranker.authors.epochs=2"),
+    ("ranker=olranknet", "exploration.covariance=full"),
+    ("ranker=olranknet", "exploration.tangent_at=refit"),
+]
 ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 
@@ -60,7 +67,7 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
 # Four of nearly the same length, because the tests run in several processes.
 @pytest.mark.parametrize("part", range(4))
 def test_every_choice_keeps_the_laws(part, tmp_path):
-    for overrides in [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL][part::4]:
+    for overrides in [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL, *WAITING][part::4]:
         if choices.missing_package(overrides):
             continue
         assert not refusal(overrides), overrides

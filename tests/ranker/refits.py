@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.interfaces import Ranker
+from ol2r_cli.interfaces import Forgetting, Ranker
 from ol2r_cli.simulation import Simulation
 from tests.networks import NETWORK, WIDTH, served, weights
 from tests.reference import ollambdarank, olranknet
+from tests.reference.forgetting import weight
 from tests.reference.network import Weights, flat, scores, unflat
 from tests.reference.preconditioner import preconditioner, second_moment
 from tests.rounds import LISTS, SEEDS, Shown, replicas, rounds
@@ -31,64 +32,85 @@ def refitted(ranker: str, *overrides: str, total: int = 12) -> Simulation:
 
 @dataclass
 class Port:
-    """One replica as the port sees it: theta_0, theta, and all it was shown of the pairs and the lists."""
+    """One replica as the port sees it: theta_0, theta, and all it was shown."""
 
     initial: Weights
     theta: Weights
-    lists: list[ollambdarank.Round] = field(default_factory=list)
-    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    forgetting: Forgetting
+    lists: list[ollambdarank.Round] = field(default_factory=list)  # of every round
+    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # of all rounds
     queries: list[np.ndarray] = field(default_factory=list)  # the candidates of each round
     waiting: bool = False
 
     def see(self, here: Shown) -> None:
-        """Remember the candidates and pairs of a round, and its list if it had any."""
+        """Remember the list, the pairs and the candidates of a round; pairs that come or leave a window call for a
+        refit, and with a discount every round that is not the first with a pair."""
         self.queries.append(here.features)
         self.pairs += here.compared
-        self.lists += [served(here)] * bool(here.pairs)
-        self.waiting |= bool(here.pairs)
+        self.lists.append(served(here))
+        if self.forgetting.discount < 1:
+            self.waiting |= any(one.pairs for one in self.lists)
+        else:
+            leaving = len(self.lists) - 1 - self.forgetting.window if self.forgetting.window else -1
+            self.waiting |= bool(here.pairs or (leaving >= 0 and self.lists[leaving].pairs))
 
     def fit(
         self, ranker: str, l2: float, reduction: str, steps: int, restart: bool, damping: float | None = None
     ) -> None:
-        """On all of it."""
-        start, matrix = self.initial if restart else self.theta, None
+        """On all of it: down the mean loss in which a pair counts by its age. The penalty of `sum` is over the sum of
+        the weights."""
+        start, matrix, last = self.initial if restart else self.theta, None, len(self.lists) - 1
+        counted = [(weight(last - t, *self.forgetting), one) for t, one in enumerate(self.lists) if one.pairs]
+        total = sum(w * len(one.pairs) for w, one in counted) or 1
+
+        def slope(here: Weights) -> np.ndarray:
+            summed = np.zeros(len(flat(here)))
+            for w, one in counted:
+                summed += w * of_list(ranker, here, self.initial, one)
+            return summed / total
+
         if damping is not None:
             matrix = preconditioner(start, second_moment(self.queries), damping)
-        how = l2, reduction, RATE / WIDTH, steps
-        if ranker == "ollambdarank":
-            self.theta = ollambdarank.fit(start, self.initial, self.lists, *how, precondition=matrix)
-        else:
-            sides = (np.array(side) for side in zip(*self.pairs, strict=True))
-            self.theta = olranknet.fit(start, self.initial, *sides, np.ones(len(self.pairs)), *how, matrix)
+        penalty = l2 / total if reduction == "sum" else l2
+        self.theta = olranknet.descend(start, self.initial, slope, penalty, 1, "mean", RATE / WIDTH, steps, matrix)
 
     def fit_to_draws(self, ranker: str, chance: np.ndarray, l2: float, reduction: str, restart: bool) -> None:
         """On what these numbers [steps, size] pick: the mean over it, with the penalty of all there is."""
-        here = self.initial if restart else self.theta
-        weight = l2 / (len(self.pairs) if reduction == "sum" else 1)
+        here, lists = self.initial if restart else self.theta, [one for one in self.lists if one.pairs]
+        penalty = l2 / (len(self.pairs) if reduction == "sum" else 1)
         for step in chance:
             if ranker == "ollambdarank":
-                drawn = [self.lists[int(u * len(self.lists))] for u in step]
+                drawn = [lists[int(u * len(lists))] for u in step]
                 slope = ollambdarank.gradient(here, self.initial, drawn, 0.0, "mean")
             else:
                 picked = [self.pairs[int(u * len(self.pairs))] for u in step]
                 sides = (np.array(side) for side in zip(*picked, strict=True))
                 slope = olranknet.gradient(here, self.initial, *sides, np.ones(len(step)), 0.0, "mean")
             moved = flat(here) - flat(self.initial) - RATE / WIDTH * slope
-            here = unflat(flat(self.initial) + moved / (1 + RATE * weight), here)
+            here = unflat(flat(self.initial) + moved / (1 + RATE * penalty), here)
         self.theta = here
 
 
-def ports(ranker: Ranker) -> list[Port]:
+def of_list(ranker: str, here: Weights, initial: Weights, one: ollambdarank.Round) -> np.ndarray:
+    """The slope of the sum of the losses of the pairs of one list."""
+    if ranker == "ollambdarank":
+        return ollambdarank.gradient(here, initial, [one], 0.0, "sum")
+    sides = (one.documents[list(side)] for side in zip(*one.pairs, strict=True))
+    return olranknet.gradient(here, initial, *sides, np.ones(len(one.pairs)), 0.0, "sum")
+
+
+def ports(ranker: Ranker, forgetting: Forgetting) -> list[Port]:
     """The replicas at their start."""
-    return [Port(weights(theta[0].numpy()), weights(theta[0].numpy())) for theta in ranker.theta]
+    return [Port(weights(theta[0].numpy()), weights(theta[0].numpy()), forgetting) for theta in ranker.theta]
 
 
 def check(
     simulation: Simulation, follow: Callable[[Port, int, int], None], due: Callable[[int], bool] = lambda rounds: True
 ) -> None:
     """Let the ports `follow` (port, round, replica) where a refit is `due` after so many rounds, and compare."""
-    ranker, refits, idle = simulation.ranker, 0, 0
-    every = ports(ranker)
+    ranker, refits, idle, before = simulation.ranker, 0, 0, simulation.ranker.start.clone()
+    forgetting = simulation.context.forgetting
+    every = ports(ranker, forgetting)
     for t, one in rounds(simulation):
         for b, here in replicas(one):
             port = every[b]
@@ -99,8 +121,10 @@ def check(
                 port.waiting, refits = False, refits + 1
             else:
                 idle += 1
+                assert torch.equal(ranker.theta[b], before[b]), "to the last bit, although other replicas learn"
             found = ranker.theta[b, 0].numpy()
             assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {t}, replica {b}"
+        before = ranker.theta.clone()
     assert refits > 4
-    assert idle > 4
+    assert idle > 4 or forgetting != Forgetting()
     assert torch.equal(ranker.start, torch.stack([torch.from_numpy(flat(port.initial))[None] for port in every]))

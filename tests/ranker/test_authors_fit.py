@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.learning.refit import AuthorsFit
 from ol2r_cli.simulation import Simulation
-from tests.networks import check_resumed
 from tests.ranker.model.test_mlp_biases import flat, unflat
 from tests.reference import authors_fit as reference
 from tests.reference.authors_fit import ClickedList, Pair
@@ -21,7 +19,6 @@ from tests.worlds import handmade, simulate, tiny
 
 WIDTH = 6
 RATE, L2, EPOCHS = 0.05, 0.3, 3
-MISSING = "ranker.authors.epochs is missing: AuthorsFit needs it, type ranker.authors.epochs=VALUE"
 AUTHORS = ("ranker.fit=authors", f"ranker.authors.learning_rate={RATE}", f"ranker.authors.l2={L2}")
 
 
@@ -98,36 +95,6 @@ def test_every_refit_is_that_of_the_released_code():
         assert kept > 3, ranker
 
 
-def test_the_last_batch_of_lambdarank_must_have_half_of_the_pairs():
-    """The cases that decide it, for histories of 1 .. 13 pairs in batches of 4."""
-    assert [len(reference.batches(range(n), 4, True)) for n in range(1, 14)] == [1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]
-    assert [len(reference.batches(range(n), 4, False)) for n in range(1, 14)] == [1] * 4 + [2] * 4 + [3] * 4 + [4]
-    sizes = {"olranknet": set(), "ollambdarank": set()}
-    for ranker, found in sizes.items():
-        simulation = fitted(ranker, "ranker.authors.batch=4", "exploration=epsilon_greedy", epochs=1)
-        fit, loss = simulation.ranker.refit, simulation.ranker.loss
-        assert isinstance(fit, AuthorsFit)
-        for t, _ in rounds(simulation):
-            moved = loss.terms() > 0
-            taken = torch.zeros_like(loss.terms())
-            for sample, active in fit._batches(loss, fresh().at("learn/ranker", t), moved):
-                assert ((sample.pairs > 0) == active).all()
-                taken += active
-            expected = [
-                len(reference.batches(range(n), 4, ranker == "ollambdarank")) if n else 0 for n in loss.terms().tolist()
-            ]
-            assert taken.tolist() == expected
-            found.update(n % 4 for n in loss.terms().tolist() if n > 4)
-    assert all(found == {0, 1, 2, 3} for found in sizes.values())
-
-
-def test_a_resumed_run_is_the_undisturbed_one():
-    """Also between two refits, when pairs wait for the next."""
-    settings = "ranker.every=3", "ranker.authors.batch=4", "click=perfect"
-    stopped = check_resumed(lambda: fitted("ollambdarank", *settings), 6)
-    assert bool(stopped["ranker.waiting"].any())
-
-
 def test_the_network_is_that_of_pytorch_whatever_init_says():
     for init in ["antisymmetric", "standard", "pytorch"]:
         ranker = build(tiny("ranker=olranknet", "ranker.fit=authors", f"ranker.model.init={init}").ranker)
@@ -135,23 +102,3 @@ def test_the_network_is_that_of_pytorch_whatever_init_says():
         assert ranker.model.width == 1, "m, by which other fits and intervals divide"
         descending = build(tiny("ranker=olranknet", f"ranker.model.init={init}").ranker)
         assert descending.model.init == init, init
-
-
-def test_wrong_settings_are_refused():
-    """Whether they count or not."""
-    for override, message in [
-        ("ranker.fit=adam", "ranker.fit must be one of descent, authors, got 'adam'"),
-        ("ranker.authors.learning_rate=0", "ranker.authors.learning_rate must be above 0, got 0"),
-        ("ranker.authors.l2=-1", "ranker.authors.l2 must be 0 or more, got -1"),
-        ("ranker.authors.epochs=0", "ranker.authors.epochs must be from 1 to 100000, got 0"),
-        ("ranker.authors.batch=0", "ranker.authors.batch must be 1 or more, got 0"),
-        ("+ranker.authors.epoch=3", "AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?"),
-        ("~ranker.authors.epochs", MISSING),
-        ("ranker.authors=3", "ranker.authors must be settings in quotes, '{name: value, ..}', got 3"),
-    ]:
-        for fit in [] if override.startswith("ranker.fit") else ["ranker.fit=authors"], ["ranker.fit=descent"]:
-            with pytest.raises(ValueError) as refused:
-                build(tiny("ranker=olranknet", *fit, override).ranker)
-            assert str(refused.value) == message, (override, message)
-    with pytest.raises(ValueError, match=r"^ranker/model must be mlp with ranker.fit=authors, got Linear$"):
-        build(tiny("ranker=olranknet", "ranker/model=linear", "ranker.fit=authors").ranker)

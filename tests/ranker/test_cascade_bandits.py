@@ -111,13 +111,3 @@ def test_bounds_of_rare_clicks_are_as_precise_as_float64():
     budget = d**2 / (2 * p * (1 - p)) * (1 - 2 * (1 - 2 * p) * d / (3 * p * (1 - p)))
     bound = kl_upper_bound(torch.tensor([[p]], dtype=torch.float64), torch.tensor([[budget]], dtype=torch.float64))
     assert float(bound) - p == pytest.approx(d, rel=1e-6)
-
-
-def test_documents_are_counted_in_the_query_they_belong_to():
-    """A document of another query, with the same features and labels, is unknown."""
-    simulation = bandits("cascade_ucb1", "click=perfect", lists=[[4, 0, 1]] * 40, total=30)
-    known = [set() for _ in SEEDS]
-    for _, one in rounds(simulation):
-        for b, query in enumerate(one.candidates.query.tolist()):
-            assert (one.prediction.scores[b] == UNOBSERVED).all() == (query not in known[b])
-            known[b].add(query)

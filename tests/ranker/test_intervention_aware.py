@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 
 import numpy as np
@@ -148,20 +147,6 @@ def test_relevance_is_recovered_across_policies():
     assert ((found.mean(0) - truth).abs() < 4 * error).all()
 
 
-def test_settings_that_do_not_go_together_are_refused():
-    for words, message in (
-        (
-            ("ranker.propensities=estimated", "ranker.alpha=[1,1]"),
-            "ranker.alpha must be null with ranker.propensities=estimated",
-        ),
-        (("ranker.em.steps=0",), "ranker.em.steps must be 1 or more, got 0"),
-        (("ranker.beta=[0.1,0.2]",), "ranker.beta must be 10 numbers, one per place, got [0.1, 0.2]"),
-        (("positions=2", "ranker.alpha=[0,0]"), "ranker.alpha must be above 0 at one place at least, got [0, 0]"),
-    ):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            simulate(tiny("ranker=intervention_aware", *words), [0], 1)
-
-
 def test_curves_are_those_of_the_users_or_given():
     """P(click) of every grade and place, as the click model has it."""
     for user in "trust_bias", "position_based":
@@ -223,30 +208,6 @@ def test_gradients_and_expectations_are_those_over_all_lists_of_four_documents()
                 assert float(found[document, column]) == pytest.approx(exact, abs=1e-12), places
 
 
-def test_lists_and_sums_are_those_of_the_definition():
-    """Queries of several lengths, whatever the scores of padding; every list adds up to the same."""
-    for places, spread in (1, 1), (5, 30), (20, 1):
-        generator = torch.Generator().manual_seed(places)
-        lengths = [8, 5, 2, 1]
-        scores = spread * torch.randn(4, 8, generator=generator, dtype=torch.float64)
-        clocks = torch.rand(4, 6, 8, generator=generator, dtype=torch.float64)
-        reward = torch.randn(4, 8, generator=generator, dtype=torch.float64)
-        mask = torch.arange(8) < torch.tensor(lengths)[:, None]
-        weight = torch.rand(20, generator=generator, dtype=torch.float64)
-        sampled = SampledLists(scores.masked_fill(~mask, 1e3), mask, clocks, places)
-        found = sampled.expected(weight[:, None])[..., 0], sampled.gradient(reward, weight)
-        assert found[0].isfinite().all(), places
-        for q, length in enumerate(lengths):
-            own = scores[q, :length].tolist()
-            lists = [order_of(own, each[:length].tolist())[:places] for each in clocks[q]]
-            assert [tuple(shown[: len(lists[0])]) for shown in sampled.document[q].tolist()] == lists, places
-            values = weight.tolist()
-            assert found[0][q, :length].tolist() == pytest.approx(reference.expected(lists, own, values), abs=1e-9)
-            assert float(found[0][q, :length].sum()) == pytest.approx(sum(values[: min(places, length)])), places
-            slope = reference.gradient(lists, own, reward[q, :length].tolist(), values)
-            assert found[1][q, :length].tolist() == pytest.approx(slope, abs=1e-9), places
-
-
 def test_scores_far_apart_do_not_overflow():
     scores = torch.tensor([[0.0, -900.0, 900.0, -3000.0]], dtype=torch.float64)
     sampled = SampledLists(scores, torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 2, 4, dtype=torch.float64), 2)
@@ -263,26 +224,6 @@ def made(rounds: int, features: torch.Tensor, **settings) -> ClickEM:
     context = RunContext(1, 50, features.shape[1], 3, queries=1, rounds=rounds, grades=2)
     em.setup(context, features)
     return em
-
-
-def test_clicks_by_place_are_explained():
-    """Where the relevant are always clicked at the first place, as the start has it; otherwise r has another scale."""
-    generator = torch.Generator().manual_seed(1)
-    features = torch.randn(50, 2, generator=generator)
-    relevance = torch.sigmoid(features.double() @ torch.tensor([2.0, -1.0], dtype=torch.float64))
-    alpha, beta = torch.tensor([0.7, 0.4, 0.2], dtype=torch.float64), torch.tensor([0.3, 0.1, 0.05])
-    rounds = 4000
-    em = made(rounds, features, iterations=150, steps=5)
-    document = torch.rand(rounds, 50, generator=generator).topk(3, dim=1).indices
-    clicked = torch.rand(rounds, 3, generator=generator) < alpha * relevance[document] + beta
-    em.document[0, :rounds], em.outcome[0, :rounds] = document.int(), clicked.to(torch.int8)
-    em.count += rounds
-    em.estimate(Linear(), Streams(torch.tensor([0])).at("learn/ranker", rounds - 1))
-    found, other = em.propensity[0].unbind(1)
-    estimated = torch.sigmoid(em.relevance[0, 0] @ em.features.mT)
-    assert (found / found[0]).tolist() == pytest.approx((alpha / alpha[0]).tolist(), abs=0.1)
-    explained = found[:, None] * estimated + other[:, None]
-    assert (explained - alpha[:, None] * relevance - beta[:, None]).abs().max() < 0.05
 
 
 def test_a_place_without_a_click_is_not_given_up():

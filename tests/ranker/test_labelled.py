@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.interfaces import RunContext
+from ol2r_cli.learning import losses
 from tests.reference import ollambdarank as reference
 from tests.reference import olranknet
 from tests.reference.network import flat, unflat
@@ -30,7 +28,10 @@ def weights(theta, features):
     return unflat(theta.double().numpy(), like)
 
 
-def test_it_fits_the_lists_served_so_far():
+def test_it_fits_the_lists_served_so_far(monkeypatch):
+    """Which are worked on in several parts."""
+    monkeypatch.setattr(losses, "CELLS", 20)
+    monkeypatch.setattr(losses.LabelledLoss, "chunk", 2)
     for loss, reduction, restart in [
         ("lambdarank", "mean", "true"),
         ("lambdarank", "sum", "false"),
@@ -61,18 +62,7 @@ def refitted(theta, start, history, loss, reduction):
     return olranknet.fit(theta, start, *ends, np.ones(len(ends[0])), L2, reduction, RATE / WIDTH, STEPS)
 
 
-def test_what_is_clicked_does_not_matter():
-    found = [rounds_of(*WHOLE, f"click={click}")[0].ranker.theta for click in ("perfect", "almost_random")]
-    assert torch.equal(*found)
-
-
 def test_queries_without_a_pair_leave_it_where_it_is():
     simulation, _ = rounds_of(*WHOLE, dataset=handmade([[0, 0], [3], [1, 1, 1]]))
     assert torch.equal(simulation.ranker.theta, simulation.ranker.start)
     assert simulation.ranker.loss.count.tolist() == [0, 0]
-
-
-def test_it_needs_the_labels():
-    ranker, context = build(tiny(*NETWORK).ranker), RunContext(1, 3, 4, 3, 1, 1, 5)
-    with pytest.raises(ValueError, match="ranker=ollambdarank_gt needs the labels"):
-        ranker.setup(context, torch.rand(3, 4))

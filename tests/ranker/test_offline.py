@@ -16,7 +16,7 @@ import torch
 from ol2r_cli.cli import main
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Oracle, RunContext
+from ol2r_cli.interfaces import Oracle
 from ol2r_cli.ranker import offline
 from ol2r_cli.ranker.offline import OfflineLambdaMART, TrainingPairs, fit_ranknet
 from ol2r_cli.run.recomputed import TrainedRanker
@@ -193,12 +193,6 @@ def test_only_a_long_fit_is_announced(tmp_path, capfd, lightgbm, monkeypatch):
             assert capfd.readouterr() == ("", said)
 
 
-def test_they_need_the_labels():
-    for word in SMALL:
-        with pytest.raises(ValueError, match=f"^{word} needs the labels"):
-            build(tiny(word).ranker).setup(RunContext(1, 3, 4, 3, 1, 1, 5), torch.rand(3, 4))
-
-
 def test_where_no_label_differs_nothing_is_learned(tmp_path, lightgbm):
     flat = handmade([[0, 0, 0], [2, 2]])
     assert not ranker_of(tmp_path, RANKNET, dataset=flat).deploy().any()
@@ -270,26 +264,6 @@ def test_the_fit_is_the_optimum():
         for scale in 1e-3, 1e4:
             scaled = fit_ranknet(features * scale, oracle, l2 * scale**2)
             torch.testing.assert_close(scaled * scale, theta, rtol=1e-4, atol=1e-6)
-
-
-def test_special_cases_of_the_optimum():
-    """One pair by hand, twins and constants among the features, no pair, and labels of other splits."""
-    oracle = Oracle(torch.tensor([0, 1], dtype=torch.int8), torch.tensor([0]), torch.tensor([2]), "by hand")
-    theta = float(fit_ranknet(torch.tensor([[0.25], [1.25]]), oracle, 0.1))
-    assert 0.1 * theta == pytest.approx(1 / (1 + np.exp(theta)), rel=1e-6), "l2 theta = sigma(-theta)"
-    features, oracle = labelled()
-    theta = fit_ranknet(torch.cat([features, features, torch.ones(len(features), 1)], 1), oracle, L2)
-    torch.testing.assert_close(theta[:WIDTH], theta[WIDTH:-1], rtol=0, atol=1e-6)
-    assert abs(float(theta[-1])) < 1e-12
-    for lists in [[0, 0], [3, 3, 3], [1]], [[2]]:
-        assert torch.equal(fit_ranknet(*labelled(lists), 1e-4), torch.zeros(WIDTH, dtype=torch.float64))
-    theta = fit_ranknet(features, oracle, L2)
-    elsewhere = torch.ones(len(features), dtype=torch.bool)
-    elsewhere[7:-3] = False
-    features[elsewhere] = torch.nan
-    labels = torch.where(elsewhere, 4, oracle.labels).to(torch.int8)
-    other = Oracle(labels, oracle.start, oracle.length, oracle.fingerprint)
-    assert torch.equal(fit_ranknet(features, other, L2), theta)
 
 
 def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):
@@ -370,11 +344,14 @@ def test_the_validation_split_decides_only_when_to_stop(tmp_path, lightgbm):
 
 
 def drawn_tree(random: np.random.Generator, leaves: int) -> dict:
-    """A tree of any shape; its thresholds are float32 numbers, or lie between two of them."""
+    """A tree of any shape; its thresholds are float32 numbers, or lie between two of them, or are
+    LightGBM's largest."""
     if leaves == 1:
         return {"leaf_value": float(random.normal())}
     left = int(random.integers(1, leaves))
-    threshold = float(np.float32(random.integers(-4, 5) / 10)) + random.choice([0, 1e-12, -1e-12])
+    threshold = float(np.float32(random.integers(-4, 5) / 10)) + random.choice(
+        [0, 1e-12, -1e-12, 1e300], p=[0.5, 0.2, 0.2, 0.1]
+    )
     children = drawn_tree(random, left), drawn_tree(random, leaves - left)
     node = {"split_feature": int(random.integers(3)), "threshold": threshold, "decision_type": "<="}
     return {**node, "missing_type": "None", "left_child": children[0], "right_child": children[1]}
@@ -398,28 +375,10 @@ def test_flat_trees_are_walked_from_the_root(monkeypatch):
         theta = trees.flat([tree["tree_structure"] for tree in forest])
         assert theta.shape == (6 * (4 * 9 - 3),)
         expected = torch.tensor([regression_trees.score(forest, row) for row in rows.tolist()], dtype=torch.float64)
-        assert len(expected.unique()) > 10
+        assert len(expected.unique()) > 4
         assert torch.equal(trees.sums(theta, rows.double()), expected), seed
         torch.testing.assert_close(trees.sums(theta.float(), rows).double(), expected, rtol=0, atol=1e-5)
     assert not trees.sums(trees.flat([]), torch.randn(5, 3).double()).any()
-
-
-def test_a_threshold_between_two_float32_numbers_separates_them_in_either_precision():
-    below, above = np.float32(0.1), np.nextafter(np.float32(0.1), np.float32(1))
-    node = {"split_feature": 0, "left_child": {"leaf_value": -1.0}, "right_child": {"leaf_value": 1.0}}
-    trees = trees_of(1, 2)
-    for threshold, expected in (
-        (float(below), [-1, 1]),
-        ((float(below) + float(above)) / 2, [-1, 1]),
-        (np.nextafter(float(above), 0), [-1, 1]),  # nearest to the float32 number above
-        (np.nextafter(float(below), 0), [1, 1]),
-        (float(above), [-1, -1]),
-        (1e300, [-1, -1]),  # LightGBM's largest threshold
-    ):
-        theta = trees.flat([{**node, "threshold": threshold}])
-        for dtype in torch.float32, torch.float64:
-            rows = torch.tensor([[below], [above]]).to(dtype)
-            assert trees.sums(theta.to(dtype), rows).tolist() == expected, threshold
 
 
 def test_replicas_with_trees_of_their_own_are_scored_with_them(tmp_path, lightgbm):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
 
-from ol2r_cli.interfaces import MEMBERS
 from ol2r_cli.learning.losses import RankNetLoss
-from tests.choices import seen
 from tests.networks import NETWORK, WIDTH, weights
 from tests.ranker.refits import PLAIN
 from tests.reference import p2neurrank
@@ -21,19 +18,19 @@ from tests.worlds import handmade, simulate, tiny
 RATE, L2, VARIANCE, N = 0.5, 0.01, 0.3, 3
 
 
-def p2neurrank_of(*overrides, total=10, ranker="p2neurrank"):
+def p2neurrank_of(*overrides):
     """A few small networks, in float64."""
-    own = (f"ranker.members={N}", f"ranker.label_noise_variance={VARIANCE}") if ranker == "p2neurrank" else ()
-    small = f"ranker={ranker}", "click=informational", "positions=5", *NETWORK, *own
-    config = tiny(*small, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", *PLAIN, "ranker.steps=3", *overrides)
-    return simulate(config, SEEDS, total, handmade(LISTS))
+    own = f"ranker.members={N}", f"ranker.label_noise_variance={VARIANCE}", "ranker.steps=3", *PLAIN
+    small = "ranker=p2neurrank", "click=informational", "positions=5", *NETWORK, *own
+    config = tiny(*small, f"ranker.learning_rate={RATE}", f"ranker.l2={L2}", *overrides)
+    return simulate(config, SEEDS, 10, handmade(LISTS))
 
 
-def gammas(streams, noise, t, b, count, variance=VARIANCE):
+def gammas(streams, noise, t, b, count):
     """[pair, member]: noise of replica b from the numbers of the round, or from those of before the first."""
     source = streams.at("learn/ranker", t) if noise == "fresh" else streams.at("setup", 0)
     drawn = source.normal(count * N, "noise")[b].tolist()
-    return literal_noise(count * N, variance, drawn).reshape(count, N)
+    return literal_noise(count * N, VARIANCE, drawn).reshape(count, N)
 
 
 def check(simulation, fit):
@@ -72,7 +69,7 @@ def test_every_member_is_fitted_to_labels_of_its_own(monkeypatch):
             start = initial if how[1] else theta
             return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, how[2], RATE / WIDTH, 3)
 
-        check(p2neurrank_of("ranker.steps=3", *settings), fit)
+        check(p2neurrank_of(*settings), fit)
 
 
 def test_a_pair_brings_its_noise_along_into_mini_batches():
@@ -90,7 +87,7 @@ def test_a_pair_brings_its_noise_along_into_mini_batches():
                 theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
             return theta
 
-        check(p2neurrank_of("ranker.batch=4", "ranker.steps=3", f"ranker.noise={noise}"), fit)
+        check(p2neurrank_of("ranker.batch=4", f"ranker.noise={noise}"), fit)
 
 
 def test_the_guard_is_that_of_the_port():
@@ -104,50 +101,3 @@ def test_the_guard_is_that_of_the_port():
         found = sample.pull(torch.tensor([margin, 0.0], dtype=torch.float64).expand(len(SEEDS), N, 2))
         expected = -p2neurrank.pull(margin, 0.7)
         assert found.numpy() == pytest.approx(np.broadcast_to([expected, -expected], found.shape), abs=1e-12)
-
-
-def test_one_member_without_noise_is_olranknet():
-    """To the last bit, mini-batches included."""
-    settings = "exploration=none", "ranker.batch=8"
-    alone = p2neurrank_of("ranker.members=1", "ranker.label_noise_variance=0", *settings)
-    other = p2neurrank_of(*settings, ranker="olranknet")
-    assert MEMBERS not in alone.ranker.offers
-    assert MEMBERS in p2neurrank_of().ranker.offers
-    found, expected = ([one for _, one in rounds(simulation)] for simulation in (alone, other))
-    assert seen(found) == seen(expected)
-    assert torch.equal(alone.ranker.theta, other.ranker.theta)
-    assert not torch.equal(alone.ranker.theta, alone.ranker.start)
-
-
-def test_noise_is_normal_and_independent_between_pairs_members_and_replicas():
-    for noise in ["fresh", "fixed"]:
-        simulation = p2neurrank_of(f"ranker.noise={noise}")
-        for _ in rounds(simulation):
-            pass
-        count = 4000
-        drawn = simulation.ranker.loss.noise(torch.arange(count).expand(len(SEEDS), -1))
-        assert drawn.shape == (len(SEEDS), N, count), noise
-        each = drawn.flatten(0, 1)
-        assert kstest(each.flatten().numpy() / VARIANCE**0.5, "norm").pvalue > 0.01, noise
-        near = torch.cat([each[:, 1:], each[:, :-1]]) / VARIANCE**0.5
-        correlation = near @ near.mT / near.shape[1] - torch.eye(len(near), dtype=near.dtype)
-        assert correlation.abs().max() < 5 * count**-0.5, "nor is it the noise of the neighbouring pair"
-
-
-def test_what_is_deployed():
-    """`mean` is of scores, not of parameters; and deploying is taking a copy."""
-    for deploy in ["mean", "first"]:
-        simulation, kept = p2neurrank_of(f"ranker.deploy={deploy}"), []
-        candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
-        for _ in rounds(simulation):
-            deployed = simulation.ranker.deploy()
-            kept.append((deployed, deployed.clone()))
-        found = simulation.ranker.score(deployed, candidates)
-        for b, members in enumerate(simulation.ranker.theta.numpy()):
-            for q, x in enumerate(candidates.features.numpy()):
-                every = np.array([scores(weights(theta), x) for theta in members])
-                assert found[b, q].numpy() == pytest.approx(
-                    every.mean(0) if deploy == "mean" else every[0], abs=1e-6
-                ), deploy
-                assert np.ptp(every, axis=0).max() > 1e-3, deploy
-        assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"

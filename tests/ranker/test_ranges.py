@@ -1,15 +1,19 @@
-"""Settings of rankers out of their ranges: each is refused in one line that names what to type."""
+"""Settings of rankers out of their ranges, and settings that do not go together: each is refused in one line that
+names what to type."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import pytest
+import torch
 import yaml
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.instantiate import build
-from tests.worlds import tiny
+from ol2r_cli.interfaces import RunContext
+from tests.choices import names
+from tests.worlds import handmade, simulate, tiny
 
 # What a setting must be, rankers, and values that are refused.
 REFUSED = [
@@ -73,6 +77,68 @@ REFUSED = [
     ("true or false", "nsgd", "document_space.normalise=1"),
     ("true or false", "coltr", "renormalise=1"),
     ("true or false", "intervention_aware", "restart=1"),
+    ("above 0", "olranknet", "authors.learning_rate=0"),
+    ("0 or more", "olranknet", "authors.l2=-1"),
+    ("from 1 to 100000", "olranknet", "authors.epochs=0"),
+    ("1 or more", "olranknet", "authors.batch=0"),
+    ("one of descent, authors", "olranknet", "fit=adam"),
+    ("settings in quotes, '{name: value, ..}'", "olranknet", "authors=3"),
+]
+
+# How a message begins, and what is typed after `ranker=`.
+GROUPS = "fairness needs a dataset with two groups: type dataset.group={..} or "
+TOGETHER = [
+    ("ranker.discount must be 1 with ranker.window=9, got 0.9", "pairrank ranker.window=9 ranker.discount=0.9"),
+    (
+        "ranker.solver must be newton with ranker.window or ranker.discount, got lbfgs_restart",
+        "pairrank ranker.window=9 ranker.solver=lbfgs_restart",
+    ),
+    (
+        "exploration.alpha must be a number where the ranker forgets pairs, got theory",
+        "pairrank ranker.discount=0.9 exploration.alpha=theory",
+    ),
+    (
+        "ranker.fit must be descent with ranker.window or ranker.discount, got authors",
+        "olranknet ranker.fit=authors ranker.window=9",
+    ),
+    ("ranker.batch must be null with ranker.discount, got 8", "olranknet ranker.batch=8 ranker.discount=0.9"),
+    (
+        "exploration.covariance must be diagonal where the ranker forgets pairs, got full",
+        "olranknet ranker.window=9 exploration.covariance=full",
+    ),
+    (
+        "ranker/model must be mlp with ranker.fit=authors, got Linear",
+        "olranknet ranker/model=linear ranker.fit=authors",
+    ),
+    ("AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?", "olranknet +ranker.authors.epoch=3"),
+    (
+        "ranker.authors.epochs is missing: AuthorsFit needs it, type ranker.authors.epochs=VALUE",
+        "olranknet ~ranker.authors.epochs",
+    ),
+    ("ranker.drawn must be at least ranker.candidates, 9, got 8", "nsgd ranker.drawn=8"),
+    ("ranker.memory must be at least ranker.candidates, 9, got 8", "nsgd ranker.memory=8"),
+    ("ranker.avoided must be at most ranker.memory, 60, got 61", "nsgd ranker.avoided=61"),
+    (
+        "ranker.projection=document_space needs a linear model: use ranker/model=linear",
+        "mgd ranker.projection=document_space ranker/model=mlp",
+    ),
+    (
+        "ranker.alpha must be null with ranker.propensities=estimated",
+        "intervention_aware ranker.propensities=estimated ranker.alpha=[1,1]",
+    ),
+    ("ranker.beta must be 10 numbers, one per place, got [0.1, 0.2]", "intervention_aware ranker.beta=[0.1,0.2]"),
+    (
+        "ranker.alpha must be above 0 at one place at least, got [0, 0]",
+        "intervention_aware positions=2 ranker.alpha=[0,0]",
+    ),
+    ("the exploration Ensemble needs ", "pepairrank ranker.members=1"),
+    ("fairness.gain must be 0 or more, got -0.1", "pdgd fairness=mcfair fairness.gain=-0.1"),
+    ("fairness.merit must be one of labels, estimated, beta, got 'size'", "pdgd fairness=fairco fairness.merit=size"),
+    ("fairness.epsilon must be 0 or more, got nan", "pairrank fairness=fairexp fairness.epsilon=nan"),
+    ("fairness.fill must be one of ordered, paper, got 'swap'", "pairrank fairness=fairexp fairness.fill=swap"),
+    (GROUPS, "ips_regression fairness=fairco"),
+    (GROUPS, "pairrank fairness=fairexp"),
+    (GROUPS, "pdgd fairness=mcfair fairness.between=groups"),
 ]
 
 
@@ -92,3 +158,18 @@ def test_a_setting_out_of_its_range_is_refused():
             with pytest.raises(ValueError) as refused:
                 build(changed)
             assert str(refused.value) == f"ranker.{setting} must be {words}, got {value!r}", ranker
+
+
+def test_what_does_not_go_together_is_refused():
+    for message, typed in TOGETHER:
+        with pytest.raises(ValueError) as refused:
+            simulate(tiny(*f"ranker={typed}".split()), [0], 5, handmade([[0, 1]]))
+        assert str(refused.value).startswith(message), typed
+
+
+def test_rankers_that_learn_from_labels_say_so():
+    for ranker in names("ranker"):
+        own = settings_of(ranker)
+        if build(own).needs_labels:
+            with pytest.raises(ValueError, match=f"^ranker={ranker} needs the labels of the dataset$"):
+                build(own).setup(RunContext(1, 3, 4, 3, 1, 1, 5), torch.rand(3, 4))

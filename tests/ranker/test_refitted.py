@@ -1,35 +1,45 @@
-"""olRankNet and olLambdaRank round by round against the plain ports, on the same random numbers."""
+"""olRankNet and olLambdaRank, also where they forget, round by round against the plain ports, on the same random
+numbers."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
+from ol2r_cli.interfaces import Forgetting
 from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
-from tests.networks import check_resumed, learned, weights
+from tests.networks import NETWORK, WIDTH, learned, weights
 from tests.ranker.refits import L2, check, refitted
-from tests.reference.network import scores
-from tests.rounds import LISTS, SEEDS, fresh, rounds
-from tests.worlds import handmade
+from tests.reference.forgetting import weight
+from tests.reference.network import flat, gradient
+from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
+from tests.worlds import handmade, simulate, tiny
 
 
 @pytest.mark.parametrize(
-    ("ranker", "restart", "reduction", "every", "steps", "pairs"),
+    ("ranker", "forgotten", "restart", "reduction", "every", "pairs"),
     [
-        ("olranknet", False, "sum", 1, 3, "all"),
-        ("olranknet", True, "mean", 3, 3, "matching"),
-        ("ollambdarank", True, "sum", 1, 3, "matching"),
-        ("ollambdarank", False, "mean", 3, 3, "adjacent"),
+        ("olranknet", "window=null", False, "sum", 1, "all"),
+        ("olranknet", "window=null", True, "mean", 3, "matching"),
+        ("olranknet", "window=3", True, "sum", 1, "all"),
+        ("olranknet", "discount=0.7", False, "mean", 1, "all"),
+        ("ollambdarank", "window=null", True, "sum", 1, "matching"),
+        ("ollambdarank", "window=null", False, "mean", 3, "adjacent"),
+        ("ollambdarank", "window=4", False, "mean", 2, "all"),
+        ("ollambdarank", "discount=0.7", True, "sum", 1, "all"),
     ],
 )
-def test_every_refit_is_that_of_the_port(ranker, restart, reduction, every, steps, pairs, monkeypatch):
-    """To the whole history, which is worked on in several parts."""
+def test_every_refit_is_that_of_the_port(ranker, forgotten, restart, reduction, every, pairs, monkeypatch):
+    """To the history that counts, which is worked on in several parts; also in rounds without a pair, in which others
+    count less."""
     monkeypatch.setattr(RankNetLoss, "chunk", 4)
     monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
-    settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", f"steps={steps}", f"pairs={pairs}"
+    settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", "steps=3", f"pairs={pairs}", forgotten
     simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings))
-    check(simulation, lambda port, t, b: port.fit(ranker, L2, reduction, steps, restart), lambda n: n % every == 0)
+    check(simulation, lambda port, t, b: port.fit(ranker, L2, reduction, 3, restart), lambda n: n % every == 0)
 
 
 @pytest.mark.parametrize(
@@ -71,55 +81,53 @@ def test_preconditioned_steps_and_large_penalties(ranker, restart, reduction, da
 
 
 def test_a_refit_waits_until_the_rounds_have_grown():
-    """By the factor, and by `every` at least; what is fitted is all of the history so far."""
+    """By the factor, and by `every` at least; what is fitted is all of the history so far. Where rounds are forgotten,
+    those grow that count, in the end by none."""
     for growth, every, due in ((1.5, 1, {1, 2, 3, 5, 8, 12}), (1.5, 3, {3, 6, 9}), (1, 4, {4, 8, 12})):
         simulation = refitted("olranknet", f"ranker.growth={growth}", f"ranker.every={every}", "ranker.steps=2")
         check(simulation, lambda port, t, b: port.fit("olranknet", L2, "mean", 2, False), due.__contains__)
+    for forgetting in "window=10", "discount=0.9":
+        words = f"ranker.{forgetting}", "ranker.growth=1.5", "ranker.steps=1"
+        simulation, found = refitted("olranknet", *words, total=27), []
+        for t, _ in rounds(simulation):
+            found += [] if int(simulation.ranker.due) in (1, *found) else [int(simulation.ranker.due)]
+            assert t < found[-1], forgetting
+        assert found[:8] == [2, 3, 5, 8, 12, 17, 22, 27], forgetting
+        assert found[8:] in ([], [32]), forgetting
 
 
-def test_a_round_without_a_pair_changes_nothing():
-    """To the last bit, although other replicas learn in it; with restart it would go back otherwise."""
-    for ranker, batch in [("olranknet", "16"), ("ollambdarank", "null")]:
-        simulation = refitted(ranker, f"ranker.batch={batch}", "ranker.restart=true", total=24)
-        before, without = simulation.ranker.theta.clone(), 0
+def test_widths_are_of_what_counts():
+    """The diagonals of A and A~ from the gradients of every pair, as its round was served or after the round's fit."""
+    for tangent_at, forgotten in product(("serving", "refit"), ("window=4", "discount=0.8")):
+        words = "ranker=olranknet", "ranker/model=mlp", *NETWORK, "ranker.steps=2", f"ranker.{forgotten}"
+        settings = "exploration.l2=0.3", f"exploration.tangent_at={tangent_at}", "click=perfect"
+        simulation = simulate(tiny(*words, *settings), SEEDS[:2], 16, handmade(LISTS), dtype=torch.float64)
+        forgetting: Forgetting = simulation.context.forgetting
+        added: list[list[np.ndarray]] = [[], []]
+        before, covariance = simulation.ranker.theta.clone(), simulation.exploration.tangents
         for _, one in rounds(simulation):
-            for b, some in enumerate(one.preferences.valid.any(1).tolist()):
-                assert torch.equal(simulation.ranker.theta[b], before[b]) is not some, (ranker, batch)
-                without += not some and bool((before[b] != simulation.ranker.start[b]).any())
-            before = simulation.ranker.theta.clone()
-        assert without > 5, (ranker, batch)
-
-
-def test_what_is_deployed_is_a_copy_of_theta_and_scores_as_the_network_does():
-    for ranker in ["olranknet", "ollambdarank"]:
-        simulation, kept = refitted(ranker), []
-        candidates, _ = simulation.train_split.serve(torch.arange(len(LISTS)))
-        for _ in rounds(simulation):
-            deployed = simulation.ranker.deploy()
-            kept.append((deployed, deployed.clone()))
-            assert torch.equal(deployed, simulation.ranker.theta[:, 0]), ranker
-        found = simulation.ranker.score(deployed, candidates)
-        assert found.shape == (len(SEEDS), *candidates.mask.shape), ranker
-        for b, theta in enumerate(deployed):
-            for q, x in enumerate(candidates.features):
-                assert found[b, q].numpy() == pytest.approx(
-                    np.array(scores(weights(theta.numpy()), x.numpy())), abs=1e-6
-                ), ranker
-        assert all(torch.equal(deployed, copy) for deployed, copy in kept), "later rounds must not change it"
-        assert not torch.equal(kept[0][0], kept[-1][0]), ranker
-
-
-def test_a_resumed_run_is_the_undisturbed_one():
-    """Also between two refits, when lists wait for the next."""
-    settings = "ranker.batch=16", "ranker.every=3", "click=perfect", "ranker.damping=0.1", "ranker.growth=1.1"
-    stopped = check_resumed(lambda: refitted("ollambdarank", *settings), 6)
-    assert bool(stopped["ranker.waiting"].any())
+            after = simulation.ranker.theta.clone()
+            for b, here in replicas(one):
+                theta = weights((after if tangent_at == "refit" else before)[b, 0].numpy())
+                total = np.zeros(len(flat(theta)))
+                for winner, loser in here.compared:
+                    total += (gradient(theta, winner) - gradient(theta, loser)) ** 2 / WIDTH
+                known = added[b] + ([] if tangent_at == "refit" else [total])  # A has these pairs in the next round
+                for power, kept in enumerate(covariance.kept[: 2 if forgetting.window is None else 1], 1):
+                    each = (weight(len(known) - 1 - t, *forgetting) ** power * row for t, row in enumerate(known))
+                    expected = 0.3 + sum(each, 0 * total)
+                    np.testing.assert_allclose(kept[b].numpy() + 0 * total, expected, rtol=1e-6)
+                added[b].append(total)
+            if forgetting.window is None and tangent_at == "refit":
+                norm = torch.cat([part.flatten(1) for part in covariance.weights], 1)
+                torch.testing.assert_close(norm, (covariance.kept[1] / covariance.kept[0] ** 2).to(norm.dtype))
+            before = after
 
 
 def test_history_is_document_numbers_and_no_features():
     """What grows with the rounds is whole numbers and truths; features are looked up in the one table there is."""
     for ranker in ["olranknet", "ollambdarank"]:
-        simulation = refitted(ranker, total=30)
+        simulation = refitted(ranker)
         kept = [buffer for name, buffer in simulation.ranker.named_buffers() if name.startswith("loss.")]
         assert len(kept) >= 3, ranker
         assert not any(buffer.dtype.is_floating_point for buffer in kept), ranker

@@ -118,8 +118,3 @@ def test_weights_of_pdgd_are_those_of_the_definition():
                 check_weights(scores, [4], [ranking], tolerance)
     # All scores equal: rho = 1/2, and the derivative of P(winner above loser) is 1/2 (1 - 1/2).
     assert pair_weights([0, 1], [False, True], [0.0, 0.0]) == {(1, 0): 1 / 8}
-
-
-def test_lists_of_another_exploration_are_refused():
-    with pytest.raises(ValueError, match=r"PDGD needs lists drawn from .*: use exploration=plackett_luce"):
-        simulate(tiny("ranker=pdgd", "exploration=none"), [0], 1)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from math import log, sqrt
 from pathlib import Path
-
-import torch
 
 from ol2r_cli.cli import main
 from ol2r_cli.run.run import Run
-from tests.choices import play, seen
-from tests.reference.toprank import C
 from tests.reference.toprank import TopRank as Reference
 from tests.rounds import replicas, rounds
 from tests.worlds import TINY, handmade, simulate, tiny
@@ -70,16 +64,6 @@ def test_certain_pairs_stay_certain_even_on_a_cycle():
     assert all({(1, 0), (2, 1), (0, 2)} <= oracle.worse for (oracle,) in oracles)
 
 
-def test_a_pair_is_decided_in_the_first_round_that_the_bound_allows():
-    """One document is always clicked, the other never: S = N = n after n rounds. Of 40 rounds, null is 1/40."""
-    for setting, delta in [("null", 1 / 40), ("0.001", 0.001)]:
-        decided = next(n for n in range(1, 1000) if n >= sqrt(2 * n * log(C * sqrt(n) / delta)))
-        simulation = toprank("click=perfect", f"ranker.delta={setting}", lists=[[0, 4]], total=40)
-        assert decided < 40, (setting, delta)
-        for t, one in rounds(simulation):
-            assert one.proposal.block.tolist() == [[0, 0] if t < decided else [1, 0]] * 3, (setting, delta)
-
-
 def test_state_grows_with_the_queries_seen():
     lists, total = [[0, 1, 2, 0, 3]] * 2000 + [[1] * 30] * 2000, 40
     simulation = toprank("click=random", lists=lists, total=total)
@@ -94,25 +78,6 @@ def test_state_grows_with_the_queries_seen():
         assert needed <= len(ranker.wins) == len(ranker.above) <= 2 * needed
     assert min(map(len, served)) < total, "no query came twice"
     assert (ranker.start >= 0).sum(1).tolist() == [len(queries) for queries in served]
-
-
-def test_a_checkpoint_brings_the_size_of_its_pool():
-    """Loaded into a simulation whose pool is smaller."""
-    lists = LISTS * 10
-    simulation, saved = toprank("click=informational", lists=lists, total=200), io.BytesIO()
-    play(simulation, 80)
-    torch.save(simulation.state_dict(), saved)
-    room, expected = len(simulation.ranker.wins), play(simulation, 120)
-    resumed = toprank("click=informational", lists=lists, total=200)
-    play(resumed, 5)
-    assert len(resumed.ranker.wins) < room
-    resumed.measurement.measures()
-    saved.seek(0)
-    resumed.load_state_dict(torch.load(saved, weights_only=True))
-    assert len(resumed.ranker.wins) == len(resumed.ranker.above) == room
-    assert seen(play(resumed, 120)) == seen(expected)
-    for name in "start", "used", "wins", "above":
-        assert torch.equal(getattr(resumed.ranker, name), getattr(simulation.ranker, name)), name
 
 
 def test_a_run_has_no_offline_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -126,6 +126,17 @@ def width(x: Float[np.ndarray, "F"], m: np.ndarray, squared: np.ndarray, covaria
     return float(np.sqrt(max(x @ norm @ x, 0.0)))
 
 
+def theoretical_alpha(m: Float[np.ndarray, "F F"], l2: float, delta: float, c_mu: float) -> float:
+    """alpha_t of Lemma 2: (2 k_mu / c_mu) (sqrt(r^2 log(det M / (delta^2 det l2 I))) + sqrt(l2) q).
+
+    r: sub-Gaussian parameter of click noise, q: bound on |theta|, k_mu: Lipschitz constant of the sigmoid, 1 - delta:
+    probability that the interval holds.
+    """
+    r, q, k_mu = 0.5, 1.0, 0.25
+    log_ratio = np.linalg.slogdet(m)[1] - np.linalg.slogdet(l2 * np.eye(len(m)))[1] - 2 * np.log(delta)
+    return float(2 * k_mu / c_mu * (np.sqrt(r**2 * log_ratio) + np.sqrt(l2) * q))
+
+
 @dataclass
 class ForgetfulPairRank:
     """PairRank that forgets: ask for an order with `propose`, hand the pairs of every round to `learn`."""
