@@ -179,7 +179,7 @@ def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
     composition_of = composer.Composer(overrides)
     composition = composition_of(job)
     composer.check_grid(composition, job, "use its settings one by one, with sweep()")
-    prepared = runner.Experiment(composition.config, composition.choices)
+    prepared = runner.Experiment(composition.settings, composition.choices)
     return prepared, command_of([*words, *composition_of.options])
 
 

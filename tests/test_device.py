@@ -26,7 +26,7 @@ NETWORK = ("ranker=pdgd", "ranker/model=mlp", "ranker.model.width=4")
 
 def experiment(*overrides: str) -> Experiment:
     composition = compose([*TINY, "device=cpu", *overrides])
-    return Experiment(composition.config, composition.choices)
+    return Experiment(composition.settings, composition.choices)
 
 
 def test_all_parts_of_a_run_have_its_precision_and_its_id_names_it():

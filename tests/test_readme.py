@@ -22,7 +22,7 @@ RUNS = re.findall(
 def test_the_first_run_has_this_id():
     pytest.importorskip("numba", reason="the README installs numba, and the engine is part of the id")
     composed = compose(["device=cpu"])
-    experiment = Experiment(composed.config, composed.choices)
+    experiment = Experiment(composed.settings, composed.choices)
     (told,) = re.findall(r"^    finished: run (\w+)$", README, re.MULTILINE)
     assert told == experiment.id
     assert f"  files            {experiment.directory.path}\n" in README

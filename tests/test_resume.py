@@ -68,7 +68,7 @@ def interrupt(monkeypatch, folder: Path, round: int) -> None:
     composed = composition(*words)
     with monkeypatch.context() as patch:
         at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGINT if round % 2 else signal.SIGTERM))
-        assert run_experiment(composed.config, composed.choices, words) == 130
+        assert run_experiment(composed.settings, composed.choices, words) == 130
     assert Run.read(the_run(folder)).round == round
 
 

@@ -98,7 +98,7 @@ def _timed(words: Sequence[str]) -> tuple[float, float, float, float]:
     composition = composer.compose(words)
     rounds, evaluation, queue = composition.config.rounds, 0.0, []
     with torch.inference_mode():
-        experiment = runner.Experiment(composition.config, composition.choices)
+        experiment = runner.Experiment(composition.settings, composition.choices)
         simulation, evaluators = experiment.simulation(), experiment.evaluators()
         queue.append(simulation.ranker.deploy())
         start, processor = clock.read()

@@ -144,8 +144,8 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) ->
         from ol2r_cli.run.runner import run_experiment
         from ol2r_cli.run.summary import record, render
 
-        if composition.config.device.get("engine") != "tensors" and loops.available():
+        if composition.settings["device"].get("engine") != "tensors" and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
     shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render
-    return run_experiment(composition.config, composition.choices, words, render=shown)
+    return run_experiment(composition.settings, composition.choices, words, render=shown)

@@ -40,20 +40,16 @@ _MISSING = object()
 _written: dict[tuple[str, str], str] = {}  # (group, name): the class that the choice of a passed object names
 
 
-def build(node: Any, **more: Any) -> Any:
-    """Return the object that a node's `_target_` names, with its settings as keywords; `more` are further keywords.
+def build(settings: Any, group: str = "") -> Any:
+    """Return the object that `_target_` of settings names, after its parts, with the others as its keywords.
 
-    ValueError, of one line that says what to type, for a bad setting.
+    `group` is the name of the settings on the command line (`ranker.model`). A node of OmegaConf knows its name. The
+    object gets containers of its own. ValueError, of one line that says what to type, for a bad setting.
     """
-    from omegaconf import OmegaConf
+    if hasattr(settings, "_get_full_key"):
+        from omegaconf import OmegaConf
 
-    is_config = OmegaConf.is_config(node)
-    settings: Any = OmegaConf.to_container(node, resolve=True) if is_config else node
-    return _built(settings, str(node._get_full_key(None)) if is_config else "", more)
-
-
-def _built(settings: Mapping[str, Any], group: str, more: Mapping[str, Any]) -> Any:
-    """Return an object, after its parts; `group` is the name of its settings on the command line."""
+        return build(OmegaConf.to_container(settings, resolve=True), settings._get_full_key(None))
     target = str(settings.get("_target_"))
     message = f"{group}._target_ must be a class that can be imported, got {target}"
     try:
@@ -73,15 +69,15 @@ def _built(settings: Mapping[str, Any], group: str, more: Mapping[str, Any]) -> 
     folder = config_dir() / group.replace(".", "/")
     below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
     parts = {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
-    check_settings(constructor, given | dict(more), group, parts)
-    return constructor(**given, **more)
+    check_settings(constructor, given, group, parts)
+    return constructor(**given)
 
 
 def _with_parts(value: Any, name: str) -> Any:
     """Return a setting in which mappings with a `_target_` are replaced by what they name."""
     if isinstance(value, Mapping):
         if "_target_" in value:
-            return _built(value, name, {})
+            return build(value, name)
         return {key: _with_parts(each, f"{name}.{key}") for key, each in value.items()}
     return [_with_parts(each, f"{name}[{at}]") for at, each in enumerate(value)] if isinstance(value, list) else value
 

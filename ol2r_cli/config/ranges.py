@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from ol2r_cli.formatting import nearest
@@ -72,6 +73,7 @@ def keywords(target: Any) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in unnamed}
 
 
+@cache
 def kinds_of(target: Any) -> dict[str, Any]:
     """Return the annotations of the constructor, with ranges; empty where they cannot be resolved at run time."""
     try:

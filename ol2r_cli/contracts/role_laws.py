@@ -131,7 +131,8 @@ def files_of_run(
     config.update({**settings, "output_dir": str(subject.folder / folder)})
     config.device.name = "cpu"
     made = {"dataset": SimpleNamespace(load=lambda: dataset)}
-    experiment = Experiment(config, subject.composition.choices, lambda node: made.get(str(node._key())) or build(node))
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    experiment = Experiment(plain, subject.composition.choices, lambda node, name: made.get(name) or build(node, name))
     printed = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(printed), experiment.directory:
         code = runner(experiment, "ol2r check").run()

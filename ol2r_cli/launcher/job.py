@@ -125,13 +125,9 @@ def run_payload(payload: bytes) -> int:
         for name, cls in pickle.loads(run["classes"]).items() if "classes" in run else ():
             setattr(sys.modules["__main__"], name, cls)
         # Imported here to keep the process small that supervises a job of Slurm: it imports this module too.
-        from omegaconf import OmegaConf
-
         from ol2r_cli.run.runner import run_experiment
 
-        return run_experiment(
-            OmegaConf.create(run["config"]), run["choices"], run["overrides"], run["id"], run.get("code")
-        )
+        return run_experiment(run["config"], run["choices"], run["overrides"], run["id"], run.get("code"))
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED
     except BaseException:  # an error in the program is the failure of this job only

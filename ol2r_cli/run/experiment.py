@@ -10,8 +10,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
@@ -34,6 +33,7 @@ from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Streams
 
 _ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
+Make = Callable[[Mapping[str, Any], str], Any]  # from the settings of a group and its name to an object
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
@@ -73,42 +73,34 @@ class RunSettings:
 class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
-    `config` and `choices` are those of a `Composition`. `make` builds the object that a node of the configuration
-    names; a sweep passes a function that does equal work once. `code` is that of `own_code` where the source is known
+    `settings` and `choices` are those of a `Composition`. `make` builds the object that the settings of a group name; a
+    sweep passes a function that does equal work once. `code` is that of `own_code` where the source is known
     to another process only. ValueError for a bad setting, and for a class whose source is not available.
     """
 
     def __init__(
         self,
-        config: DictConfig,
+        settings: Mapping[str, Any],
         choices: Mapping[str, str],
-        make: Callable[[DictConfig], Any] = build,
+        make: Make = build,
         code: Mapping[str, str] | None = None,
     ):
         self.began = time.monotonic()
-        try:
-            plain: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        except OmegaConfBaseException as error:  # an interpolation that cannot be resolved
-            raise ValueError(str(error).splitlines()[0]) from None
-        self.settings: dict[str, Any] = {str(name): value for name, value in plain.items()}
+        self.settings, self.choices = dict(settings), choices
         names = [field.name for field in fields(RunSettings) if field.name in self.settings]
         check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
         if beyond := [t for t in self.settings["block_rounds"] if t > self.settings["rounds"]]:
             raise ValueError(f"block_rounds must be rounds from 1 to {self.settings['rounds']}, got {beyond[0]}")
-        self.config, self.choices = config, choices
-        self.device = _of_kind(Device, "device", make(config.device))
-        self.roles = {group: _of_kind(kind, group, make(config[group])) for group, kind in _ROLES.items()}
-        self.measures = {
-            str(name): _of_kind(Measure, f"measure.{name}", make(node)) for name, node in config.measure.items()
-        }
+        self.device: Device = _made(Device, "device", self.settings["device"], make)
+        self._make_roles(make)
         check_columns(self.measures)
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
             raise ValueError(
                 f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
             )
-        source: DatasetSource = _of_kind(DatasetSource, "dataset", make(config.dataset))
-        self.intent: IntentSchedule = _of_kind(IntentSchedule, "intent", make(config.intent))
+        source: DatasetSource = _made(DatasetSource, "dataset", self.settings["dataset"], make)
+        self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
         self.device.prepare()  # after the import of own classes, which can set modes of torch
         self.dataset: Dataset = source.load()
         if self.intent.changes:
@@ -125,6 +117,11 @@ class Experiment:
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
         self.directory = RunDirectory(path, root=path.parents[1])
+
+    def _make_roles(self, make: Make) -> None:
+        self.roles = {group: _made(kind, group, self.settings[group], make) for group, kind in _ROLES.items()}
+        nodes = self.settings["measure"].items()
+        self.measures = {name: _made(Measure, f"measure.{name}", node, make) for name, node in nodes}
 
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
@@ -166,13 +163,17 @@ class Experiment:
 
     def _allocated(self, replicas: int) -> int:
         """The bytes that the set-up of so many replicas allocates."""
-        trial = copy.copy(self)
-        trial.seeds = self.seeds[:replicas]
-        trial.roles = {group: build(self.config[group]) for group in self.roles}
-        trial.measures = {name: build(node) for name, node in self.config.measure.items()}
+        trial = self.renewed(replicas)
         with MemoryLimit(available_memory(self.device.torch)) as limit:
             trial._simulation()
         return limit.allocated
+
+    def renewed(self, replicas: int) -> Experiment:
+        """Return a copy with the first so many replicas and with roles that have not been set up."""
+        other = copy.copy(self)
+        other.settings, other.seeds = dict(self.settings), self.seeds[:replicas]
+        other._make_roles(build)
+        return other
 
     def _simulation(self) -> Simulation:
         settings = self.settings
@@ -186,7 +187,7 @@ class Experiment:
             no_relevant=settings["no_relevant"],
             exposure=exposure_of(
                 self.dataset,
-                build(self.config.click),
+                build(settings["click"], "click"),
                 settings["positions"],
                 settings["exposure"],
                 settings["beta"],
@@ -240,13 +241,14 @@ class Experiment:
         content = Catalogue().choices["ranker"]["offline_ranknet"].content
         settings = {name: value for name, value in content.items() if name != "defaults"}
         config = OmegaConf.create({"ranker": settings, "cache_dir": self.settings["cache_dir"]})
-        offline: Ranker = build(config.ranker)
+        offline: Ranker = build(config.ranker)  # whose settings have interpolations
         offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
         return offline.deploy()[0]
 
 
-def _of_kind(kind: type[Any], group: str, made: Any) -> Any:
-    """What was made for a group; ValueError if the class that the configuration names is none for this group."""
+def _made(kind: type[Any], group: str, settings: Mapping[str, Any], make: Make) -> Any:
+    """What is made for a group; ValueError if the class that its settings name is none for this group."""
+    made = make(settings, group)
     if isinstance(made, kind):
         return made
     expected = f"a class that is {kind.__module__}.{kind.__name__}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -71,14 +71,14 @@ _log = logging.getLogger(LOGGER)
 
 
 def run_experiment(
-    config: DictConfig,
+    settings: Mapping[str, Any],
     choices: Mapping[str, str],
     overrides: Sequence[str],
     id: str = "",
     code: Mapping[str, str] | None = None,
     render: Render | None = render,
 ) -> int:
-    """Run a composed configuration unless it is finished; returns the exit code of `ol2r run`.
+    """Run a composition (its `settings` and `choices`) unless it is finished; returns the exit code of `ol2r run`.
 
     `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
     it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
@@ -88,7 +88,7 @@ def run_experiment(
     """
     try:
         with torch.inference_mode():
-            experiment = Experiment(config, choices, code=code)
+            experiment = Experiment(settings, choices, code=code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             stored, directory = experiment.stored(), experiment.directory
@@ -113,9 +113,9 @@ def run_experiment(
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
-        settings = f"output_dir ({config.output_dir}), data_dir and cache_dir must be folders that can be used"
+        folders = f"output_dir ({settings['output_dir']}), data_dir and cache_dir must be folders that can be used"
         where = f": {error.filename}" if error.filename else ""
-        print(f"ol2r run: {settings}: {error.strerror or error}{where}", file=sys.stderr)
+        print(f"ol2r run: {folders}: {error.strerror or error}{where}", file=sys.stderr)
         return BAD_CONFIGURATION
     except Exception:  # an error in the program must not end a sweep
         traceback.print_exc()

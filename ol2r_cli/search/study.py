@@ -260,7 +260,7 @@ def run_trial(
     with torch.inference_mode(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         while True:
             composition = composer(overrides)
-            experiment = Experiment(composition.config, composition.choices)
+            experiment = Experiment(composition.settings, composition.choices)
             path = experiment.directory.path
             if experiment.finished():
                 return TrialOutcome(DONE, path, finished_before=True)

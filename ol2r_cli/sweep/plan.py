@@ -11,14 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, cached_property, reduce
-from operator import getitem
+from functools import cache, cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TextIO
 
 import torch
-from omegaconf import DictConfig, OmegaConf
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
@@ -192,11 +190,11 @@ class Plan:
         self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
         self.launcher: Launcher | None = None
         if self.good:
-            config: Any = composer([*self.good[0].words, *split[0][1]]).config
+            launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
             uses_gpu = any(sweep_job.settings["device"]["name"] in ("auto", "cuda") for sweep_job in self.good)
-            if config.launcher.get("gpus") == "auto" and not uses_gpu:
-                OmegaConf.update(config, "launcher.gpus", [])
-            self.launcher = build(config.launcher)
+            if launcher.get("gpus") == "auto" and not uses_gpu:
+                launcher["gpus"] = []
+            self.launcher = build(launcher, "launcher")
 
     @property
     def good(self) -> list[SweepJob]:
@@ -221,17 +219,16 @@ def _check(
     """
     settings = composition.settings
 
-    def make(node: DictConfig) -> Any:
-        name = node._get_full_key(None)
-        key = f"{name}: {_as_json(reduce(getitem, name.split('.'), settings))}"
+    def make(node: Mapping[str, Any], name: str) -> Any:
+        key = f"{name}: {_as_json(node)}"
         if key not in made:
-            made[key] = source = build(node)
+            made[key] = source = build(node, name)
             if name == "dataset" and hasattr(source, "load"):
                 made[key] = SimpleNamespace(load=cache(source.load))
         return made[key]
 
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
-    experiment = Experiment(composition.config, composition.choices, make)
+    experiment = Experiment(settings, composition.choices, make)
     check(experiment)
     key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
     if key not in setup_errors:
@@ -250,10 +247,9 @@ def _setup_error(experiment: Experiment) -> str:
     try:
         check_needs(experiment.roles)
         if not experiment.roles["ranker"].needs_labels:
-            experiment.settings["rounds"], experiment.seeds = 1, experiment.seeds[:1]
-            experiment.roles = {group: build(experiment.config[group]) for group in experiment.roles}
-            experiment.measures = {name: build(node) for name, node in experiment.config.measure.items()}
-            experiment.simulation()
+            trial = experiment.renewed(1)
+            trial.settings["rounds"] = 1
+            trial.simulation()
     except ValueError as error:
         return str(error)
     except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked

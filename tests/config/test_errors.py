@@ -154,9 +154,9 @@ def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.extend(given) or 0)
     typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
     assert main(typed) == 0
-    config, choices, overrides = seen
+    settings, choices, overrides = seen
     assert overrides == [*typed[:2], "click=navigational"]
-    assert config.exploration.alpha == config.ranker.l2
+    assert settings["exploration"]["alpha"] == settings["ranker"]["l2"]
     assert (choices["click"], choices["exploration"]) == ("navigational", "confidence")
     assert "experiment" not in choices, "none was chosen"
 

@@ -21,5 +21,5 @@ def test_more_than_two_groups_are_measured_under_ids_of_their_own(monkeypatch):
     for ratio, expected in ("[.5,.3,.2]", 3), (".5", None):
         hashed.clear()
         composition = compose(["experiment=smoke", f"dataset.group_ratio={ratio}"])
-        assert Experiment(composition.config, composition.choices).id == "0123456789"
+        assert Experiment(composition.settings, composition.choices).id == "0123456789"
         assert hashed.get("groups") == expected

@@ -232,7 +232,7 @@ def test_interactions_may_be_removed_afterwards(copy: Path):
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in the middle, with a checkpoint and all tables."""
     composition = compose(command(tmp_path_factory.mktemp("interrupted")))
-    experiment = Experiment(composition.config, composition.choices)
+    experiment = Experiment(composition.settings, composition.choices)
     with experiment.directory:
         assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 30).run() == 130
     return experiment.directory.path

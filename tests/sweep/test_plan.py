@@ -39,7 +39,7 @@ def finish(composer: Composer, line: str) -> None:
     """Run it in this process."""
     words = [*SMOKE, *line.split()]
     composition = composer(words)
-    assert run_experiment(composition.config, composition.choices, words) == 0
+    assert run_experiment(composition.settings, composition.choices, words) == 0
 
 
 def test_jobs_have_the_names_that_distinguish_them_and_the_state_of_their_runs(composer: Composer):
