@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli import loops
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.exploration.confidence import Confidence, Ensemble
-from ol2r_cli.exploration.divide_and_conquer import ScoreOrder
-from ol2r_cli.interfaces import Candidates, Interaction, Prediction, Preferences, Proposal, RunContext
+from ol2r_cli.interfaces import Candidates, Prediction, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
-from tests.reference import pairrank as reference
 from tests.reference.blocks import partition, transitive_closure
 from tests.reference.ensemble import certain as unanimous
 from tests.reference.relations import from_edges
@@ -26,73 +19,11 @@ from tests.reference.shuffles import order_by_clocks
 from tests.rounds import LISTS, SEEDS, fresh, propose, rounds, some_scores
 from tests.worlds import handmade, simulate, tiny
 
-FEATURES, DOCUMENTS, ROUNDS = 5, 9, 12
-READINGS = {"full": "full", "diagonal": "diagonal_of_inverse", "inverse_diagonal": "inverse_of_diagonal"}
-
-
-def learned(refresh: int = 256, **more) -> tuple[Confidence, np.ndarray]:
-    """An exploration after some rounds of random pairs, and the differences it was shown."""
-    chosen = {"alpha": 0.3, "covariance": "full", "shuffle": "conservative", "transitive": True, "l2": 0.1} | more
-    exploration = Confidence(**chosen)
-    exploration.refresh = refresh
-    table = torch.rand(50, FEATURES, generator=torch.Generator().manual_seed(1))
-    exploration.setup(RunContext(1, DOCUMENTS, FEATURES, 10, 1, ROUNDS, 5), table)
-    differences = []
-    for t in range(ROUNDS):
-        candidates = candidates_of(t)
-        pairs = Preferences(
-            torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 4]]), torch.tensor([[True, True, t % 2 == 0]])
-        )
-        prediction = Prediction(torch.zeros(1, 1, DOCUMENTS).double(), lambda c=candidates: LinearTangent(c.features))
-        order = torch.arange(DOCUMENTS)[None]
-        nothing = torch.zeros(1, DOCUMENTS, dtype=torch.bool)
-        proposal = Proposal(order, torch.zeros(1, DOCUMENTS).double())
-        interaction = Interaction(candidates, prediction, proposal, order, order, nothing, nothing, pairs)
-        exploration.learn(interaction, Streams(torch.tensor([0])).at("learn", t))
-        x = candidates.features[0].numpy()
-        differences += [x[w] - x[v] for w, v, ok in ((0, 2, True), (3, 1, True), (1, 4, t % 2 == 0)) if ok]
-    return exploration, np.array(differences)
-
-
-def candidates_of(seed: int) -> Candidates:
-    features = torch.rand(1, DOCUMENTS, FEATURES, generator=torch.Generator().manual_seed(seed)).double()
-    slots = torch.arange(DOCUMENTS)[None]
-    return Candidates(torch.tensor([0]), slots, features, torch.ones(1, DOCUMENTS, dtype=torch.bool))
-
-
-def test_certain_pairs_are_those_of_definition_3():
-    """As tensors and as the loops for one list."""
-    candidates = candidates_of(7)
-    theta, x = np.random.default_rng(3).normal(size=FEATURES), candidates.features[0].numpy()
-    scores, order = torch.from_numpy(x @ theta)[None], torch.arange(DOCUMENTS)[None]
-    by_score = scores.argsort(1, descending=True)
-    prediction = Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
-    for covariance, width, refresh in itertools.product(READINGS, (0.0, 0.05, 0.3, "theory"), (256, 5)):
-        exploration, differences = learned(alpha=width, covariance=covariance, refresh=refresh)
-        information, alpha = reference.information(differences, 0.1), width
-        if width == "theory":  # Lemma 2 makes next to nothing certain: take a slope that lets some pairs through
-            exploration.steepness = 0.004
-            alpha = reference.theoretical_alpha(information, 0.1, 1 / ROUNDS, 0.5 / exploration.steepness)
-        expected = reference.certain_rank_order(x, theta, information, alpha, READINGS[covariance])
-        found = exploration.certain(ScoreOrder(slice(None), prediction, order, scores, candidates.mask))[0].numpy()
-        assert (found == expected).all(), (covariance, width)
-        assert 0 < expected.sum() < DOCUMENTS * (DOCUMENTS - 1) / 2 or alpha == 0
-        ranked = ScoreOrder(slice(0, 1), prediction, by_score, scores.gather(1, by_score), candidates.mask, loops=True)
-        rank = by_score[0].numpy()
-        assert (exploration.certain(ranked)[0].numpy() == expected[rank][:, rank]).all(), (covariance, width)
-
-
-def test_theory_takes_its_slope_from_the_widest_pair_of_the_table():
-    exploration, _ = learned(alpha="theory")
-    table = torch.rand(50, FEATURES, generator=torch.Generator().manual_seed(1)).double().numpy()
-    longest = np.linalg.norm(table.max(0) - table.min(0))
-    slope = 1 / (1 + math.exp(-longest)) / (1 + math.exp(longest))
-    assert math.isclose(exploration.steepness, 2 * 0.25 / slope, rel_tol=1e-6)
-
 
 def test_equal_documents_are_never_certain_and_padding_is_always_last():
-    exploration, _ = learned(alpha=0.0)
-    features = candidates_of(2).features[:, :4]
+    exploration = Confidence(0.0, "full", "conservative", True, l2=0.1)
+    exploration.setup(RunContext(1, 4, 5, 10, 1, 1, 5), torch.rand(50, 5))
+    features = torch.rand(1, 4, 5, generator=torch.Generator().manual_seed(2)).double()
     features[0, 1] = features[0, 0]
     scores = features @ torch.tensor([1.0, -2.0, 0.5, 3.0, -1.0]).double()
     prediction = Prediction(scores[:, None], lambda: LinearTangent(features))
@@ -210,27 +141,3 @@ def test_any_opinions(members, seed, ties, alike):
     clocks = fresh(range(len(lengths))).at("explore", 0).exponential(12)
     for shuffle in "conservative", "random":
         check_ensemble(propose(Ensemble(shuffle), scores, lengths, 10), scores, lengths, clocks, shuffle)
-
-
-def test_an_ensemble_of_one_is_refused():
-    words = r"^the exploration Ensemble needs .* use ranker=pepairrank with ranker.members=2 or more$"
-    with pytest.raises(ValueError, match=words):
-        simulate(tiny("ranker=pepairrank", "ranker.members=1"), [0], 1)
-    simulate(tiny("ranker=pepairrank", "ranker.members=1", "exploration=none"), [0], 1)
-
-
-def test_settings_outside_their_range_are_refused():
-    for ranker, setting, message in (
-        ("pairrank", "alpha=-1", "must be from 0 to 1e.100 or theory, got -1"),
-        ("pairrank", "covariance=half", "must be one of full, diagonal, inverse_diagonal, got 'half'"),
-        ("pairrank", "l2=0", "must be above 0, got 0"),
-        ("pepairrank", "shuffle=x", "must be one of conservative, random, got 'x'"),
-        ("olranknet", "alpha=-1", "must be from 0 to 1e.100, got -1"),
-        ("olranknet", "tangent_at=x", "must be one of serving, refit, got 'x'"),
-        ("olranknet", "precision=half", "must be one of float64, float32, got 'half'"),
-        ("epsilon_greedy", "epsilon=1.1", "must be from 0 to 1, got 1.1"),
-        ("epsilon_greedy", "epsilon=nan", "must be from 0 to 1, got nan"),
-        ("mgd exploration=probabilistic_interleaving", "tau=0", "must be above 0, got 0"),
-    ):
-        with pytest.raises(ValueError, match=f"exploration.{setting.partition('=')[0]} {message}"):
-            build(tiny(*f"ranker={ranker}".split(), f"exploration.{setting}").exploration)

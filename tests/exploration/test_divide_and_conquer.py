@@ -93,18 +93,6 @@ def test_orders_have_their_exact_probabilities():
                 assert p_value(list(drawn.elements()), {o: float(p) for o, p in expected.items()}) > LEAST_P, edges
 
 
-@given(st.integers(0, 1000), st.integers(1, 12))
-def test_the_first_places_depend_neither_on_their_number_nor_on_other_replicas(round, places):
-    many = torch.from_numpy(np.stack([downward(round, 12, density) for density in (0.05, 0.3, 0.6, 0.95)]))
-    clock = Streams(torch.arange(4)).at("explore", round).exponential(12)
-    together, whole = shuffle(clock, many, places), shuffle(clock, many, 12)
-    assert torch.equal(together[:, :places], whole[:, :places])
-    assert (together.sort(1).values == torch.arange(12)).all()
-    for replica in range(4):
-        alone = shuffle(clock[replica, None], many[replica, None], places)
-        assert torch.equal(together[replica, :places], alone[0, :places])
-
-
 seeds = st.builds(np.random.default_rng, st.integers(0, 10**6))
 relation = st.builds(random_relation, seeds, st.integers(1, 9), st.floats(0, 1), st.booleans())
 stated = st.lists(relation, min_size=1, max_size=5)

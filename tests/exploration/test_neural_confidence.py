@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 import torch
 
-from ol2r_cli.click.models import DependentClick
 from ol2r_cli.exploration import neural_confidence
-from ol2r_cli.exploration.neural_confidence import Criterion, NeuralConfidence
-from ol2r_cli.fairness.by_merit import NoFairness
-from ol2r_cli.interfaces import TANGENT, Prediction, Ranker
+from ol2r_cli.exploration.neural_confidence import Criterion
+from ol2r_cli.interfaces import Prediction
 from ol2r_cli.learning import covariance
-from ol2r_cli.ranker.model.mlp import MLP
-from ol2r_cli.simulation import Simulation
 from tests.choices import play, seen
-from tests.worlds import handmade, measures
+from tests.worlds import handmade, simulate, tiny
 
-SETTINGS = {
-    "alpha": 0.05,
-    "covariance": "full",
-    "l2": 0.1,
-    "tangent_at": "serving",
-    "precision": "float64",
-    "prune": True,
-    "shuffle": "conservative",
-    "transitive": True,
-}
 LENGTHS = [6, 20, 1, 13, 17, 9, 20, 4, 15]
 ROUNDS = 25
-
-
-class Drifting(Ranker):
-    """A network whose parameters change a little every round, in place and from what the round's pairs say."""
-
-    offers = frozenset({TANGENT})
-    theta: torch.Tensor
-
-    def __init__(self):
-        super().__init__()
-        self.model = MLP(width=8, hidden_layers=2, init="standard")
-
-    def setup(self, sizes, features, oracle=None):
-        start = self.model.initial(sizes.random, sizes.features, 1)
-        self.register_buffer("theta", start.to(sizes.dtype))
-
-    def size(self, features):
-        return self.model.size(features)
-
-    def predict(self, candidates, random):
-        forward = self.model.forward(self.theta, candidates.features)
-        return Prediction(forward.scores, forward.tangent)
-
-    def learn(self, interaction, random):
-        pairs, scores = interaction.preferences, interaction.prediction.scores
-        valid = pairs.valid.to(scores.dtype)
-        won = torch.zeros_like(scores[:, 0]).scatter_add(1, pairs.winner, valid)
-        weights = won.scatter_add(1, pairs.loser, -valid)[:, None]
-        self.theta += 0.01 * self.model.forward(self.theta, interaction.candidates.features).gradient(weights)
-
-    def deploy(self):
-        return self.theta[:, 0].clone()
+NETWORK = (
+    *("ranker=sgd_ranknet", "ranker/model=mlp", "ranker.model.width=8", "ranker.model.init=standard"),
+    *("exploration=neural_confidence", "click=perfect", "positions=6"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -71,31 +27,28 @@ def _short_strips(monkeypatch):
         yield
 
 
-def simulation(seeds=(3, 4), lengths=LENGTHS, features=4, needs_reasons=False, **settings):
-    """Users click on relevant documents; without `needs_reasons`, documents that are not shown are not traced."""
+def simulation(seeds=(3, 4), lengths=LENGTHS, needs_reasons=False, rounds=ROUNDS, loops=False, **settings):
+    """A network whose parameters change a little every round; without `needs_reasons`, documents that are not shown are
+    not traced."""
     dice = torch.Generator().manual_seed(5)
     lists = [torch.randint(5, (length,), generator=dice).tolist() for length in lengths]
-    more = {"dtype": torch.float64, "rounds": settings.pop("rounds", ROUNDS), "loops": settings.pop("loops", False)}
-    trace_regret = settings.pop("trace_regret", needs_reasons)
-    exploration = NeuralConfidence(**SETTINGS | settings)
-    return Simulation(
-        handmade(lists, features),
-        DependentClick([0.0, 0.2, 0.4, 0.8, 1.0], [0.0] * 5, {}, False),
-        Drifting(),
-        exploration,
-        NoFairness(),
-        seeds=torch.tensor(seeds),
-        positions=6,
-        measures=measures(needs_reasons, trace_regret),
-        **more,
-    )
+    traced = {"trace_regret": settings.pop("trace_regret", needs_reasons), "trace_blocks": needs_reasons}
+    chosen = {
+        "alpha": 0.05,
+        "covariance": "full",
+        "l2": 0.1,
+        "tangent_at": "serving",
+        "precision": "float64",
+    } | settings
+    config = tiny(*NETWORK, *(f"exploration.{name}={value}" for name, value in chosen.items()))
+    return simulate(config, list(seeds), rounds, handmade(lists), loops=loops, dtype=torch.float64, **traced)
 
 
 class Written:
     """A, or its diagonal, written out for every replica, and the pairs that are certain by definition."""
 
     def __init__(self, running, replicas):
-        self.settings, size = running.exploration, running.ranker.theta.shape[2]
+        self.settings, size = running.exploration, running.ranker.weights().shape[2]
         self.matrix = torch.eye(size).double().repeat(replicas, 1, 1) * self.settings.l2
         self.distances = []
 
@@ -131,7 +84,7 @@ def test_certain_pairs_are_those_of_the_definition(covariance_, tangent_at, monk
     given = {"covariance": covariance_, "tangent_at": tangent_at, "transitive": False}
     running = simulation(needs_reasons=True, **given, alpha={"full": 0.02, "diagonal": 0.1}[covariance_])
     written, waiting, some = Written(running, 2), None, 0
-    theta = running.ranker.theta.clone()
+    theta = running.ranker.weights().clone()
     for _, one in running.play():
         if waiting is not None:  # at the parameters that served this round, which were fitted to the one before
             features, preferences = waiting
@@ -143,7 +96,7 @@ def test_certain_pairs_are_those_of_the_definition(covariance_, tangent_at, monk
             waiting = one.candidates.features, one.preferences
         else:
             written.add(one.prediction.tangent(), one.preferences)
-        theta = running.ranker.theta.clone()
+        theta = running.ranker.weights().clone()
     assert some > 500
     assert (written.distances[-1] < written.distances[0].mean()).any()
     if covariance_ == "full":
@@ -197,26 +150,6 @@ def test_traced_documents_are_not_pruned():
     blocks, regret = {"needs_reasons": True, "trace_regret": False}, {"trace_regret": True}
     for other in blocks, regret, {"prune": False}, {"shuffle": "random"}:
         assert not simulation(**other).exploration.prunes, other
-
-
-KINDS = [{"covariance": "full"}, {"covariance": "full", "tangent_at": "refit"}, {"covariance": "diagonal"}]
-
-
-@pytest.mark.parametrize(("settings", "ratio"), [(KINDS[0], 0.3), (KINDS[1], 100), (KINDS[2], 100)], ids=str)
-def test_continues_from_a_checkpoint_without_a_difference(settings, ratio, monkeypatch):
-    monkeypatch.setattr(covariance, "RATIO", ratio)
-    through, saved = simulation(**settings), io.BytesIO()
-    play(through, 12)
-    torch.save(through.state_dict(), saved)
-    expected = play(through, ROUNDS - 12)
-    resumed = simulation(**settings)
-    saved.seek(0)
-    resumed.load_state_dict(torch.load(saved, weights_only=True))
-    assert seen(play(resumed, ROUNDS - 12)) == seen(expected)
-    state, other = resumed.state_dict(), through.state_dict()
-    assert state.keys() == other.keys()
-    for name in state:
-        torch.testing.assert_close(state[name], other[name], rtol=0, atol=0)
 
 
 def test_equal_documents_are_never_certain():

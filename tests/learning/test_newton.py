@@ -1,8 +1,10 @@
-"""The guarantee of both forms of Newton's method in every round, against an exact solver, and the authors' fit."""
+"""The guarantee of both forms of Newton's method in every round, also where pairs are forgotten, against an exact
+solver and plain sums over the whole history; and the authors' fit."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from ol2r_cli.interfaces import Forgetting, Preferences, RunContext
@@ -10,7 +12,9 @@ from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.newton import AnchoredNewton, RestartedLBFGS
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
+from tests.reference import forgetting as plain
 from tests.reference import objective as reference
+from tests.reference.forgetting import ForgetfulPairRank
 
 PER_ROUND = 5
 
@@ -51,30 +55,64 @@ def play(
         yield t
 
 
-def excess(solver: AnchoredNewton, replica: int = 0) -> float:
-    """How far a replica's theta is above the least value, in units of what is tolerated."""
-    rows = solver.history.rows[replica, : int(solver.history.count[replica])].numpy()
-    if not len(rows):
-        assert not solver.theta[replica].any()
-        return 0.0
-    ones, settings = np.ones(len(rows)), (solver.l2, solver.reduction)
-    scale = 1 if solver.reduction == "sum" else len(rows)  # the guarantee is about the sum form
-    least = scale * reference.objective(reference.optimum(rows, ones, *settings), rows, ones, *settings)
-    reached = scale * reference.objective(solver.theta[replica].numpy(), rows, ones, *settings)
-    return (reached - least) / (1e-3 + 1e-5 * reached)
+CASES = [  # reduction, l2, features, rounds, noise, what is forgotten, and the rounds without a pair
+    ("sum", 1e-4, 30, 100, 0.2, Forgetting(), range(0)),
+    ("mean", 0.1, 6, 200, 1.0, Forgetting(), range(0)),
+    ("sum", 1e-4, 6, 60, 0.0, Forgetting(), range(0)),
+    ("mean", 0.01, 6, 80, 0.2, Forgetting(window=12), range(25, 65)),
+    ("mean", 0.01, 6, 80, 1.0, Forgetting(window=1), range(25, 65)),
+    ("sum", 1e-3, 6, 80, 0.0, Forgetting(discount=0.93), range(25, 65)),
+]
 
 
-def test_the_optimum_is_reached_every_round():
-    for loops in [True, False]:
-        for reduction, l2, features, rounds, noise in [
-            ("sum", 1e-4, 30, 100, 0.2),
-            ("mean", 0.1, 6, 200, 1.0),
-            ("sum", 1e-4, 6, 60, 0.0),
-        ]:
-            solver = AnchoredNewton(l2, reduction)
-            for t in play(solver, features, rounds if loops else min(rounds, 80), noise, replicas=2, loops=loops):
-                if t <= 10 or t % 20 == 19:
-                    assert max(excess(solver, replica) for replica in range(2)) <= 1, f"round {t}"
+@pytest.mark.parametrize("loops", [True, False], ids=["loops", "tensors"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_optimum_of_what_counts_is_reached_every_round(case, loops):
+    """Two replicas, against an exact solver; loops also know the gradient at the anchor. Rounds without a pair empty a
+    window, and leave next to nothing of a discounted history."""
+    reduction, l2, features, rounds, noise, forgetting, silent = case
+    solver, ends, empty = AnchoredNewton(l2, reduction), [0, 0], 0
+    ports = [ForgetfulPairRank(features, l2, 0.1, "full", reduction, *forgetting) for _ in range(2)]
+    settings = {"forgetting": forgetting, "silent": silent, "loops": loops}
+    for t in play(solver, features, rounds if loops else min(rounds, 80), noise, 2, **settings):
+        for replica, port in enumerate(ports):
+            count, first = int(solver.history.count[replica]), int(solver.history.first[replica])
+            port.rounds.append(solver.history.rows[replica, ends[replica] : count].numpy().copy())
+            ends[replica] = count
+            if not (t <= 10 or t % 20 == 19 or t in (24, 26, 44)):
+                continue
+            if count == first:
+                empty += count > 0
+                assert solver.theta[replica].abs().max() < 1e-12
+                continue
+            assert port.excess(solver.theta[replica].numpy()) <= 1, f"round {t}"
+            if forgetting != Forgetting():
+                assert float(solver.history.mass[replica]) == pytest.approx(sum(w for _, w in port.pairs), abs=1e-9)
+            if loops:
+                slope = plain.gradient(solver.anchor[replica].numpy(), port.pairs, l2, reduction)
+                assert solver.gradient[replica].numpy() == pytest.approx(slope, abs=1e-9), f"round {t}"
+    assert bool(empty) is (forgetting.window is not None)
+
+
+def test_rounding_does_not_add_up():
+    """Many pairs have left a window of about 20: the gradient still is that of the pairs in it."""
+    solver = AnchoredNewton(1e-3, "sum")
+    for _ in play(solver, 5, 150, 0.3, forgetting=Forgetting(window=8)):
+        pass
+    first, count = int(solver.history.first[0]), int(solver.history.count[0])
+    assert count > 300 > 100 > count - first
+    assert int(solver.cleared[0]) > 150
+    rows = solver.history.rows[0, first:count]
+    slope = 1e-3 * solver.anchor[0] - torch.sigmoid(-(rows @ solver.anchor[0])) @ rows
+    torch.testing.assert_close(solver.gradient[0], slope, atol=1e-10, rtol=0)
+
+
+def test_a_discount_drops_what_is_below_the_rounding_of_a_number():
+    for discount in 0.5, 0.9, 0.999:
+        reach = Forgetting(discount=discount).reach
+        assert discount**reach <= 2.0**-52 < discount ** (reach - 1)
+        assert Forgetting(discount=discount).weights(torch.tensor([reach - 1, reach])).count_nonzero() == 1
+    assert (Forgetting().reach, Forgetting(window=7).reach) == (None, 7)
 
 
 def test_the_authors_fit_ends_near_the_optimum():

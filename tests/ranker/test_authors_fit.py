@@ -11,7 +11,8 @@ import torch
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.simulation import Simulation
-from tests.ranker.model.test_mlp_biases import flat, unflat
+from tests.ranker.model.test_mlp import in_one_row as flat
+from tests.ranker.model.test_mlp import with_biases as unflat
 from tests.reference import authors_fit as reference
 from tests.reference.authors_fit import ClickedList, Pair
 from tests.rounds import LISTS, SEEDS, Shown, fresh, replicas, rounds

@@ -30,8 +30,8 @@ def weights(theta, features):
 
 def test_it_fits_the_lists_served_so_far(monkeypatch):
     """Which are worked on in several parts."""
-    monkeypatch.setattr(losses, "CELLS", 20)
-    monkeypatch.setattr(losses.LabelledLoss, "chunk", 2)
+    monkeypatch.setattr(losses, "CELLS", 100)
+    monkeypatch.setattr(losses.LabelledLoss, "chunk", 3)
     for loss, reduction, restart in [
         ("lambdarank", "mean", "true"),
         ("lambdarank", "sum", "false"),

@@ -1,8 +1,9 @@
-"""Scores, gradients, tangents and initial parameters of the network, against the plain port."""
+"""Scores, gradients, tangents and initial parameters of the network, against the plain port; with
+ranker.model.init=pytorch, against torch.nn.Linear and autograd."""
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from math import sqrt
 
 import numpy as np
@@ -14,18 +15,18 @@ from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.learning.model import Forward, Model
+from ol2r_cli.learning.tangents import layers_of, parameters, written_out
+from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.tensor.streams import Streams
 from tests.networks import weights
-from tests.reference.network import antisymmetric, flat, gradient, pair_gradient, scores
+from tests.reference import authors_fit, network
+from tests.reference.authors_fit import Layer
+from tests.reference.network import flat
 from tests.worlds import tiny
 
 B, N, D, F = 2, 3, 5, 4
-SHAPES = [
-    (init, width, layers)
-    for init, width in [("antisymmetric", 6), ("standard", 1), ("standard", 5)]
-    for layers in (1, 2, 3)
-]
+SHAPES = [("antisymmetric", 6), ("standard", 1), ("standard", 5), ("pytorch", 1), ("pytorch", 5)]  # init and width
 TIES = {torch.float64: 1e-8, torch.float32: 1e-5}  # float64 scores are rounded to 29 bits
 
 
@@ -40,50 +41,75 @@ def started(model: MLP, features: int = F, members: int = N, seeds=(3, 7), dtype
     return model.initial(Streams(torch.tensor(list(seeds))).at("setup", 0), features, members).to(dtype)
 
 
-def test_scores_and_gradients_are_those_of_the_port():
-    """Away from the start, for every replica and member; `gradient` is of the weighted sum of the scores."""
-    for init, width, layers in SHAPES:
-        model, x = MLP(width, layers, init), documents(D)
+class Port:
+    """A network with these parameters: the paper's, or with `pytorch` that of torch.nn.Linear, whose gradient is taken
+    as it is, without a factor 1/sqrt(m) in tangents."""
+
+    def __init__(self, theta: np.ndarray, init: str, width: int, layers: int):
+        self.biased = init == "pytorch"
+        self.root = 1.0 if self.biased else sqrt(width)
+        self.network = with_biases(theta, width, layers) if self.biased else weights(theta, F, width, layers)
+
+    def scores(self, x: np.ndarray) -> list[float]:
+        return authors_fit.scores(self.network, x) if self.biased else network.scores(self.network, x)
+
+    def gradients(self, x: np.ndarray) -> np.ndarray:
+        """[D, P]"""
+        if self.biased:
+            return np.array([in_one_row(authors_fit.gradient(self.network, row)) for row in x])
+        return np.array([network.gradient(self.network, row) for row in x])
+
+
+def with_biases(theta: np.ndarray, width: int, layers: int, features: int = F) -> list[Layer]:
+    """Weights and biases of every layer; a bias is the last entry of its unit's row."""
+    parts = []
+    for inputs, outputs in pairwise([features, *[width] * layers, 1]):
+        matrix, theta = np.split(theta, [outputs * (inputs + 1)])
+        matrix = matrix.reshape(outputs, inputs + 1)
+        parts.append((matrix[:, :-1].copy(), matrix[:, -1].copy()))
+    assert not len(theta)
+    return parts
+
+
+def in_one_row(parts: list[Layer]) -> np.ndarray:
+    """The inverse of `with_biases`."""
+    return np.concatenate([np.hstack([weight, bias[:, None]]).ravel() for weight, bias in parts])
+
+
+def test_scores_gradients_and_tangents_are_those_of_the_port():
+    """Away from the start, for every replica and member; `gradient` is of the weighted sum of the scores, and tangents
+    are the gradients of the first member over the root of the width."""
+    for (init, width), layers in product(SHAPES, (1, 2, 3)):
+        case = f"{init}, {layers} layers of {width}"
+        model, x, others = MLP(width, layers, init), documents(D) - 0.2, documents(2, seed=5) - 0.2
         generator = torch.Generator().manual_seed(1)
         theta = started(model)
         theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
         share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
         forward = model.forward(theta, x)
-        assert isinstance(model, Model), (init, width, layers)
-        assert isinstance(forward, Forward), (init, width, layers)
-        found = forward.gradient(share)
-        assert theta.shape == found.shape == (B, N, model.size(F)), (init, width, layers)
-        for b in range(B):
-            for n in range(N):
-                network = weights(theta[b, n].numpy(), F, width, layers)
-                assert forward.scores[b, n].tolist() == pytest.approx(
-                    scores(network, x[b].numpy()), rel=1e-7, abs=1e-7
-                ), (init, width, layers)
-                expected = sum(float(share[b, n, d]) * gradient(network, x[b, d].numpy()) for d in range(D))
-                assert found[b, n].numpy() == pytest.approx(expected, abs=1e-11), (init, width, layers)
-                assert flat(network) == pytest.approx(theta[b, n].numpy(), abs=0), "the same order of parameters"
-
-
-def test_tangents_are_the_gradients_of_the_first_member_over_the_root_of_the_width():
-    for init, width, layers in SHAPES:
-        model, x, others = MLP(width, layers, init), documents(D), documents(2, seed=5)
-        theta = started(model)
-        forward = model.forward(theta, x)
-        tangent = forward.tangent()
-        assert forward.tangent() is tangent, (init, width, layers)
-        preferences = Preferences(
+        assert isinstance(model, Model), case
+        assert isinstance(forward, Forward), case
+        pairs = Preferences(
             torch.tensor([[0, 3], [4, 1]]), torch.tensor([[1, 2], [0, 2]]), torch.tensor([[True, False], [True, True]])
         )
-        found, elsewhere = tangent.differences(preferences), tangent.at(others).dense()
-        for b in range(B):
-            network, root = weights(theta[b, 0].numpy(), F, width, layers), sqrt(width)
-            for table, dense in ((x, tangent.dense()), (others, elsewhere)):
-                expected = [gradient(network, row) / root for row in table[b].numpy()]
-                assert dense[b].numpy() == pytest.approx(np.array(expected), abs=1e-12), (init, width, layers)
-            for m in range(2):
-                won, lost = (x[b, side[b, m]].numpy() for side in (preferences.winner, preferences.loser))
-                expected = float(preferences.valid[b, m]) * pair_gradient(network, won, lost) / root
-                assert found[b, m].numpy() == pytest.approx(expected, abs=1e-12), (init, width, layers)
+        found, tangent = forward.gradient(share), forward.tangent()
+        assert forward.tangent() is tangent, case
+        assert theta.shape == found.shape == (B, N, model.size(F)), case
+        dense, differences, elsewhere = tangent.dense(), tangent.differences(pairs), tangent.at(others).dense()
+        assert parameters(layers_of(tangent.factors)) == model.size(F), case
+        assert torch.equal(written_out(layers_of(tangent.factors)), dense), case
+        for b, n in product(range(B), range(N)):
+            port = Port(theta[b, n].numpy(), init, width, layers)
+            assert forward.scores[b, n].tolist() == pytest.approx(port.scores(x[b].numpy()), rel=1e-7, abs=1e-7), case
+            g = port.gradients(x[b].numpy())
+            assert found[b, n].numpy() == pytest.approx(share[b, n].numpy() @ g, abs=1e-11), case
+            if n == 0:
+                g = g / port.root
+                there = port.gradients(others[b].numpy()) / port.root
+                assert dense[b].numpy() == pytest.approx(g, abs=1e-12), case
+                assert elsewhere[b].numpy() == pytest.approx(there, abs=1e-12), case
+                expected = pairs.valid[b].numpy()[:, None] * (g[pairs.winner[b]] - g[pairs.loser[b]])
+                assert differences[b].numpy() == pytest.approx(expected, abs=1e-12), case
 
 
 def test_an_antisymmetric_start_scores_everything_zero_up_to_rounding():
@@ -127,32 +153,21 @@ def test_equal_documents_tie_up_to_rounding():
                     assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
 
 
-def test_the_antisymmetric_start_is_that_of_the_port():
-    """From the numbers drawn for a whole network, of which it takes the upper left of every layer."""
-    for layers in [1, 2, 3]:
+def test_the_start_is_that_of_the_port():
+    """From the normal numbers drawn for a whole network: an antisymmetric one takes the upper left of every layer, and
+    the standard one all of them, with the variances 2/m of hidden layers and 1/m of the last. The uniform numbers of
+    torch.nn.Linear are those of tests/ranker/test_authors_fit.py."""
+    for layers, init in product([1, 2, 3], ["antisymmetric", "standard"]):
         width, half = 6, 3
-        theta, size = started(MLP(width, layers, "antisymmetric")), F * width + (layers - 1) * width**2 + width
+        theta, size = started(MLP(width, layers, init)), F * width + (layers - 1) * width**2 + width
         normal = Streams(torch.tensor([3, 7])).at("setup", 0).normal(N * size, "network").numpy().reshape(B, N, size)
-        for b in range(B):
-            for n in range(N):
-                first, *inner, last = weights(normal[b, n], F, width, layers)
+        for b, n in product(range(B), range(N)):
+            first, *inner, last = weights(normal[b, n], F, width, layers)
+            expected = flat([*(layer * sqrt(2 / width) for layer in (first, *inner)), last / sqrt(width)])
+            if init == "antisymmetric":
                 halves = [first[:half], *(layer[:half, :half] for layer in inner), last[:half]]
-                assert theta[b, n].numpy() == pytest.approx(flat(antisymmetric(halves)), abs=1e-15), layers
-
-
-def test_first_parameters_are_normal_with_the_stated_variances():
-    """Over the width; within 4 standard errors, both halves of an antisymmetric network being one draw."""
-    for init, hidden, last in [("antisymmetric", 4, 2), ("standard", 2, 1)]:
-        width, features, members = 40, 30, 20
-        theta = started(MLP(width, 2, init), features, members)
-        parts = theta.split([features * width, width**2, width], dim=-1)
-        for part, variance in zip(parts, (hidden / width, hidden / width, last / width), strict=True):
-            drawn = part[part != 0]
-            independent = len(drawn) / (2 if init == "antisymmetric" else 1)
-            assert abs(float(drawn.mean())) < 4 * (variance / independent) ** 0.5, (init, hidden, last)
-            assert abs(float(drawn.square().mean()) / variance - 1) < 4 * (2 / independent) ** 0.5, (init, hidden, last)
-        across = parts[1].unflatten(-1, (width, width))[..., : width // 2, width // 2 :]
-        assert bool(across.any()) == (init == "standard"), (init, hidden, last)
+                expected = flat(network.antisymmetric(halves))
+            assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
 
 
 def test_every_member_and_seed_has_a_network_of_its_own_whatever_is_beside_it():
@@ -176,3 +191,17 @@ def test_mlp1_is_mlp_with_one_hidden_layer():
 def test_depth_by_default_is_that_of_the_papers():
     for ranker, layers in [("olranknet", 1), ("ollambdarank", 1), ("p2neurrank", 2)]:
         assert build(tiny(f"ranker={ranker}").ranker).model.hidden_layers == layers, (ranker, layers)
+
+
+def test_a_matrix_acts_on_the_features_of_every_member():
+    """On all parameters of a linear score, and on W_1 of a network, but for its last column, biases."""
+    direction, matrix = torch.rand(2, 3, F).double(), torch.rand(2, F, F).double()
+    assert torch.equal(Linear().on_features(direction, matrix), direction @ matrix)
+    for init in "standard", "pytorch":
+        model = MLP(4, 1, init)
+        direction, matrix = torch.rand(2, 3, model.size(F)), torch.rand(2, F, F)
+        first, last = model.matrices(model.on_features(direction, matrix), F)
+        before, unchanged = model.matrices(direction, F)
+        torch.testing.assert_close(first[..., :F], before[..., :F] @ matrix[:, None])
+        assert torch.equal(first[..., F:], before[..., F:])
+        assert torch.equal(last, unchanged)
