@@ -115,16 +115,3 @@ def test_equal_scores_keep_the_proposed_order_and_padding_stays_last():
     candidates = Candidates(torch.zeros(2).long(), group, torch.zeros(2, 6, 1, dtype=dtype), mask, group)
     found = fairness.rerank(Proposal(order, scores), candidates, fresh([0, 1]).at("arrange", 0))
     assert found.tolist() == [[2, 1, 0, 4, 3, 5], [3, 4, 0, 1, 2, 5]]
-
-
-def test_what_is_refused():
-    for message, words in {
-        "^fairness.gain must be 0 or more, got -0.1$": "fairness.gain=-0.1",
-        "^fairness.merit must be one of labels, estimated, beta, got 'size'$": "fairness.merit=size",
-        "^the fairness FairCo needs a ranker whose scores are estimates of relevance: use ra": "ranker=pairrank",
-        "^the fairness FairCo needs lists in the order of their scores: use expl": "exploration=epsilon_greedy",
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            fair(words)
-    with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or f"):
-        simulate(tiny("ranker=ips_regression", "fairness=fairco"), [0], 5, handmade([[0, 1]]))

@@ -8,15 +8,14 @@ from itertools import pairwise
 import pytest
 import torch
 
-from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.fairness.by_merit import gradient
-from ol2r_cli.interfaces import Candidates, Exposure, Proposal, RunContext
+from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import grouped
 from tests.reference import mcfair as reference
-from tests.rounds import SEEDS, fresh, rounds
+from tests.rounds import SEEDS, rounds
 from tests.worlds import simulate, tiny
 
 BETAS = {2: 0.7, 3: (0.7, 1.6)}  # not used by MCFair
@@ -94,57 +93,3 @@ def test_it_is_a_quarter_of_the_falling_gradient_of_the_disparity():
         both = (reference.disparity(values, relevance.tolist()) for values in (ahead, behind))
         slope = next(both) - next(both)
         assert float(gradient(exposed[None], relevance[None])[0, d]) == pytest.approx(-slope / 2e-6 / 4, rel=1e-5)
-
-
-def reranked(exposed: list[float], clicked: list[float], scores: list[float] | None = None, **settings) -> list[int]:
-    """The order of a query of five documents, of which the last is padding, and which was proposed from 3 to 0."""
-    words = [f"fairness.{name}={value}" for name, value in settings.items()]
-    fairness = build(tiny("fairness=mcfair", *words).fairness)
-    context = RunContext(1, 5, 1, 3, 1, 1, 5, exposure=Exposure(position_exposure("reciprocal", 3), 1.0))
-    fairness.setup(context, torch.zeros(6, 1))
-    row = torch.tensor([[4, 3, 1, 2, 0]])  # rows of the table
-    fairness.exposed[0, row[0]] = torch.tensor(exposed, dtype=torch.float64)
-    fairness.clicked[0, row[0]] = torch.tensor(clicked, dtype=torch.float64)
-    group = torch.tensor([[0, 0, 1, 1, 1]])
-    candidates = Candidates(torch.zeros(1).long(), row, torch.zeros(1, 5, 1), torch.arange(5)[None] < 4, group)
-    scored = torch.tensor([scores or [0.0] * 5], dtype=torch.float64)
-    proposal = Proposal(torch.tensor([[3, 2, 1, 0, 4]]), scored)
-    return fairness.rerank(proposal, candidates, fresh([0]).at("arrange", 0))[0].tolist()
-
-
-def test_orders_by_hand():
-    none = {"gain": 0, "certainty": 0}
-    assert reranked([0, 0, 0, 0, 0], [0, 0, 0, 0, 0]) == [3, 2, 1, 0, 4], "unseen documents keep the proposed order"
-    assert reranked([1, 2, 1, 4, 9], [1, 1, 0, 1, 9], **none) == [0, 1, 3, 2, 4], "clicks over exposure 1, 1/2, 0, 1/4"
-    # 1 / max(E^2, .1): 1, 4, 10 and 1/4
-    assert reranked([1, 0.5, 0.1, 2, 0], [0, 0, 0, 0, 0], gain=0, certainty=2) == [2, 1, 0, 3, 4]
-    # R is 1, 1/2, 1/2, 1 and E 4, 4, 2, 1: E.R = 8, R.R = 2.5, q = -2, -6, -1, 5.5; padding would alter both products
-    assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0) == [3, 2, 0, 1, 4]
-    # the same between groups, whose means are E 4, 1.5 and R .75, .75: group 1 is owed, and inside a group R decides
-    assert reranked([4, 4, 2, 1, 7], [4, 2, 1, 1, 70], gain=100, certainty=0, between="groups") == [3, 2, 0, 1, 4]
-    assert reranked([1, 1, 4, 4, 7], [1, 0.5, 2, 4, 0], gain=100, certainty=0, between="groups") == [0, 1, 3, 2, 4]
-
-    # Scores below zero count as zero in what is owed, and as they are beside it: R is 1, 0, 0, 1 in q and E 1, 1, 3, 2,
-    # so that E.R = 3, R.R = 2, q = 1, -2, -6, -1. R = -2 would change all.
-    clicks, scores = [0.0] * 5, [1.0, -2.0, 0.0, 1.0, 9.0]
-    settings = {"relevance": "ranker", "certainty": 0}
-    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=0, **settings) == [3, 0, 2, 1, 4]
-    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=100, **settings) == [0, 3, 1, 2, 4]
-    # with gain 2.5 the sums are 1.42, -2.83, -2.5, .58: document 2 is still above document 1
-    assert reranked([1, 1, 3, 2, 7], clicks, scores, gain=2.5, **settings) == [0, 3, 2, 1, 4]
-
-
-def test_what_is_refused():
-    for message, words in {
-        "^the fairness MCFair needs a ranker whose scores are estimates of rel.*: use ranker=ips": ["ranker=pairrank"],
-        "^the fairness MCFair needs lists in the order of their scores: use exploration=none": [
-            "ranker=ips_regression",
-            "exploration=epsilon_greedy",
-        ],
-        "^fairness.gain must be 0 or more, got -0.1$": ["fairness.gain=-0.1"],
-    }.items():
-        with pytest.raises(ValueError, match=message):
-            fair("fairness.relevance=ranker", *words)
-    fair(groups=0)
-    with pytest.raises(ValueError, match=r"^fairness needs a dataset with two groups: type dataset.group=\{..\} or "):
-        fair("fairness.between=groups", groups=0)

@@ -145,6 +145,11 @@ TOGETHER = [
     ("fairness.merit must be one of labels, estimated, beta, got 'size'", "pdgd fairness=fairco fairness.merit=size"),
     ("fairness.epsilon must be 0 or more, got nan", "pairrank fairness=fairexp fairness.epsilon=nan"),
     ("fairness.fill must be one of ordered, paper, got 'swap'", "pairrank fairness=fairexp fairness.fill=swap"),
+    ("the fairness MCFair needs a ranker whose scores are estim", "pairrank fairness=mcfair fairness.relevance=ranker"),
+    (
+        "the fairness MCFair needs lists in the order of their scores: use exploration=none",
+        "ips_regression fairness=mcfair fairness.relevance=ranker exploration=epsilon_greedy",
+    ),
     (GROUPS, "ips_regression fairness=fairco"),
     (GROUPS, "pairrank fairness=fairexp"),
     (GROUPS, "pdgd fairness=mcfair fairness.between=groups"),

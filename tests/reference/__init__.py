@@ -6,8 +6,7 @@ The tests beside the oracles compare them with what papers print, with libraries
     blocks     certain rank order -> ordered blocks            PairRank, Definition 4
     shuffles   blocks -> exact distribution of served orders   PairRank, Section 3.2.3
     objective  history of pairs -> optimal parameters          PairRank, Eq. (1)
-    pairrank   the rounds, one after the other                 PairRank, Algorithm 1
-    forgetting weights by age, the estimate and the widths     D-LinUCB, Algorithm 1, for PairRank and others
+    forgetting the rounds, one after the other; weights by age PairRank, Algorithm 1; D-LinUCB, Algorithm 1
     clicks     grades -> exact click probabilities             PairRank, Section 4.1
     feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
     perturbed, ensemble       label noise, and unanimity       P2NeurRank, Section 3
@@ -24,7 +23,6 @@ The tests beside the oracles compare them with what papers print, with libraries
     fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
     mcfair     the gradient of the disparity of exposure       Yang et al. 2023
     fairco     the controller and its regression               Morik et al. 2020
-    partitions blocks and groups to try the others on
     metrics    NDCG, pairwise regret, what blocks look like    PairRank, Sections 3.1 and 4.2
     philox     counter -> random words                         Salmon et al. 2011
     relations  certain relations to try the others on          PairRank, Figure 1
