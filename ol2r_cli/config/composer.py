@@ -22,7 +22,7 @@ import hydra
 import yaml
 from hydra.core.override_parser import overrides_parser, overrides_visitor
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.types import Glob, Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -72,9 +72,10 @@ class Composer:
 
     `overrides` may contain `--config-dir DIR` and `hydra.searchpath=[..]`, which name folders with the user's own
     choices; everything else in them is ignored. `catalogue.py` says where else folders are named, and the settings of
-    the project file come before those that are typed. Hydra composes once for each set of choices. Plain values are set
-    on a copy of the result, which takes a tenth of the time and gives the same configuration. ValueError for a folder
-    that does not exist, for an own choice with the name of another one, and for a bad project file.
+    the project file come before those that are typed. Hydra composes once for each set of choices. Values are set on a
+    copy of the result, which takes a tenth of the time and gives the same configuration; where a `+` or `~` is typed,
+    Hydra sets them. ValueError for a folder that does not exist, for an own choice with the name of another one, and
+    for a bad project file.
     """
 
     def __init__(self, overrides: Sequence[str] = ()):
@@ -94,13 +95,12 @@ class Composer:
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
-        composed = self._composed(overrides)
-        return Composition(self._resolved(composed.settings), composed.choices, composed.grid)
+        settings, _, base = self._composed(overrides)
+        return Composition(settings, base.choices, base.grid)
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
-        settings = self._composed(overrides).settings
-        self._resolved(settings)
+        _, settings, _ = self._composed(overrides)
         if part == "job":
             return OmegaConf.create(settings)
         whole = self._by_hydra(self._words(overrides))
@@ -139,38 +139,38 @@ class Composer:
             raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
         return words
 
-    def _composed(self, overrides: Sequence[str]) -> Composition:
-        """Return the composition with interpolations; ValueError as above."""
+    def _composed(self, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Composition]:
+        """Return the settings, the same with interpolations, and what Hydra has composed; ValueError as above."""
         words = self._words(overrides)
-        choosing: list[Override] = []
-        setting: list[Override] = []
-        for override in map(_parse, words):
-            name = str(override.key_or_group)
+        parsed = [_parse(word) for word in words]
+        for override in parsed:
             if override.is_sweep_override():
                 values = str(override.input_line).partition("=")[2]
                 raise ValueError(several_values(override.get_key_element().lstrip("+"), values, self.catalogue))
-            is_choice = name in self.catalogue.choices and not isinstance(override.value(), dict)
-            in_hydra = override.is_hydra_override() or override.package is not None
-            (choosing if is_choice or in_hydra else setting).append(override)
-        base = self._base(choosing)
-        settings, of_measures = copy.deepcopy(base.settings), {}
-        for override in setting:
-            name = str(override.key_or_group)
-            if name.startswith(f"{MEASURE}."):
-                of_measures[name] = override.value()
-                continue
-            try:
-                _set_value(settings, override, words)
-            except KeyError as error:
-                raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
+        of_measures = {str(each.key_or_group): each.value() for each in parsed if _of_a_measure(each)}
+        parsed = [each for each in parsed if not _of_a_measure(each)]
+        by_hydra = any(each.type != OverrideType.CHANGE for each in parsed)
+        base = self._base([each for each in parsed if by_hydra or self._chooses(each)])
+        settings = copy.deepcopy(base.settings)
+        try:
+            for override in [] if by_hydra else parsed:
+                if not self._chooses(override):
+                    _set_value(settings, str(override.key_or_group), override.value())
+        except KeyError as error:
+            raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         if missing := [name for name in self._needed if name not in settings]:
             raise ValueError(f"{missing[0]} is missing: leave out ~{missing[0]}")
         if unknown := [name for name in settings if name not in self._needed and name not in base.choices]:
             raise ValueError(unknown_name(unknown[0], words, self.catalogue))
-        decisive = self._resolved({name: settings[name] for name in ("measures", "trace_regret", "trace_blocks")})
-        nodes = measure_nodes(decisive, self.catalogue, of_measures)
-        settings |= {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
-        return Composition(settings, base.choices, base.grid)
+        resolved = self._resolved(settings)
+        nodes = measure_nodes(resolved, self.catalogue, of_measures)
+        of_nodes = {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
+        return resolved | of_nodes, settings | of_nodes, base
+
+    def _chooses(self, override: Override) -> bool:
+        """Return whether an override names a choice, or a setting of Hydra or of a package."""
+        is_choice = str(override.key_or_group) in self.catalogue.choices and not isinstance(override.value(), dict)
+        return is_choice or override.is_hydra_override() or override.package is not None
 
     def _resolved(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Return settings with interpolations replaced by their values.
@@ -190,7 +190,7 @@ class Composer:
                 self._resolved_parts[key] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
             except OmegaConfBaseException as error:
                 raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
-        merged: dict[str, Any] = _merged(settings, self._resolved_parts[key], "", adds=True)
+        merged: dict[str, Any] = _merged(settings, self._resolved_parts[key], "")
         return merged
 
     def _base(self, choosing: Sequence[Override]) -> Composition:
@@ -215,7 +215,8 @@ class Composer:
         group, value, known = str(override.key_or_group), override.value(), self.catalogue.choices
         if group == MEASURE:
             raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
-        if group not in known or override.is_delete() or (isinstance(value, str) and value in known[group]):
+        is_choice = group in known and not isinstance(value, dict)  # a mapping has settings of the choice
+        if not is_choice or override.is_delete() or (isinstance(value, str) and value in known[group]):
             return
         typed = str(override.input_line).partition("=")[2]
         if not isinstance(value, str) or "${" in value:
@@ -234,10 +235,11 @@ class Composer:
             raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
         except (HydraException, OmegaConfBaseException) as error:
             message = str(error)
-        if match := re.search(r"Could not (?:override|delete(?: from config\.)?) '([\w./@]+)'", message):
+        if match := re.search(r"Could not (?:override|delete)[^']* '([\w./@]+)'", message):
             raise ValueError(unknown_name(match[1], words, self.catalogue))
         if match := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", message):
-            raise ValueError(_has_a_value(match[1], words))
+            plain = next((word.lstrip("+") for word in words if word.startswith(f"+{match[1]}=")), f"{match[1]}=..")
+            raise ValueError(f"{match[1]} has a value already: type {plain}, once and without +")
         advice = r"(full_key|object_type|reference_type|Set the env|See https?:)"  # for programmers
         lines = [line.strip() for line in message.splitlines() if line.strip()]
         raise ValueError(" ".join(line for line in lines if not re.match(advice, line)))
@@ -308,43 +310,32 @@ def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
     raise ValueError(f"{override.input_line} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
 
 
-def _set_value(settings: dict[str, Any], override: Override, words: Sequence[str]) -> None:
-    """Apply `key=value`, `+key=value`, `++key=value` or `~key[=value]` as Hydra does.
+def _of_a_measure(override: Override) -> bool:
+    """Return whether an override is a setting of a measure, which Hydra does not know."""
+    return str(override.key_or_group).startswith(f"{MEASURE}.")
 
-    KeyError for a key that is not there; ValueError, with the line to type among `words`, for one that is.
-    """
-    key, value = str(override.key_or_group), override.value()
-    *above, last = key.split(".")
-    adds = override.is_add() or override.is_force_add()
+
+def _set_value(settings: dict[str, Any], name: str, value: Any) -> None:
+    """Apply `name=value` as Hydra does; KeyError for a name that is not there."""
+    *above, last = name.split(".")
     node: Any = settings
-    for name in above:
-        node = node.setdefault(name, {}) if adds and isinstance(node, dict) else node.get(name)
+    for key in above:
+        node = node.get(key)
         if not isinstance(node, dict):
-            raise KeyError(key)
-    if override.is_delete() and last in node and value in (None, node[last]):
-        del node[last]
-    elif override.is_delete() or not (adds or last in node):
-        raise KeyError(key)
-    elif override.is_add() and node.get(last) is not None and not isinstance(value, dict | list):
-        raise ValueError(_has_a_value(key, words))
-    else:
-        node[last] = _merged(node.get(last), value, key, adds)
+            raise KeyError(name)
+    if last not in node:
+        raise KeyError(name)
+    node[last] = _merged(node[last], value, name)
 
 
-def _merged(present: Any, value: Any, name: str, adds: bool) -> Any:
+def _merged(present: Any, value: Any, name: str) -> Any:
     """Return a value in place of another one; of two mappings the union. KeyError for a key that is not there."""
     if not isinstance(present, dict) or not isinstance(value, dict):
         return value
     for key in value:
-        if not adds and key not in present:
+        if key not in present:
             raise KeyError(f"{name}.{key}")
-    return present | {key: _merged(present.get(key), each, f"{name}.{key}", adds) for key, each in value.items()}
-
-
-def _has_a_value(name: str, words: Sequence[str]) -> str:
-    """Return the message for `+NAME=VALUE` where the setting or group is there already."""
-    plain = next((word.lstrip("+") for word in words if word.startswith(f"+{name}=")), f"{name}=..")
-    return f"{name} has a value already: type {plain}, once and without +"
+    return present | {key: _merged(present[key], each, f"{name}.{key}") for key, each in value.items()}
 
 
 def _together(paired: Iterable[Sequence[str]], values: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
