@@ -24,12 +24,22 @@ FORGETFUL = [
     ("ranker=olranknet", "ranker.window=4"),
     ("ranker=ollambdarank", "ranker.discount=0.8"),
 ]
-# What waits between refits, or is kept of every round.
-WAITING = [
+AUTHORS, PYTORCH = ("ranker.fit=authors", "ranker.authors.epochs=2"), "ranker.model.init=pytorch"
+NETWORKS = [  # with what waits between refits, or is kept of every round
     ("ranker=ollambdarank", "ranker.every=4", "ranker.growth=1.1", "ranker.damping=0.1", "ranker.batch=16"),
-    ("ranker=olranknet", "ranker.fit=authors", "ranker.every=4", "ranker.authors.epochs=2"),
-    ("ranker=olranknet", "exploration.covariance=full"),
+    ("ranker=ollambdarank", *AUTHORS),
+    ("ranker=olranknet", *AUTHORS, "ranker.every=4"),
+    ("ranker=olranknet", PYTORCH, "exploration.covariance=full"),
     ("ranker=olranknet", "exploration.tangent_at=refit"),
+    ("ranker=p2neurrank", PYTORCH),
+]
+OTHER_NETWORKS = [
+    ("ranker=olranknet", *AUTHORS, "exploration.covariance=full", "exploration.tangent_at=refit"),
+    *((f"ranker={name}", PYTORCH) for name in ("offline_network", "ollambdarank_gt")),
+    *(
+        (f"ranker={name}", "ranker/model=mlp", PYTORCH)
+        for name in ("sgd_ranknet", "epsilon_greedy", "pdgd", "dbgd", "mgd", "ips_regression")
+    ),
 ]
 ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
@@ -67,7 +77,7 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
 # Four of nearly the same length, because the tests run in several processes.
 @pytest.mark.parametrize("part", range(4))
 def test_every_choice_keeps_the_laws(part, tmp_path):
-    for overrides in [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL, *WAITING][part::4]:
+    for overrides in [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS][part::4]:
         if choices.missing_package(overrides):
             continue
         assert not refusal(overrides), overrides
@@ -86,8 +96,8 @@ def test_every_choice_keeps_the_laws(part, tmp_path):
 
 
 def test_a_run_goes_on_to_the_same_files():
-    """A ranker with a history, and one with a network; the slow test has all combinations."""
-    for overrides in ("ranker=pepairrank",), ("ranker=olranknet",):
+    """A ranker with a history, and those with a network; the slow test has all combinations."""
+    for overrides in ("ranker=pepairrank",), ("ranker=olranknet",), ("ranker=olranknet", *AUTHORS):
         report = held(overrides, [run_and_resume])
         assert report.passed == ("run and resume",), report
 
@@ -113,7 +123,7 @@ def test_every_measure_and_every_schedule_of_intents_keeps_the_laws():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_all_choices_that_work_together_keep_the_laws(part):
-    for overrides in choices.combinations()[part::8]:
+    for overrides in [*choices.combinations(), *OTHER_NETWORKS][part::8]:
         if not choices.missing_package(overrides):
             report = held(overrides, [*IN_MEMORY, run_and_resume])
             assert report.ok, report

@@ -190,13 +190,6 @@ def test_users_of_ultra_follow_its_formulas():
     assert torch.allclose(probability, torch.tensor(PROPENSITIES).double()[:, None] * torch.tensor(ULTRA).double())
 
 
-def test_further_places_have_the_last_row_of_the_table():
-    rows = [[0.9], [0.8, 0.7]], [[0.9]]
-    found = [user("click=user_browsing", *stated(("examination", each)), positions=4).probability for each in rows]
-    assert found[0].tolist() == [[0.9, 0, 0, 0], [0.8, 0.7, 0, 0], [0.8, 0.8, 0.7, 0], [0.8, 0.8, 0.8, 0.7]]
-    assert found[1].tolist() == [[0.9, 0, 0, 0], [0.9] * 2 + [0, 0], [0.9] * 3 + [0], [0.9] * 4]
-
-
 INTERPOLATED = [
     # Grade g of G is at place g (n - 1) / (G - 1) of a table for n grades. 4 of 5 grades: 0, 4/3, 8/3, 4.
     ("perfect", 4, [0, 0.8 / 3, 2 / 3, 1], [0, 0, 0, 0]),  # .2 + .2 / 3, .4 + .4 2/3
@@ -248,24 +241,14 @@ def test_a_table_that_fits_is_taken_as_it_is_without_a_warning():
     assert larger.click_probability.tolist() == pytest.approx([0, 0, 0, 0, 0, 1])
 
 
-def test_a_table_that_cannot_be_used_is_named():
-    bad = {
-        "+click.tables.4={click:[0,0,0,1]}": r"click\.tables must have stop for 4 grades, got none: "
-        r"type click\.stop=\[\.,\.,\.,\.\]$",
-        "click.tables={5:{click:[0,1]}}": r"click\.tables\.5\.click must be 5 probabilities, .*, got \[0, 1\]$",
-    }
-    for override, message in bad.items():
-        with pytest.raises(ValueError, match=f"^{message}"):
-            user("click=perfect", override, grades=4)
-    with pytest.raises(ValueError, match=r"^click\.tables must have click for 4 grades, got none: type click\.click="):
-        DependentClick(None, None, {}, False).setup(RunContext(1, 9, 1, 4, 1, 1, grades=4), torch.zeros(1, 1))
-
-
-def test_settings_that_do_not_fit_are_refused():
+def test_what_does_not_fit_is_refused():
+    table = r"click\.tables must have {} for 4 grades, got none: type click\.{}=\[\.,\.,\.,\.\]$"
     for name, setting, message in [
         ("perfect", "click.click=[0,2,1]", r"click\.click must be .* each is from 0 to 1, got \[0, 2, 1\]"),
-        ("perfect", "click.click=[0,1]", r"click\.click must be 5 probabilities, one per grade, got \[0, 1\]"),
+        ("perfect", "click.click=[0,1]", r"click\.click must be 4 probabilities, one per grade, got \[0, 1\]"),
         ("perfect", "click.tables={5:{click:[7]}}", r"click\.tables\.5\.click must be .* from 0 to 1, got \[7\]"),
+        ("perfect", "click.tables={5:{click:[0,1]}}", r"click\.tables\.5\.click must be 5 probabilities, .*\[0, 1\]$"),
+        ("perfect", "+click.tables.4={click:[0,0,0,1]}", table.format("stop", "stop")),
         ("position_based", "click.examination=[1,.5]", r"click\.examination must be 12 probabilities, one per place"),
         ("dependent_by_place", "click.continuation=[1,.5]", r"click\.continuation must be 12 prob.*one per place"),
         ("user_browsing", "click.examination=[[1],[1]]", r"click\.examination must have k probabilities in row k"),
@@ -273,4 +256,6 @@ def test_settings_that_do_not_fit_are_refused():
         ("user_browsing", "click.examination=[[1],[1,7]]", r"click\.examination must be .*each is from 0 to 1"),
     ]:
         with pytest.raises(ValueError, match=f"^{message}"):
-            user(f"click={name}", setting)
+            user(f"click={name}", setting, grades=4)
+    with pytest.raises(ValueError, match=f"^{table.format('click', 'click')}"):
+        DependentClick(None, None, {}, False).setup(RunContext(1, 9, 1, 4, 1, 1, grades=4), torch.zeros(1, 1))

@@ -192,14 +192,6 @@ class SortsPadding(Exploration):
         return Proposal(best(scores, self.ranking_depth), scores)
 
 
-class HalfOrder(Exploration):
-    def propose(self, prediction, candidates, random):
-        scores = prediction.scores.mean(1).masked_fill(~candidates.mask, -1)
-        proposal = Proposal(best(scores, 1), scores)
-        object.__setattr__(proposal, "order", proposal.order.float())  # a user has no dtypes checked
-        return proposal
-
-
 PaddingFirst = of(Fairness, rerank=lambda self, proposal, candidates, random: proposal.order.flip(1))
 ClicksEverywhere = of(ClickModel, click=lambda self, grades, shown, random: random.uniform(grades.shape[1]) < 0.5)
 NumberOfClicks = of(ClickModel, click=lambda self, grades, shown, random: (grades * shown).long())

@@ -21,7 +21,6 @@ MODULE = "tests.contracts.broken"
 BROKEN = {
     "FlatScores": ("ranker", "shapes", "scores must be torch.float64 [B, N, D]"),
     "BareScores": ("ranker", "shapes", "must be a Prediction, got Tensor"),
-    "HalfOrder": ("exploration", "shapes", "order must be torch.int64 [B, D]"),
     "NumberOfClicks": ("click", "shapes", "clicks must be torch.bool [B, K]"),
     "DividesByClicks": ("ranker", "scores", "scores of documents must be finite"),
     "PlacesTwice": ("exploration", "order", "proposed must have every document once, got [0, 0, "),

@@ -93,37 +93,35 @@ def test_every_number_is_rounded_as_float_rounds_it():
     np.testing.assert_array_equal(parse_text(text).features[:, 0], expected.astype(np.float32))
 
 
-def test_chunks_make_no_difference():
-    file = TINY / "Fold1" / "train.txt"
-    for chunk in (1, 700, 1 << 20):
-        with set_to(CHUNK=chunk):
-            assert_equals_reference(parse(file), file.read_bytes())
-
-
 NUMBER = st.one_of(
     st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
     st.floats(-1e30, 1e30, allow_nan=False).map("{:.17e}".format),
     st.integers(-1000, 1000).map(str),
     st.sampled_from(["0.000000", ".5", "5.", "+1.5", "-0", "1E+3"]),
 )
-FEATURES = st.dictionaries(st.integers(1, 12), NUMBER, max_size=12).map(lambda row: sorted(row.items()))
+VALUE = st.one_of(NUMBER, NUMBER, NUMBER, st.just("NULL"))
+FEATURES = st.dictionaries(st.integers(1, 12), VALUE, max_size=12).map(lambda row: sorted(row.items()))
 BLANK = st.sampled_from([" ", "  ", "\t"])
 END = st.sampled_from(["\n", " \n", "\r\n", " # docid = GX-1 inc = 1\n", "#1:2 qid:3\n", "\n\n", "\n # note: 5\n"])
 
 
 @st.composite
 def letor_text(draw: st.DrawFn) -> str:
-    """Well-formed files: dense or sparse, with comments, blank lines and line ends of several systems."""
+    """Files that are well-formed where NULL is a number: dense or sparse, with comments, blank lines and line ends of
+    several systems."""
     lines = []
     dense = draw(st.booleans())
     for query in range(draw(st.integers(1, 4))):
         for _ in range(draw(st.integers(1, 4))):
-            row = [(i, draw(NUMBER)) for i in (1, 2, 3)] if dense else draw(FEATURES)
+            row = [(i, draw(VALUE)) for i in (1, 2, 3)] if dense else draw(FEATURES)
             grade = draw(st.sampled_from(["0", "1", "4", "2.0", "127"]))
-            tokens = [grade, f"qid:q{query}", *(f"{feature}:{value}" for feature, value in row)]
+            tokens = [grade, f"qid:NULL{query}", *(f"{feature}:{value}" for feature, value in row)]
             lines.append(draw(BLANK).join(tokens) + draw(END))
     text = "".join(lines)
     return text if draw(st.booleans()) else text.rstrip("\n")
+
+
+PLAIN = [], "error", 1 << 20
 
 
 @given(
@@ -131,24 +129,31 @@ def letor_text(draw: st.DrawFn) -> str:
     st.lists(
         st.tuples(st.integers(0, 10_000), st.sampled_from(list(" :.-+#\n\t\r\x0b09eqidn_a")), st.booleans()), max_size=4
     ),
+    st.sampled_from(["error", "minimum", "minimum", 0, -2.5, 1e-30]),
+    st.sampled_from([1, 60, 1 << 20]),
 )
-@example("0 qid:1 1:1 2:2   3:4\n", [])
-@example("0 qid:1 1:2 abc 3:4\n", [])
-@example("0 qid:1 0.5 2:3 #a:b\n", [])
-@example("0 qid:1 1:2\n3:4 5:6\n", [])
-@example("0 qid:1 -1:0 1:2\n", [])
-@example("0 qid:1 1:2 0 qid:1 1:3\n\n", [])
-@settings(max_examples=150)
-def test_a_damaged_file_is_rejected_or_read_as_it_stands(text: str, damage: list[tuple[int, str, bool]]):
+@example("0 qid:1 1:1 2:2   3:4\n", *PLAIN)
+@example("0 qid:1 1:2 abc 3:4\n", *PLAIN)
+@example("0 qid:1 0.5 2:3 #a:b\n", *PLAIN)
+@example("0 qid:1 1:2\n3:4 5:6\n", *PLAIN)
+@example("0 qid:1 -1:0 1:2\n", *PLAIN)
+@example("0 qid:1 1:2 0 qid:1 1:3\n\n", *PLAIN)
+@example("0 qid:NULL 1:NULL 2:5\n0 qid:NULL 1:NULL 2:NULL\n", [], "minimum", 1)
+@example("0 qid:1 1:NULL 2:5\n0 qid:1 2:NULL\n0 qid:1 1:3\n", [], "minimum", 1 << 20)
+@settings(max_examples=200)
+def test_a_file_is_read_as_it_stands_or_rejected(text: str, damage: list, missing: float | str, chunk: int):
+    """Also where characters are put in or replaced. NULL is a number, the minimum of the query, or rejected; whatever
+    is read at once."""
     for place, character, replaces in damage:
         place %= len(text)
         text = text[:place] + character + text[place + replaces :]
-    reference = read_letor(text.encode())
-    if isinstance(reference, int):
-        with pytest.raises(DataError, match=rf"data\.txt:{reference}: "):
-            parse_text(text.encode())
-    else:
-        assert_equals_reference(parse_text(text.encode()), text.encode())
+    reference = read_letor(text.encode(), missing=missing)
+    with set_to(CHUNK=chunk):
+        if isinstance(reference, int):
+            with pytest.raises(DataError, match=rf"data\.txt:{reference}: "):
+                parse_text(text.encode(), missing=missing)
+        else:
+            assert_equals_reference(parse_text(text.encode(), missing=missing), text.encode(), missing)
 
 
 GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
@@ -206,28 +211,6 @@ def test_a_byte_order_mark_is_named_with_what_removes_it(tmp_path: Path):
     plain.write_bytes("0 qid:1 1:1\n\ufeff0 qid:1 1:2\n".encode())  # two files that were joined
     with pytest.raises(DataError, match=r":2: found a byte order mark, .*: type sed 's/.*//' FILE > NEW, or"):
         parse(plain)
-
-
-@st.composite
-def text_with_null(draw: st.DrawFn) -> str:
-    """Files in which some values are NULL."""
-    lines = []
-    features = st.dictionaries(st.integers(1, 6), st.one_of(NUMBER, st.just("NULL")), max_size=6)
-    for query in range(draw(st.integers(1, 3))):
-        for _ in range(draw(st.integers(1, 4))):
-            tokens = [f"{draw(BLANK)}{feature}:{value}" for feature, value in sorted(draw(features).items())]
-            lines.append(f"1 qid:NULL{query}{''.join(tokens)}{draw(END)}")
-    return "".join(lines)
-
-
-@given(text_with_null(), st.sampled_from(["minimum", 0, -2.5, 1e-30]), st.sampled_from([1, 60, 1 << 20]))
-@example("0 qid:NULL 1:NULL 2:5\n0 qid:NULL 1:NULL 2:NULL\n", "minimum", 1)
-@example("0 qid:1 1:NULL 2:5\n0 qid:1 2:NULL\n0 qid:1 1:3\n", "minimum", 1 << 20)
-@settings(max_examples=80)
-def test_null_is_a_number_or_the_minimum_of_the_query(text: str, missing: float | str, chunk: int):
-    with set_to(CHUNK=chunk):
-        documents = parse_text(text.encode(), missing=missing)
-    assert_equals_reference(documents, text.encode(), missing)
 
 
 def test_feature_ids_have_a_limit_and_leading_zeros_do_not_count():

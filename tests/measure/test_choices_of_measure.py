@@ -20,7 +20,7 @@ LISTS = [[0, 0, 0], [2], [0, 1, 4, 2, 0, 0, 3, 1, 0, 0, 1, 2, 0], [1, 0, 0, 2, 0
 GRADES = 5
 
 
-def err(labels: list[int]) -> float:
+def err(labels: list[int], every: list[int], places: int) -> float:
     """The sum over ranks of the probability to stop there, divided by the rank."""
     total, reaches = 0.0, 1.0
     for rank, label in enumerate(labels, 1):
@@ -30,19 +30,29 @@ def err(labels: list[int]) -> float:
     return total
 
 
-def mrr(labels: list[int]) -> float:
+def mrr(labels: list[int], every: list[int], places: int) -> float:
     return next((1 / rank for rank, label in enumerate(labels, 1) if label), 0.0)
 
 
-def dcg(labels: list[int]) -> float:
+def dcg(labels: list[int], every: list[int], places: int) -> float:
     return sum((2**label - 1) / math.log2(rank + 1) for rank, label in enumerate(labels, 1))
 
 
-DEFINITIONS = {"err": err, "mrr": mrr, "dcg": dcg}
+def ndcg(labels: list[int], every: list[int], places: int) -> float:
+    ideal = dcg(sorted(every, reverse=True)[:places], every, places)
+    return dcg(labels, every, places) / ideal if ideal else 0.0
+
+
+# By the labels of a list down to the cutoff, those of all documents of the query, and the number of places.
+DEFINITIONS = {"err": err, "mrr": mrr, "dcg": dcg, "ndcg": ndcg}
+CUTOFFS = (1, 4, 25)
+EVERY = [(name, cutoff) for name in DEFINITIONS for cutoff in CUTOFFS]
+CASES = [("zero", False), ("skip", True)]  # what becomes of queries without a relevant document; the engine
 
 
 def taken(*names: str) -> dict[str, Measure]:
-    config = tiny(f"measures=[{','.join(names)}]")
+    discount = ("measure.ndcg.discount=.9",) if any(name.startswith("ndcg") for name in names) else ()
+    config = tiny(f"measures=[{','.join(names)}]", *discount)
     return {str(name): build(node) for name, node in config.measure.items()}
 
 
@@ -57,84 +67,51 @@ def shown_labels(interaction, replica: int) -> list[int]:
     return [labels[document] for document, there in zip(ranking, shown, strict=True) if there]
 
 
-@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_rounds_are_their_definitions(no_relevant: str):
-    every = [(name, cutoff) for name in DEFINITIONS for cutoff in (1, 4, 10, 25)]
-    values, seen = measured(playing(*(f"{name}@{cutoff}" for name, cutoff in every), no_relevant=no_relevant))
-    assert values.keys() == {"query", "clicks", "pairs", *(f"online_{name}_{cutoff}" for name, cutoff in every)}
-    skipped = 0
+@pytest.mark.parametrize(("no_relevant", "loops"), CASES)
+def test_measures_of_rounds_are_their_definitions(no_relevant: str, loops: bool):
+    """Ten places are shown. A query that is skipped adds nothing to cumulative NDCG."""
+    simulation = playing(*(f"{name}@{cutoff}" for name, cutoff in EVERY), no_relevant=no_relevant, loops=loops)
+    values, seen = measured(simulation)
+    columns = {f"online_{name}_{cutoff}" for name, cutoff in EVERY} | {f"cumulative_ndcg_{each}" for each in CUTOFFS}
+    assert values.keys() == {"query", "clicks", "pairs", *columns}
+    skipped, total = 0, [dict.fromkeys(CUTOFFS, 0.0) for _ in range(2)]
     for t, interaction in enumerate(seen):
-        for b, (name, cutoff) in product(range(2), every):
-            value, labels = float(values[f"online_{name}_{cutoff}"][t, b]), shown_labels(interaction, b)
-            if no_relevant == "skip" and not any(LISTS[int(interaction.candidates.query[b])]):
+        for b, (name, cutoff) in product(range(2), EVERY):
+            value, every = float(values[f"online_{name}_{cutoff}"][t, b]), LISTS[int(interaction.candidates.query[b])]
+            expected = DEFINITIONS[name](shown_labels(interaction, b)[:cutoff], every, min(cutoff, 10))
+            if no_relevant == "skip" and not any(every):
                 assert math.isnan(value)
                 skipped += 1
             else:
-                assert value == pytest.approx(DEFINITIONS[name](labels[:cutoff]), abs=1e-12)
+                assert value == pytest.approx(expected, abs=1e-12)
+            if name == "ndcg":
+                total[b][cutoff] += 0.9**t * expected
+                assert float(values[f"cumulative_ndcg_{cutoff}"][t, b]) == pytest.approx(total[b][cutoff])
     assert bool(skipped) == (no_relevant == "skip")
 
 
-def ndcg(labels: list[int], all_labels: list[int], places: int) -> float:
-    ideal = dcg(sorted(all_labels, reverse=True)[:places])
-    return dcg(labels[:places]) / ideal if ideal else 0.0
-
-
-@pytest.mark.parametrize(
-    ("cutoff", "no_relevant", "loops"), [(4, "zero", True), (10, "skip", False), (25, "skip", True)]
-)
-def test_ndcg_at_any_cutoff_is_its_definition(cutoff: int, no_relevant: str, loops: bool):
-    words = "click=navigational", "measure.ndcg.discount=.9", f"measures=[ndcg@{cutoff}]"
-    taken = {str(name): build(node) for name, node in tiny(*words).measure.items()}
-    settings = {"measures": taken, "loops": loops, "no_relevant": no_relevant}
-    simulation = simulate(tiny(*words), [3, 4], ROUNDS, handmade(LISTS), **settings)
-    values, seen = measured(simulation)
-    name = "" if cutoff == 10 else f"_{cutoff}"
-    assert values.keys() == {"query", "clicks", "pairs", f"online_ndcg{name}", f"cumulative_ndcg{name}"}
-    for b in range(2):
-        total = 0.0
-        for t, interaction in enumerate(seen):
-            labels = LISTS[int(interaction.candidates.query[b])]
-            expected = ndcg(shown_labels(interaction, b), labels, min(cutoff, 10))  # ten places are shown
-            total += 0.9**t * expected
-            value = float(values[f"online_ndcg{name}"][t, b])
-            if no_relevant == "skip" and not any(labels):
-                assert math.isnan(value)
-            else:
-                assert value == pytest.approx(expected, abs=1e-12)
-            assert float(values[f"cumulative_ndcg{name}"][t, b]) == pytest.approx(total)
-    evaluate = Evaluator(handmade(LISTS), "test", torch.tensor([3, 4]), "zero", torch.float64, taken, compiled=loops)
-    deployed = simulation.ranker.deploy()
-    columns = evaluate(simulation.ranker, deployed[None])
-    assert list(columns) == ([f"ndcg_{each}" for each in (1, 3, 5, 10)] if cutoff == 10 else [f"ndcg_{cutoff}"])
-    for column, means in columns.items():
-        for b in range(2):
-            expected = []
-            for lists in evaluate.lists(simulation.ranker, deployed):
-                for length, labels in zip(lists.length.tolist(), lists.label[b].tolist(), strict=True):
-                    expected.append(ndcg(labels[:length], labels[:length], int(column.removeprefix("ndcg_"))))
-            assert float(means[0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
-
-
-@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_lists_are_their_definitions(no_relevant: str):
-    names = [f"{name}@{cutoff}" for name in DEFINITIONS for cutoff in (1, 4, 25)]
-    simulation, measures = playing(*names), taken(*names)
+@pytest.mark.parametrize(("no_relevant", "loops"), CASES)
+def test_measures_of_lists_are_their_definitions(no_relevant: str, loops: bool):
+    names = [f"{name}@{cutoff}" for name, cutoff in EVERY]
+    simulation, measures = playing(*names), taken(*names, "ndcg")
     for _, _ in zip(range(20), simulation.play(), strict=False):
         pass
-    evaluate = Evaluator(handmade(LISTS), "test", torch.tensor([3, 4]), no_relevant, torch.float64, measures)
+    seeds = torch.tensor([3, 4])
+    evaluate = Evaluator(handmade(LISTS), "test", seeds, no_relevant, torch.float64, measures, compiled=loops)
     deployed = simulation.ranker.deploy()
     values = evaluate(simulation.ranker, torch.stack([deployed, 0 * deployed]))
-    for name in names:
-        column = name.replace("@", "_")
-        assert values[column].shape == (2, 2)
+    more = [("ndcg", cutoff) for cutoff in (3, 5, 10)]  # of the default measure
+    assert values.keys() == {f"{name}_{cutoff}" for name, cutoff in [*EVERY, *more]}
+    for name, cutoff in [*EVERY, *more]:
+        found = values[f"{name}_{cutoff}"]
+        assert found.shape == (2, 2)
         for b in range(2):
             expected = []
             for lists in evaluate.lists(simulation.ranker, deployed):
                 for length, labels in zip(lists.length.tolist(), lists.label[b].tolist(), strict=True):
                     if no_relevant == "zero" or any(labels):
-                        kept = labels[:length][: int(name.partition("@")[2])]
-                        expected.append(DEFINITIONS[name.partition("@")[0]](kept))
-            assert float(values[column][0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+                        expected.append(DEFINITIONS[name](labels[:length][:cutoff], labels[:length], cutoff))
+            assert float(found[0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12), (name, cutoff)
 
 
 def test_click_measures_are_their_definitions():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.columns import CUTOFFS
-from ol2r_cli.metrics.evaluation import Evaluator, _even_groups, _keys, is_evaluated
+from ol2r_cli.metrics.evaluation import Evaluator, _keys, is_evaluated
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
 from tests.reference import metrics as reference
 from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
@@ -107,13 +107,6 @@ def test_scores_that_differ_by_rounding_alone_are_ties():
     scores = torch.randn(1000, generator=torch.Generator().manual_seed(1)).double() * 1e3
     tails = torch.randint(2**29, (1000,), generator=torch.Generator().manual_seed(2))
     assert torch.equal(_keys(scores, tails).argsort(), scores.argsort())
-
-
-def test_groups_cover_all_queries_and_pad_little():
-    lengths = sorted(torch.randint(1, 400, (500,), generator=torch.Generator().manual_seed(2)).tolist())
-    groups = list(_even_groups(lengths))
-    assert [n for group in groups for n in lengths[group]] == lengths
-    assert all(lengths[group][-1] <= lengths[group][0] * 1.125 + 4 for group in groups)
 
 
 def test_a_split_without_relevant_documents_cannot_be_skipped():

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.config.composer import compose
@@ -23,7 +23,6 @@ from tests.reference import exposure as reference
 from tests.worlds import handmade
 
 words = st.text("AB", min_size=1, max_size=9)
-labelled = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("AB")), min_size=1, max_size=30)
 
 
 def test_exposure_of_places_is_its_definition():
@@ -45,23 +44,6 @@ def test_exposure_and_unfairness_of_a_list_are_their_definitions(word, beyond, m
         assert exposed[0].tolist() == pytest.approx(expected)
         unfair = float(exposure.unfairness(exposed)[0])
         assert unfair == pytest.approx(reference.list_unfairness(word, p, beta), abs=1e-12)
-
-
-@given(labelled, st.sampled_from(["merit", "parity"]))
-@settings(max_examples=50)
-def test_the_ratio_due_to_groups_is_its_definition(documents, beta):
-    labels, groups = zip(*documents, strict=True)
-    dataset = one_query(labels, ["AB".index(letter) for letter in groups])
-    try:
-        expected = reference.coefficient(beta, labels, "".join(groups))
-    except ValueError:
-        with pytest.raises(ValueError, match=r"^beta must be a number, as group 1 has no .*, got '(merit|parity)'$"):
-            exposure_of(dataset, user(), 2, "log", beta)
-        assert exposure_of(dataset, user(), 2, "log", beta, needed=False) is None
-    else:
-        found = exposure_of(dataset, user(), 2, "log", beta)
-        assert found.beta == pytest.approx(expected)
-        assert found.to(torch.device("meta")).position.device.type == "meta"
 
 
 def one_query(labels: Sequence[int], group: Sequence[int]) -> Dataset:

@@ -66,7 +66,7 @@ class Port:
         def slope(here: Weights) -> np.ndarray:
             summed = np.zeros(len(flat(here)))
             for w, one in counted:
-                summed += w * of_list(ranker, here, self.initial, one)
+                summed += w * of_list(ranker, here, one)
             return summed / total
 
         if damping is not None:
@@ -81,22 +81,21 @@ class Port:
         for step in chance:
             if ranker == "ollambdarank":
                 drawn = [lists[int(u * len(lists))] for u in step]
-                slope = ollambdarank.gradient(here, self.initial, drawn, 0.0, "mean")
+                slope = ollambdarank.gradient(here, drawn) / sum(len(one.pairs) for one in drawn)
             else:
                 picked = [self.pairs[int(u * len(self.pairs))] for u in step]
                 sides = (np.array(side) for side in zip(*picked, strict=True))
-                slope = olranknet.gradient(here, self.initial, *sides, np.ones(len(step)), 0.0, "mean")
+                slope = olranknet.gradient(here, *sides) / len(step)
             moved = flat(here) - flat(self.initial) - RATE / WIDTH * slope
             here = unflat(flat(self.initial) + moved / (1 + RATE * penalty), here)
         self.theta = here
 
 
-def of_list(ranker: str, here: Weights, initial: Weights, one: ollambdarank.Round) -> np.ndarray:
+def of_list(ranker: str, here: Weights, one: ollambdarank.Round) -> np.ndarray:
     """The slope of the sum of the losses of the pairs of one list."""
     if ranker == "ollambdarank":
-        return ollambdarank.gradient(here, initial, [one], 0.0, "sum")
-    sides = (one.documents[list(side)] for side in zip(*one.pairs, strict=True))
-    return olranknet.gradient(here, initial, *sides, np.ones(len(one.pairs)), 0.0, "sum")
+        return ollambdarank.gradient(here, [one])
+    return olranknet.gradient(here, *(one.documents[list(side)] for side in zip(*one.pairs, strict=True)))
 
 
 def ports(ranker: Ranker, forgetting: Forgetting) -> list[Port]:

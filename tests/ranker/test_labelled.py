@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
+import pytest
 import torch
 
 from ol2r_cli.learning import losses
-from tests.reference import ollambdarank as reference
-from tests.reference import olranknet
-from tests.reference.network import flat, unflat
+from tests.networks import NETWORK
+from tests.ranker.refits import L2, PLAIN, RATE, ports
+from tests.reference.network import flat
+from tests.reference.ollambdarank import from_labels
 from tests.worlds import handmade, simulate, tiny
 
 LISTS = [[2, 0, 1, 0], [1, 1], [0, 3, 0, 1, 2], [4]]
-WIDTH, L2, RATE, STEPS, ROUNDS = 4, 0.01, 0.3, 3, 6
-NETWORK = ["ranker=ollambdarank_gt", f"ranker.model.width={WIDTH}", "ranker.model.init=standard"]
-WHOLE = [*NETWORK, f"ranker.l2={L2}", f"ranker.learning_rate={RATE}", f"ranker.steps={STEPS}", "ranker.batch=null"]
 
 
-def rounds_of(*overrides: str, dataset=None, rounds=ROUNDS):
-    """The simulation after all its rounds, and the queries it served [T B]."""
-    simulation = simulate(tiny(*overrides), [0, 3], rounds, dataset or handmade(LISTS))
-    return simulation, [one.candidates.query.tolist() for _, one in simulation.play()]
-
-
-def weights(theta, features):
-    like = [np.zeros((WIDTH, features)), np.zeros((WIDTH, WIDTH)), np.zeros(WIDTH)]
-    return unflat(theta.double().numpy(), like)
+def labelled(*overrides: str, dataset=None):
+    """The simulation after some rounds, the ports at its start, and the queries it served [T B]."""
+    words = (
+        "ranker=ollambdarank_gt",
+        "ranker.model.init=standard",
+        *NETWORK,
+        *PLAIN,
+        "ranker.steps=3",
+        f"ranker.l2={L2}",
+    )
+    config = tiny(*words, f"ranker.learning_rate={RATE}", *overrides)
+    simulation = simulate(config, [0, 3], 6, dataset or handmade(LISTS))
+    start = ports(simulation.ranker, simulation.context.forgetting)
+    return simulation, start, [one.candidates.query.tolist() for _, one in simulation.play()]
 
 
 def test_it_fits_the_lists_served_so_far(monkeypatch):
@@ -33,36 +36,26 @@ def test_it_fits_the_lists_served_so_far(monkeypatch):
     monkeypatch.setattr(losses, "CELLS", 100)
     monkeypatch.setattr(losses.LabelledLoss, "chunk", 3)
     for loss, reduction, restart in [
-        ("lambdarank", "mean", "true"),
-        ("lambdarank", "sum", "false"),
-        ("ranknet", "sum", "true"),
-        ("ranknet", "mean", "false"),
+        ("lambdarank", "mean", True),
+        ("lambdarank", "sum", False),
+        ("ranknet", "sum", True),
+        ("ranknet", "mean", False),
     ]:
         dataset = handmade(LISTS)
-        settings = [f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"]
-        simulation, served = rounds_of(*WHOLE, *settings, dataset=dataset)
-        for replica in range(2):
-            start = weights(simulation.ranker.start[replica, 0], 4)
-            theta, history = start, []
+        settings = f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"
+        simulation, started, served = labelled(*settings, dataset=dataset)
+        for replica, port in enumerate(started):
             for query in (own[replica] for own in served):
                 rows = dataset.features[dataset.offsets[query] : dataset.offsets[query + 1]].double().numpy()
-                history.append(reference.from_labels(rows, LISTS[query]))
-                if history[-1].pairs:
-                    theta = refitted(start if restart == "true" else theta, start, history, loss, reduction)
-            found = simulation.ranker.theta[replica, 0]
-            np.testing.assert_allclose(found, flat(theta), rtol=0, atol=1e-9)
-            assert np.abs(flat(theta) - flat(start)).max() > 1e-3, (loss, reduction, restart)
-
-
-def refitted(theta, start, history, loss, reduction):
-    """`STEPS` steps of RATE/m by the reference."""
-    if loss == "lambdarank":
-        return reference.fit(theta, start, history, L2, reduction, RATE / WIDTH, STEPS)
-    ends = [np.array([each.documents[pair[end]] for each in history for pair in each.pairs]) for end in (0, 1)]
-    return olranknet.fit(theta, start, *ends, np.ones(len(ends[0])), L2, reduction, RATE / WIDTH, STEPS)
+                port.lists.append(from_labels(rows, LISTS[query]))
+                if port.lists[-1].pairs:
+                    port.fit("ollambdarank" if loss == "lambdarank" else "olranknet", L2, reduction, 3, restart)
+            found = simulation.ranker.theta[replica, 0].numpy()
+            assert found == pytest.approx(flat(port.theta), abs=1e-9), (loss, reduction, restart)
+            assert abs(flat(port.theta) - flat(port.initial)).max() > 1e-3, (loss, reduction, restart)
 
 
 def test_queries_without_a_pair_leave_it_where_it_is():
-    simulation, _ = rounds_of(*WHOLE, dataset=handmade([[0, 0], [3], [1, 1, 1]]))
+    simulation, _, _ = labelled(dataset=handmade([[0, 0], [3], [1, 1, 1]]))
     assert torch.equal(simulation.ranker.theta, simulation.ranker.start)
     assert simulation.ranker.loss.count.tolist() == [0, 0]

@@ -82,7 +82,7 @@ def test_a_pair_brings_its_noise_along_into_mini_batches():
             chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
             for index in (chance * len(pairs)).long().tolist():
                 some = sides([pairs[i] for i in index])
-                slope = p2neurrank.gradient(theta, initial, *some, gamma[index], 0.0, "mean")
+                slope = p2neurrank.gradient(theta, *some, gamma[index])
                 moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
                 theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
             return theta

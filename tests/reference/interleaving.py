@@ -12,19 +12,8 @@ Retrieval Evaluation (SIGIR 2015).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations, product
 
 Author = int | None  # the member that placed a document; None: all of them, in the common prefix
-
-
-def all_turns(members: int, length: int) -> list[tuple[int, ...]]:
-    """The first `length` turns of random permutations of the members, one after the other; all equally likely.
-
-    Only the last permutation may be cut, and every beginning of it is the beginning of equally many permutations.
-    """
-    whole, rest = divmod(length, members)
-    rounds = [list(permutations(range(members)))] * whole + [list(permutations(range(members), rest))]
-    return [sum(turns, ()) for turns in product(*rounds)]
 
 
 def common_prefix(rankings: Sequence[Sequence[int]]) -> int:

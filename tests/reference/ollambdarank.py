@@ -17,7 +17,6 @@ from ol2r_cli.tensor.shapes import Float
 from tests.reference.metrics import dcg
 from tests.reference.network import Weights, flat, pair_gradient, scores
 from tests.reference.objective import sigmoid
-from tests.reference.olranknet import descend, penalty_slope, share
 
 Pair = tuple[int, int]  # (place of the preferred document, place of the other), from 0
 
@@ -64,40 +63,15 @@ def swap_effect(grades: Sequence[int], values: Sequence[float], pair: Pair) -> f
     return abs(after - before) / ideal
 
 
-def gradient(
-    weights: Weights, initial: Weights, rounds: Sequence[Round], l2: float, reduction: str
-) -> Float[np.ndarray, "P"]:
-    """Sum or mean over all pairs of all rounds of |delta NDCG| (sigma(f_ij) - 1) g_ij, + m l2 (theta - theta_0).
+def gradient(weights: Weights, rounds: Sequence[Round]) -> Float[np.ndarray, "P"]:
+    """The sum over all pairs of all rounds of |delta NDCG| (sigma(f_ij) - 1) g_ij. Ranks are those of `weights`.
 
-    The mean is over the number of pairs, not over the sum of their |delta NDCG|. Ranks are those of `weights`.
+    There is no objective that this gradient is the derivative of.
     """
-    total, count = np.zeros(len(flat(weights))), 0
+    total = np.zeros(len(flat(weights)))
     for each in rounds:
         f = scores(weights, each.documents)
         for i, j in each.pairs:
             pull = swap_effect(each.grades, f, (i, j)) * (sigmoid(f[i] - f[j]) - 1)
             total += pull * pair_gradient(weights, each.documents[i], each.documents[j])
-            count += 1
-    return share(reduction, count) * total + penalty_slope(weights, initial, l2)
-
-
-def fit(
-    start: Weights,
-    initial: Weights,
-    rounds: Sequence[Round],
-    l2: float,
-    reduction: str,
-    rate: float,
-    steps: int,
-    precondition: Float[np.ndarray, "P P"] | None = None,
-) -> Weights:
-    """`olranknet.fit` with this gradient: every one of the `steps` ranks all lists anew with the weights it starts at.
-
-    There is no objective that this gradient is the derivative of.
-    """
-
-    def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, rounds, 0.0, "mean")
-
-    count = sum(len(each.pairs) for each in rounds)
-    return descend(start, initial, slope, l2, count, reduction, rate, steps, precondition)
+    return total

@@ -15,7 +15,7 @@ import numpy as np
 from ol2r_cli.tensor.shapes import Float
 from tests.reference.network import Weights, flat, pair_gradient, score
 from tests.reference.objective import sigmoid
-from tests.reference.olranknet import descend, penalty_slope, share
+from tests.reference.olranknet import descend
 
 REACH = 10.0
 
@@ -27,19 +27,16 @@ def pull(f: float, gamma: float) -> float:
 
 def gradient(
     weights: Weights,
-    initial: Weights,
     winners: Float[np.ndarray, "M F"],
     losers: Float[np.ndarray, "M F"],
     gamma: Float[np.ndarray, "M"],
-    l2: float,
-    reduction: str,
 ) -> Float[np.ndarray, "P"]:
-    """Sum or mean of pull(f_ij, gamma_ij) g_ij, + m l2 (theta - theta_0) with the theta_0 of this member."""
+    """The mean of pull(f_ij, gamma_ij) g_ij."""
     total = np.zeros(len(flat(weights)))
     for winner, loser, noise in zip(winners, losers, gamma, strict=True):
         f = score(weights, winner) - score(weights, loser)
         total += pull(f, noise) * pair_gradient(weights, winner, loser)
-    return share(reduction, len(winners)) * total + penalty_slope(weights, initial, l2)
+    return total / len(winners)
 
 
 def fit(
@@ -52,11 +49,10 @@ def fit(
     reduction: str,
     rate: float,
     steps: int,
-    precondition: Float[np.ndarray, "P P"] | None = None,
 ) -> Weights:
-    """Line 20 for one member: `olranknet.fit` with the perturbed gradient, gamma the same in all `steps`."""
+    """Line 20 for one member, gamma the same in all `steps`; its penalty is from its own theta_0."""
 
     def slope(weights: Weights) -> Float[np.ndarray, "P"]:
-        return gradient(weights, initial, winners, losers, gamma, 0.0, "mean")
+        return gradient(weights, winners, losers, gamma)
 
-    return descend(start, initial, slope, l2, len(winners), reduction, rate, steps, precondition)
+    return descend(start, initial, slope, l2, len(winners), reduction, rate, steps)
