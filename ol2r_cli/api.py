@@ -27,7 +27,7 @@ from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.instantiate import as_overrides, command_of, trusted_targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.formatting import plus_minus, printable
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.report import comparison
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
@@ -39,8 +39,6 @@ from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
 
 if TYPE_CHECKING:
-    import polars as pl
-    import torch
     from matplotlib.figure import Figure
 
     from ol2r_cli import device
@@ -49,10 +47,9 @@ if TYPE_CHECKING:
     from ol2r_cli.run import recomputed, runner
     from ol2r_cli.sweep import sweeper
 else:
-    pl, torch, device = lazy("polars"), lazy("torch"), lazy("ol2r_cli.device")
-    composer, laws = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.contracts.laws")
+    device, composer = lazy("ol2r_cli.device"), lazy("ol2r_cli.config.composer")
+    laws, sweeper = lazy("ol2r_cli.contracts.laws"), lazy("ol2r_cli.sweep.sweeper")
     recomputed, runner = lazy("ol2r_cli.run.recomputed"), lazy("ol2r_cli.run.runner")
-    sweeper = lazy("ol2r_cli.sweep.sweeper")
 
 __all__ = [
     *("Run", "RunFailed", "RunFigure", "check", "compare", "compose", "draw", "experiment", "grid", "load"),

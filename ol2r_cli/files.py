@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import io
-import itertools
 import json
 import math
 import os
@@ -21,8 +20,8 @@ import platform
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,20 +178,21 @@ class LockHeld(Exception):
 
 
 class Lock:
-    """The lock in `file`. `acquire` and `release` it, or use `locked`."""
+    """The lock in `file`, held in a `with` block. While another one holds it, `wait`, or raise LockHeld."""
 
-    def __init__(self, file: Path):
-        self.file = file
+    def __init__(self, file: Path, wait: bool = True):
+        self.file, self.wait = file, wait
         self._content = f"pid {os.getpid()} on {platform.node()}\n{secrets.token_hex(8)}".encode()
 
-    def acquire(self, wait: bool = False) -> None:
-        """Take the lock, in a file that is created with its folder. While it is held, wait, or raise LockHeld."""
-        for look in itertools.count(1):
+    def __enter__(self) -> Lock:
+        look = 0
+        while True:
+            look += 1
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError), ExitStack() as opened:  # the last owner has just removed file or folder
                 file = opened.enter_context(open(self.file, "ab+", 0, opener=no_link))
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                    fcntl.flock(file, fcntl.LOCK_EX | (0 if self.wait else fcntl.LOCK_NB))
                 except BlockingIOError:
                     if look >= _LOOKS:
                         file.seek(0)
@@ -209,31 +209,19 @@ class Lock:
                         self.file.unlink()
                         raise
                     self._opened = opened.pop_all()
-                    return
+                    return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            if self.is_ours():  # otherwise the file has another owner
+                self.file.unlink()
+        self._opened.close()
 
     def is_ours(self) -> bool:
         """Whether the file still names this owner."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return self.file.read_bytes() == self._content
         return False
-
-    def release(self) -> None:
-        """Give the lock back: remove the file, unless it has another owner."""
-        with suppress(OSError):
-            if self.is_ours():
-                self.file.unlink()
-        self._opened.close()
-
-
-@contextmanager
-def locked(file: Path, wait: bool = True) -> Iterator[None]:
-    """Hold the lock in `file` during the block. Without `wait`, LockHeld where another process holds it."""
-    lock = Lock(file)
-    lock.acquire(wait)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def is_held(file: Path) -> bool:

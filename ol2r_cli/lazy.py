@@ -1,15 +1,23 @@
 """Modules that are imported when they are first used, so that commands which do not need them start fast.
 
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = lazy("polars")
+`pl` and `torch` are polars and torch. Another module is declared where it is used:
+
+    if TYPE_CHECKING:
+        from ol2r_cli.run import recomputed
+    else:
+        recomputed = lazy("ol2r_cli.run.recomputed")
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
+
+__all__ = ["lazy", "pl", "torch"]
 
 
 class LazyModule:
@@ -23,3 +31,5 @@ class LazyModule:
 
 
 lazy = LazyModule
+if not TYPE_CHECKING:
+    pl, torch = lazy("polars"), lazy("torch")

@@ -329,9 +329,11 @@ def main() -> int:
     if unknown := set(options.names) - set(CAMPAIGNS):
         parser.error(f"NAME must be one of {', '.join(CAMPAIGNS)}, got {min(unknown)}")
     if not hasattr(ctypes.CDLL(None), "ol2r_kill"):  # start again with the library
-        library, source = Path(tempfile.mkdtemp(prefix="ol2r-kills-"), "kills.so"), Path(__file__).with_name("kills.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
-        os.execve(sys.executable, sys.orig_argv, os.environ | {"LD_PRELOAD": str(library)})
+        with tempfile.TemporaryDirectory(prefix="ol2r-kills-") as folder:
+            library, source = Path(folder, "kills.so"), Path(__file__).with_name("kills.c")
+            subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+            again = [sys.executable, *sys.orig_argv[1:]]
+            return subprocess.run(again, env=os.environ | {"LD_PRELOAD": str(library)}).returncode
     torch.set_num_threads(1)
     rows, wrong = ["| campaign | tried | survived | refused with advice | wrong |\n|---|---|---|---|---|"], []
     for name in options.names or CAMPAIGNS:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.files import Lock, LockHeld, is_held, locked
+from ol2r_cli.files import Lock, LockHeld, is_held
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import DirectoryLost, RunDirectory
 from tests.launch import Launched, without_locks
@@ -77,10 +77,10 @@ def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkey
 
 def test_a_lock_is_taken_once_and_its_file_removed(tmp_path: Path):
     file = tmp_path / "folder" / "lock"
-    with locked(file), pytest.raises(LockHeld, match=f"^pid {os.getpid()} on "):
-        Lock(file).acquire()
+    with Lock(file), pytest.raises(LockHeld, match=f"^pid {os.getpid()} on "), Lock(file, wait=False):
+        pass
     assert not file.exists()
     file.write_text("pid 1 on a machine that has ended")
     assert not is_held(file)
-    with locked(file, wait=False):
+    with Lock(file, wait=False):
         assert is_held(file)

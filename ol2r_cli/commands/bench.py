@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import number, show
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
 
 if TYPE_CHECKING:
-    import torch
-
     from ol2r_cli.config import composer
     from ol2r_cli.run import runner
 else:
-    torch, composer, runner = lazy("torch"), lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.runner")
+    composer, runner = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.runner")
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.

@@ -89,7 +89,7 @@ def _show(dataset: Dataset, most: int = 12) -> None:
             for size, utility in zip(split.sizes, split.utilities, strict=True)
             for cell in (f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility))
         ]
-        + [number(ratio) for ratio in (*split.merits, *split.parities)]
+        + [number(ratio) for ratio in split.ratios]
         for split in of_groups
     ]
     print()

@@ -22,19 +22,17 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, show, wrapped
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
-from ol2r_cli.report.measures import digits
+from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import EVALUATION, TRACE, Run, find_run
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ol2r_cli.run import summary
 else:
-    pl, summary = lazy("polars"), lazy("ol2r_cli.run.summary")
+    summary = lazy("ol2r_cli.run.summary")
 
 OBSERVED = ("query", "clicks", "online_ndcg")  # behaviour of user and ranker; other columns are internal state
 TOLERANCE = 1e-6  # of real-valued measures: processors round differently
@@ -149,14 +147,11 @@ def _metrics(first: Run, second: Run, names: Sequence[str] | None) -> list[Row]:
     Differences are second minus first, paired by seed.
     """
     values: list[dict[str, dict[int, float]]] = []
-    for path in (first.path, second.path):
-        table = read_tables(
-            path, lambda run: pl.DataFrame(summary.summarise(run)["by_seed"])
-        )  # also of an unfinished run
+    for each in (first, second):
+        declare(each.columns)  # and so their digits
+        table = read_tables(each.path, lambda run: pl.DataFrame(summary.summarise(run)["by_seed"]))  # also unfinished
         columns = {name: zip(table["seed"], table[name], strict=True) for name in table.columns if name != "seed"}
-        values.append(
-            {name: {s: value for s, value in column if value is not None} for name, column in columns.items()}
-        )
+        values.append({name: {s: v for s, v in column if v is not None} for name, column in columns.items()})
     known = list(dict.fromkeys(name for of_run in values for name in of_run if of_run[name]))
     for name in names if names is not None and names != ["all"] else ():
         if name not in known:

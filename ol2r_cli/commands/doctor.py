@@ -22,19 +22,17 @@ from ol2r_cli import loops
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.files import is_held, locked
+from ol2r_cli.files import Lock, is_held
 from ol2r_cli.formatting import byte_size, error_line, show
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.identity import version_line
 
 if TYPE_CHECKING:
-    import torch
-
     from ol2r_cli.config import composer
     from ol2r_cli.dataset import letor
 else:
-    torch, composer, letor = lazy("torch"), lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
+    composer, letor = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
     **{name: name for name in ("torch", "numpy", "polars", "omegaconf", "rich")},
@@ -94,7 +92,7 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
         except OSError as error:
             broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
             continue
-        with scratch, suppress(OSError), locked(file := Path(scratch.name, ".lock")):
+        with scratch, suppress(OSError), Lock(file := Path(scratch.name, ".lock")):
             locks = is_held(file)
         if setting == "output_dir" and not locks:
             notes.append("locks: none in output_dir: start every run in one process only")

@@ -25,17 +25,13 @@ from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
 
 if TYPE_CHECKING:
-    import polars as pl
-    import torch
-
     from ol2r_cli.export import ranked_split, trackers
 else:
-    pl, torch = lazy("polars"), lazy("torch")
     ranked_split, trackers = lazy("ol2r_cli.export.ranked_split"), lazy("ol2r_cli.export.trackers")
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")

@@ -146,6 +146,8 @@ def _report(options: argparse.Namespace) -> None:
         raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
     if options.recovery and form == "html":
         raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
+    if form == "html" and (files := [folder for folder in options.folders if Path(folder).is_file()]):
+        raise ValueError(f"a page needs the folders of runs, got {files[0]}, which has final values: type --format md")
     look = Look(**_figure_options([], options))
     document = make_document(options, look, all_metrics=form in ("csv", "json", "parquet"))
     if options.overrides:

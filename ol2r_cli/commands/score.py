@@ -21,15 +21,13 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_text
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.run.run import Run, find_run
 
 if TYPE_CHECKING:
-    import torch
-
     from ol2r_cli.run import recomputed
 else:
-    torch, recomputed = lazy("torch"), lazy("ol2r_cli.run.recomputed")
+    recomputed = lazy("ol2r_cli.run.recomputed")
 
 
 @command(

@@ -106,6 +106,12 @@ class _Interrupted(Runner):
 
 def run_and_resume(subject: Subject) -> None:
     """A run writes its files, and one that is interrupted goes on from its checkpoint to the same files."""
+    running = subject.simulation()
+    deployed = running.ranker.deploy()
+    kept = deployed.clone()
+    subject.go_on(running)
+    if not torch.equal(deployed, kept):
+        raise Broken("the small world", "`deploy` must return a copy, got a tensor that changed in the rounds after it")
     expected = files_of_run(subject, world(), "undisturbed")
     files_of_run(subject, world(), "interrupted", _Interrupted)
     found = files_of_run(subject, world(), "interrupted")
@@ -148,24 +154,20 @@ def shapes(subject: Subject) -> None:
     _ = subject.ordinary  # whatever is returned is checked there
 
 
-def scores(subject: Subject) -> None:
-    """The scores of all documents are finite, and padding has no NaN."""
-    check_rounds(subject.ordinary, "scores")
+def _of_rounds(name: str, statement: str) -> Law:
+    """A law of each round of the ordinary run, by its name in `check_rounds`."""
+
+    def law(subject: Subject) -> None:
+        check_rounds(subject.ordinary, name)
+
+    law.__name__, law.__doc__ = name, statement
+    return law
 
 
-def order(subject: Subject) -> None:
-    """Every order that is proposed or served has every document once."""
-    check_rounds(subject.ordinary, "order")
-
-
-def padding_last(subject: Subject) -> None:
-    """In every order that is proposed or served, documents come before padding."""
-    check_rounds(subject.ordinary, "padding")
-
-
-def clicks(subject: Subject) -> None:
-    """Clicks are on documents that are shown."""
-    check_rounds(subject.ordinary, "clicks")
+scores = _of_rounds("scores", "The scores of all documents are finite, and padding has no NaN.")
+order = _of_rounds("order", "Every order that is proposed or served has every document once.")
+padding_last = _of_rounds("padding_last", "In every order that is proposed or served, documents come before padding.")
+clicks = _of_rounds("clicks", "Clicks are on documents that are shown.")
 
 
 def repeatable(subject: Subject) -> None:

@@ -303,7 +303,7 @@ def check_rounds(played: Played, *laws: str, where: str = "") -> None:
     """Raise Broken at the first round that breaks one of these laws, or any. The input begins with `where`.
 
     scores: those of documents are finite, those of padding neither NaN nor above all. order: every document is there.
-    padding: it comes after all documents. clicks: they are on places that show something.
+    padding_last: it comes after all documents. clicks: they are on places that show something.
     """
     for index, one in enumerate(played.rounds):
         values, mask = one.prediction.scores, one.candidates.mask
@@ -315,7 +315,7 @@ def check_rounds(played: Played, *laws: str, where: str = "") -> None:
             faults.append(("order", absent, f"{name} must have every document once", order))
         for name, order in orders.items():
             must = f"{name} must have documents before padding, which has the higher numbers"
-            faults.append(("padding", mask.gather(1, order) != mask, must, order))
+            faults.append(("padding_last", mask.gather(1, order) != mask, must, order))
         must = "clicks must be on the documents that are shown"
         for law, bad, what, values in [*faults, ("clicks", one.clicks & ~one.shown, must, one.clicks)]:
             if bad.any() and (law in laws or not laws):

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.files import is_held, locked, write_text
+from ol2r_cli.files import Lock, is_held, write_text
 
 Arrays = dict[str, np.ndarray]
 
@@ -57,7 +57,7 @@ class Cache:
             return arrays
         lock, partial = (entry.with_name(f"{key}.{end}") for end in ("lock", f"{secrets.token_hex(8)}.partial"))
         try:
-            with locked(lock):
+            with Lock(lock):
                 arrays = _read(entry, self.thorough)
                 if arrays is None:
                     if entry.exists():

@@ -36,8 +36,11 @@ class GroupStatistics:
     name: str
     sizes: list[int]  # documents in group 0, 1, ...
     utilities: list[float]  # mean label; nan for a group without documents
-    merits: list[float]  # mean label of group 0 over that of group 1, 2, ..: the exposure ratios that are fair by merit
-    parities: list[float]  # size of group 0 over that of group 1, 2, ..: the exposure ratios that are fair by number
+
+    @property
+    def ratios(self) -> list[float]:
+        """The exposure ratios of group 0 to group 1, 2, .. that are fair by merit (mean label), then by number."""
+        return [of[0] / other if other else np.nan for of in (self.utilities, self.sizes) for other in of[1:]]
 
 
 def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
@@ -65,10 +68,7 @@ def group_statistics(dataset: Dataset) -> list[GroupStatistics]:
         sizes = np.bincount(group[rows], minlength=number)
         sums = np.bincount(group[rows], weights=labels[rows], minlength=number)
         means = np.divide(sums, sizes, out=np.full(number, np.nan), where=sizes > 0)
-        merits, parities = (
-            [of[0] / other if other else np.nan for other in of[1:]] for of in (means.tolist(), sizes.tolist())
-        )
-        described.append(GroupStatistics(name, sizes.tolist(), means.tolist(), merits, parities))
+        described.append(GroupStatistics(name, sizes.tolist(), means.tolist()))
     return described
 
 

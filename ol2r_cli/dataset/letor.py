@@ -27,7 +27,7 @@ from ol2r_cli.dataset.prepare import (
     parsed_table,
     ranking_features,
 )
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents, setting
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents
 from ol2r_cli.tensor.shapes import Int
 
 _COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
@@ -93,13 +93,13 @@ class Letor:
         if self.set is not None:
             if self.set not in self.expected:
                 choices = ", ".join(map(str, self.expected))
-                raise ValueError(f"{setting('set')} must be one of the sets {choices}, got {self.set}")
+                raise ValueError(f"dataset.set must be one of the sets {choices}, got {self.set}")
             self.expected = self.expected[self.set]
         self.files = {split: [name.format(set=self.set) for name in names] for split, names in self.files.items()}
         self.cache, self.rule = Cache(self.cache_dir), group_rule(self.group)
         self.missing = self.missing if isinstance(self.missing, str) else float(self.missing)
         if self.intents is not None:
-            check_settings(IntentFile, self.intents, setting("intents"))
+            check_settings(IntentFile, self.intents, "dataset.intents")
         self.judgements = None if self.intents is None else IntentFile(**self.intents)
 
     def load(self) -> Dataset:
@@ -111,8 +111,8 @@ class Letor:
         table = self.parse(location)
         largest = int(table.labels.max())
         if self.grades is not None and largest >= self.grades:
-            least = f"{largest + 1} (labels go up to {largest})"
-            raise DataError(f"{setting('grades')} must be at least {least}, got {self.grades}")
+            up_to = f"(labels go up to {largest})"
+            raise DataError(f"dataset.grades must be at least {largest + 1} {up_to}, got {self.grades}")
         grades = self.grades or max(2, largest + 1)
         splits = self._divided(table)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
@@ -139,8 +139,9 @@ class Letor:
         if self.judgements is not None:
             file = location.root / Path(self.judgements.file).expanduser()
             if not file.is_file():
-                without = f"without judgements of intents type {setting('intents')}=null"
-                raise ValueError(f"{setting('intents.file')} must be a file, got {file}: {without}")
+                raise ValueError(
+                    f"dataset.intents.file must be a file, got {file}: without judgements type dataset.intents=null"
+                )
             decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
             intents = _intents(file, self.judgements.binary, table, location.files.values())
         dataset = Dataset(
@@ -173,16 +174,18 @@ class Letor:
 
         train, held_out, test = np.split(np.arange(len(table.query_ids)), np.cumsum(table.counts)[:2])
         if self.validation is not None and not len(held_out):  # a validation file is not replaced
-            name, number = setting("validation"), max(1, round(self.validation * len(train)))
-            if number >= len(train):
+            if (number := max(1, round(self.validation * len(train)))) >= len(train):
                 taken = f"{self.validation} of {len(train)} is {number}"
-                raise ValueError(f"{name} must leave training queries: {taken}; type {name}=null")
+                raise ValueError(
+                    f"dataset.validation must leave training queries: {taken}; type dataset.validation=null"
+                )
             held_out = chosen(train, number, "validation")
             train = np.setdiff1d(train, held_out)
         if self.queries is not None:
             if self.queries > len(train):
-                most = f"{len(train)} (the training queries)"
-                raise ValueError(f"{setting('queries')} must be at most {most}, got {self.queries}")
+                raise ValueError(
+                    f"dataset.queries must be at most {len(train)} (the training queries), got {self.queries}"
+                )
             train = chosen(train, self.queries, "queries")
         return {"train": train, "validation": held_out, "test": test}
 
@@ -197,8 +200,8 @@ class Letor:
         location = locate(roots, self.files, self.fold)
         if location is not None:
             return location
-        path, names = setting("path"), " or ".join(self.files.get("train", []))
-        looked = ", ".join(map(str, roots)) or f"nowhere, because {path} is null"
+        names = " or ".join(self.files.get("train", []))
+        looked = ", ".join(map(str, roots)) or "nowhere, because dataset.path is null"
         if self.path and roots[0].is_dir():
             folders = sorted(each.name for each in roots[0].iterdir() if each.is_dir())
             looked += f", which has {'the folders ' * bool(folders)}{_listed(folders)}"
@@ -206,8 +209,8 @@ class Letor:
             looked += ", which is a file" if roots[0].exists() else ", which does not exist"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
-            f"{path} must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
-            f"got none (looked for: {looked}); {origin}type {path}=FOLDER, or use dataset=synthetic"
+            f"dataset.path must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
+            f"got none (looked for: {looked}); {origin}type dataset.path=FOLDER, or use dataset=synthetic"
         )
 
     def parse(self, location: Location) -> ParsedTable:
@@ -234,20 +237,20 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
             if "train" not in files:
                 continue
             if folder == root and fold != 1 and root.name != f"Fold{fold}":
-                raise ValueError(f"{setting('fold')} must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
+                raise ValueError(f"dataset.fold must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
             return Location(root, files)
         if folders and f"Fold{fold}" not in folders:
             choices = ", ".join(folders)
-            raise ValueError(f"{setting('fold')} must be one of the folders of {root} ({choices}), got {fold}")
+            raise ValueError(f"dataset.fold must be one of the folders of {root} ({choices}), got {fold}")
         folder = root / f"Fold{fold}" if folders else root
         present = sorted(each.name for each in folder.glob("[!.]*") if each.is_file())
         if unknown is None and (folders or present):
             likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
             typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
-            train, looked_for = setting("files.train"), " or ".join(names.get("train", ())) or "no name"
+            looked_for = " or ".join(names.get("train", ())) or "no name"
             unknown = (
-                f"{train} must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
-                f"type '{train}=[{typed}]', and likewise {setting('files.validation')} and {setting('files.test')}"
+                f"dataset.files.train must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
+                f"type 'dataset.files.train=[{typed}]', and likewise dataset.files.validation and dataset.files.test"
             )
     if unknown is not None:
         raise ValueError(unknown)
@@ -308,7 +311,7 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     names = document_ids(files)
     query = np.repeat(np.arange(len(table.query_ids)), np.diff(table.offsets)).tolist()
     if len(names) != len(query):
-        raise DataError(f"{setting('intents')} needs a comment `# docid = NAME` behind every document of the data")
+        raise DataError("dataset.intents needs a comment `# docid = NAME` behind every document of the data")
     row_of = {(table.query_ids[q], name): row for row, (q, name) in enumerate(zip(query, names, strict=True))}
     expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
     judged = []
@@ -377,7 +380,7 @@ def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable | None,
         location = source.locate()
     except ValueError:
         reason = "drop_constant=true" if source.normalise != "global_zscore" else "normalise=global_zscore"
-        needs = f"{setting(reason)} needs the training data of the run, which are no longer in"
+        needs = f"dataset.{reason} needs the training data of the run, which are no longer in"
         raise ValueError(f"{needs} {source.path or source.data_dir}: type --data FOLDER") from None
     dataset = source.load()
     if dataset.fingerprint != fingerprint:

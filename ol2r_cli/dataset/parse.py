@@ -23,7 +23,7 @@ import numpy as np
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.dataset.table import LARGEST_INT8, setting
+from ol2r_cli.dataset.table import LARGEST_INT8
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
@@ -160,8 +160,8 @@ def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: s
     """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
     grades, queries, began = array("b"), list[str](), dict[str, int]()
     row, key, value = array("l"), array("l"), array("d")
-    most, rule = (LARGEST_FEATURE, "") if features is None else (features, f" ({setting('features')})")
-    reads_null = f": {setting('missing')}=minimum or {setting('missing')}=0 reads NULL as one"
+    most, rule = (LARGEST_FEATURE, "") if features is None else (features, " (dataset.features)")
+    reads_null = ": dataset.missing=minimum or dataset.missing=0 reads NULL as one"
     number = 1
 
     def defect(found: str, expected: str) -> DataError:

@@ -29,7 +29,7 @@ import numpy as np
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, code_hash, digest, expand
 from ol2r_cli.dataset.parse import blocks, parse
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, setting
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)
@@ -141,8 +141,9 @@ def fit_transformation(
         transformed = zip(blocks(table.offsets), transform(table.features, table.offsets), strict=True)
         columns = ~constant_columns(block[training[rows]] for (rows, _), block in transformed)  # from now on
         if not columns.any():
-            name = setting("drop_constant")
-            raise ValueError(f"{name} must be false here: every feature is constant over the training split")
+            raise ValueError(
+                "dataset.drop_constant must be false here: every feature is constant over the training split"
+            )
     return transform, int(columns.sum())
 
 
@@ -221,14 +222,14 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
     cuts = settings.get("threshold")
     if "feature" not in settings or (cuts is None) == (settings.get("quantiles") is None):
         raise ValueError(
-            f"{setting('group')} must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
+            f"dataset.group must be null, {{file: FILE}} or {{feature: ID, threshold: X, on: raw|normalised, "
             f"zeroed: true|false}}, with threshold: [X, Y, ..] or quantiles: GROUPS for more groups, and in quotes, as "
-            f"in '{setting('group')}={{feature: 3, threshold: 0.5}}', got {settings!r}"
+            f"in 'dataset.group={{feature: 3, threshold: 0.5}}', got {settings!r}"
         )
-    check_settings(GroupRule, settings, setting("group"))
+    check_settings(GroupRule, settings, "dataset.group")
     if isinstance(cuts, Sequence) and not 1 <= len(set(cuts)) == len(cuts) <= LARGEST_INT8:
         expected = f"a number, or a list of 1 to {LARGEST_INT8} different numbers"
-        raise ValueError(f"{setting('group.threshold')} must be {expected}, got {list(cuts)}")
+        raise ValueError(f"dataset.group.threshold must be {expected}, got {list(cuts)}")
     return GroupRule(**settings)
 
 
@@ -242,8 +243,7 @@ def document_groups(
     if not isinstance(rule, GroupRule):
         return None if rule is None else _read_groups(rule, len(table.labels))
     if rule.feature > table.features.shape[1]:
-        name = setting("group.feature")
-        raise ValueError(f"{name} must be at most {table.features.shape[1]}, got {rule.feature}")
+        raise ValueError(f"dataset.group.feature must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]
     method = "none" if rule.on == "raw" else method
     depends = train.tolist() if method == "global_zscore" or rule.quantiles else None
@@ -262,7 +262,7 @@ def document_groups(
             if len(set(thresholds)) < len(thresholds) or thresholds[0] >= ascending[-1]:
                 listed = ", ".join(f"{cut:.4g}" for cut in thresholds)
                 raise ValueError(
-                    f"{setting('group.quantiles')} must be less, or {setting('group.feature')} another, as feature "
+                    f"dataset.group.quantiles must be less, or dataset.group.feature another, as feature "
                     f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
                 )
         np.save(folder / "group.npy", np.sum([values <= each for each in thresholds], axis=0).astype(np.int8))
@@ -272,13 +272,11 @@ def document_groups(
 
 def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:
     if not file.is_file():
-        raise ValueError(f"{setting('group.file')} must be a file, got {file}")
+        raise ValueError(f"dataset.group.file must be a file, got {file}")
     lines = file.read_text().splitlines()
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal() or int(line) > LARGEST_INT8:
-            expected = f"a whole number from 0 to {LARGEST_INT8}"
-            raise ValueError(f"{file}:{number}: found {line[:40]!r}, expected {expected}")
+            raise ValueError(f"{file}:{number}: found {line[:40]!r}, expected a whole number from 0 to {LARGEST_INT8}")
     if len(lines) != documents:
-        expected = f"one line per document ({documents})"
-        raise ValueError(f"{setting('group.file')} must have {expected}, got {len(lines)} lines")
+        raise ValueError(f"dataset.group.file must have one line per document ({documents}), got {len(lines)} lines")
     return np.array(lines, dtype="U").astype(np.int8)

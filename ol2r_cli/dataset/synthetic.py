@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
 from ol2r_cli.dataset.cache import digest
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, Intents, setting
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, Intents
 from ol2r_cli.tensor.memory import available_memory
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
@@ -61,8 +61,8 @@ class GeneratedIntents:
         ValueError if so many signals cannot be as different. (It is the Cholesky factor, which may be singular.)
         """
         if self.overlap < -1 / (self.number - 1) - 1e-9:
-            least, name = -1 / (self.number - 1), setting("intents.overlap")
-            raise ValueError(f"{name} of {self.number} intents must be {least:.3g} or more, got {self.overlap}")
+            least = f"{-1 / (self.number - 1):.3g} or more"
+            raise ValueError(f"dataset.intents.overlap of {self.number} intents must be {least}, got {self.overlap}")
         mix = np.eye(self.number)
         for row in range(1, self.number):
             for column in range(row):
@@ -99,7 +99,7 @@ class Synthetic:
 
     def __post_init__(self) -> None:
         """Check the settings, which as `vars(self)` are part of the fingerprint: 1 and 1.0 are the same number."""
-        check_settings(SplitSizes, self.queries, setting("queries"))
+        check_settings(SplitSizes, self.queries, "dataset.queries")
         self.queries, self.intents = dict(self.queries), None if self.intents is None else dict(self.intents)
         self.nonlinearity, self.noise = float(self.nonlinearity), float(self.noise)
         self.grades = [float(share) for share in self.grades]
@@ -107,12 +107,12 @@ class Synthetic:
         shares = self.group_shares()
         if not 2 <= len(shares) <= LARGEST_INT8 + 1 or abs(sum(shares) - 1) >= 1e-6:
             allowed = f"a share, or 2 to {LARGEST_INT8 + 1} shares that sum to 1"
-            raise ValueError(f"{setting('group_ratio')} must be {allowed}, got {shares}")
+            raise ValueError(f"dataset.group_ratio must be {allowed}, got {shares}")
         if not 2 <= len(self.grades) <= LARGEST_INT8 or abs(sum(self.grades) - 1) >= 1e-6:
             allowed = f"2 to {LARGEST_INT8} shares that sum to 1"
-            raise ValueError(f"{setting('grades')} must be {allowed}, got {self.grades}")
+            raise ValueError(f"dataset.grades must be {allowed}, got {self.grades}")
         if self.intents is not None:
-            check_settings(GeneratedIntents, self.intents, setting("intents"))
+            check_settings(GeneratedIntents, self.intents, "dataset.intents")
             GeneratedIntents(**self.intents).mix()
 
     def group_shares(self) -> list[float]:
@@ -128,7 +128,7 @@ class Synthetic:
         needed = 4 * sum(self.queries.values()) * self.documents * self.features
         if needed > (memory := available_memory(torch.device("cpu"))):
             raise ValueError(
-                f"{setting('queries')}, {setting('documents')} and {setting('features')} must be smaller: they need "
+                f"dataset.queries, dataset.documents and dataset.features must be smaller: they need "
                 f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
             )
         whole, counts = {split: self.lengths(split) for split in SPLITS}, [self.queries[split] for split in SPLITS]

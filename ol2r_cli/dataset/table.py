@@ -27,11 +27,6 @@ class DatasetSource(Protocol):
         ...
 
 
-def setting(name: str) -> str:
-    """Return a setting of the dataset as it is typed, for error messages: `dataset.fold`."""
-    return f"dataset.{name}"
-
-
 @dataclass(frozen=True)
 class Intents:
     """What the documents of a dataset are worth to users with different intents."""

@@ -139,14 +139,10 @@ def processor() -> str:
 
 
 class Entry(NamedTuple):
-    """One row of a table: a competitor on a dataset under a click model, and the CPU seconds of all of its runs.
-
-    cpu_seconds: None where some have not recorded them.
-    """
+    """One row of a table: a competitor on a dataset under a click model."""
 
     about: About
     group: Group
-    cpu_seconds: float | None
 
 
 Tables = dict[tuple[str, str], list[Entry]]  # by dataset and click model
@@ -160,9 +156,7 @@ def tables_of(results: Results) -> Tables:
     tables: Tables = {}
     for (title, click, _), own in rows.items():
         for group in group_runs(run for run, _ in own):
-            seconds = [run.cpu_seconds for run in group.runs if run.cpu_seconds is not None]
-            total = sum(seconds) if len(seconds) == len(group.runs) else None
-            tables.setdefault((title, click), []).append(Entry(own[0][1], group, total))
+            tables.setdefault((title, click), []).append(Entry(own[0][1], group))
     return tables
 
 
@@ -339,7 +333,8 @@ def result_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> 
                 Cell(value, comparison.mark(row.group, metric) if comparison else "", place.get(row.group) == 1)
             )
         memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
-        cost = "" if row.cpu_seconds is None else f"{row.cpu_seconds:,.{1 if row.cpu_seconds < 10 else 0}f}"
+        seconds = row.group.cpu_seconds
+        cost = "" if seconds is None else f"{seconds:,.{1 if seconds < 10 else 0}f}"
         table.append([*cells, Cell(cost), Cell(f"{max(memory):.2f}" if memory else "")])
     numbers = [*map(heading, recipe.metrics), "CPU s", "peak GB"]
     return TextTable.of(["ranker", "words" if words else "settings"], numbers, table).without_empty()
@@ -376,7 +371,7 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -
     made = ", ".join(
         f"{name} {' and '.join(each)}" for name, each in {**versions, "results_version": of_results}.items()
     )
-    hours = sum(entry.cpu_seconds or 0 for entry in entries) / 3600
+    hours = sum(entry.group.cpu_seconds or 0 for entry in entries) / 3600
     chosen = sum(entry.about.choice_seconds for entry in entries) / 3600
     edges = any(entry.about.edges for entry in entries)
     parts = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural, plus_minus
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
 from ol2r_cli.report.figures.drawing import PLAIN, Look
@@ -24,8 +24,6 @@ from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, markdown, terminal
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ol2r_cli.report import html_page
 else:
     html_page = lazy("ol2r_cli.report.html_page")  # and jinja2

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.lazy import lazy
@@ -96,17 +97,12 @@ def fold_means(values: Mapping[tuple[Any, int], float]) -> list[float]:
     folds: dict[Any, list[float]] = {}
     for (fold, _), value in values.items():
         folds.setdefault(fold, []).append(value)
-    return [math.fsum(of_fold) / len(of_fold) for of_fold in folds.values()]
+    return [fmean(of_fold) for of_fold in folds.values()]
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean and standard deviation (divisor n - 1; None for one value)."""
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return mean, None
-    shifted = [value - values[0] for value in values]  # equal values have no spread
-    middle = math.fsum(shifted) / len(values)
-    return mean, (math.fsum((value - middle) ** 2 for value in shifted) / (len(values) - 1)) ** 0.5
+    return fmean(values), stdev(values) if len(values) > 1 else None
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float]:

@@ -10,21 +10,16 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line, printable
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import pl
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
 from ol2r_cli.run.run import DamagedFile, Run, scan
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = lazy("polars")
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code

@@ -7,19 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import pl
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.names import PARTS, Labels
 from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
 from ol2r_cli.run import run as run_reader
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = lazy("polars")
 
 _FORMULA = re.compile(r"^(?=[=+\-@\t\r])(?![+-][\d.]+([eE][+-]?\d+)?\Z)")
 TABLES = ("summary", "evaluation", "trace", "blocks")

@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
@@ -33,23 +34,19 @@ class Labels:
         names = dict.fromkeys(name for group in groups for name in group.settings)
         self._column = {n: column for column, n in enumerate(sorted(names, key=lambda n: parts.index(part_of(n))))}
         values: dict[tuple[str, str], set[str]] = {}  # of a setting among groups with the same choice of its part
-        for group in groups:
-            for name in names:
-                value = as_typed(group.settings[name]) if name in group.settings else ""
-                values.setdefault((name, group.choices.get(part_of(name), "")), set()).add(value)
+        for group, name in product(groups, names):
+            value = as_typed(group.settings[name]) if name in group.settings else ""
+            values.setdefault((name, group.choices.get(part_of(name), "")), set()).add(value)
         typed = {group: {name for run in group.runs for name in run.typed} for group in groups}
+
+        def distinguishes(group: Group, name: str) -> bool:
+            follows = group.settings.get(name.replace("exploration.", "ranker."), ...) == group.settings[name]
+            if name.startswith("exploration.") and follows and name not in typed[group]:
+                return False
+            return len(values[name, group.choices.get(part_of(name), "")]) > 1
+
         self._settings = {
-            group: {
-                name: group.settings[name]
-                for name in self._column
-                if name in group.settings
-                and len(values[name, group.choices.get(part_of(name), "")]) > 1
-                and (
-                    name in typed[group]
-                    or not name.startswith("exploration.")
-                    or group.settings.get(f"ranker.{name[12:]}", ...) != group.settings[name]
-                )
-            }
+            group: {n: group.settings[n] for n in self._column if n in group.settings and distinguishes(group, n)}
             for group in groups
         }
         self._several = several(groups, ("ranker/model", "exploration", "fairness"))
@@ -326,21 +323,19 @@ class Legend:
         self.names: dict[Group, str] = {}
         self.styles: dict[str, Style] = {}
         for ranker, members in rankers.items():
-            own = {group: {n: v for n, v in settings[group].items() if not _is_of_panel(n)} for group in members}
-            texts = {group: {name: as_typed(value) for name, value in of.items()} for group, of in own.items()}
-            shown = distinguishing_settings(
-                [[texts[group] for group in panel if group in own] for panel in self.panels.values()]
-            )
+            texts = {
+                group: {
+                    name: f"{value:.6g}" if isinstance(value, float) else as_typed(value)  # 0.0001, not 1e-04
+                    for name, value in settings[group].items()
+                    if not _is_of_panel(name)
+                }
+                for group in members
+            }
+            shown = distinguishing_settings([[texts[g] for g in panel if g in texts] for panel in self.panels.values()])
             short = {name: symbol(name) for name in shown}
             short = {name: each if [*short.values()].count(each) == 1 else name for name, each in short.items()}
-            for group, of_group in own.items():
-                words = [
-                    f"{short[name]}={of_group[name]:.6g}"  # 0.0001, not 1e-04
-                    if isinstance(of_group[name], float)
-                    else f"{short[name]}={texts[group][name]}"
-                    for name in shown
-                    if name in of_group
-                ]
+            for group, of_group in texts.items():
+                words = [f"{short[name]}={of_group[name]}" for name in shown if name in of_group]
                 self.names[group] = labels.called.get(group) or " ".join([ranker, *words])
             choices = members[0].choices
             several_models = ("ranker/model", choices["ranker"]) in several_parts

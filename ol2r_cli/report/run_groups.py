@@ -219,6 +219,12 @@ class Group:
         """The notes of the runs, each once."""
         return ", ".join(dict.fromkeys(run.note for run in self.runs if run.note))
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        """The CPU seconds of all runs; None where some have not recorded them."""
+        seconds = [run.cpu_seconds for run in self.runs]
+        return None if None in seconds else sum(filter(None, seconds))
+
     @cached_property
     def metrics(self) -> list[str]:
         """Names in the summaries of the runs."""

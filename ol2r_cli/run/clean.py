@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.files import LockHeld, is_held, locked, open_file, parse_yaml, read_text
+from ol2r_cli.files import Lock, LockHeld, is_held, open_file, parse_yaml, read_text
 from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, LOCK, MANIFEST
 from ol2r_cli.run.run import Run, is_part
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
@@ -201,7 +201,7 @@ def _remove_arrays(path: Path) -> None:
             raise ValueError(f"it contains {file.name}, which ol2r has not written")
     try:
         key = path.name.partition(".")[0]
-        with locked(path.with_name(f"{key}.lock"), wait=False):
+        with Lock(path.with_name(f"{key}.lock"), wait=False):
             renamed = path.with_name(f"{key}.{secrets.token_hex(8)}.partial")
             path.rename(renamed)  # so that no process opens an entry of which a part is removed
             shutil.rmtree(renamed)

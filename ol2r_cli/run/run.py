@@ -21,21 +21,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.config.catalogue import default_output_dir, dotted
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import pl, torch
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
-
-if TYPE_CHECKING:
-    import polars as pl
-    import torch
-else:
-    pl, torch = lazy("polars"), lazy("torch")
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer

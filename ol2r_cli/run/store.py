@@ -20,22 +20,16 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli import files
 from ol2r_cli.files import Lock, LockHeld, as_json
 from ol2r_cli.formatting import error_line, printable
-from ol2r_cli.lazy import lazy
+from ol2r_cli.lazy import pl, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
 from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, read_manifest
-
-if TYPE_CHECKING:
-    import polars as pl
-    import torch
-else:
-    torch = lazy("torch")
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
@@ -78,11 +72,11 @@ class RunDirectory:
         return self.path / name
 
     def __enter__(self) -> RunDirectory:
-        lock = Lock(self / LOCK)
+        lock = Lock(self / LOCK, wait=False)
         try:
             if self.root is not None:
                 create_root(self.root)
-            lock.acquire()
+            self._lock = lock.__enter__()
         except LockHeld as error:
             raise RunningElsewhere(
                 f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
@@ -90,14 +84,13 @@ class RunDirectory:
         except OSError:
             self.__exit__()
             raise
-        self._lock = lock
         for temporary in self.path.glob(".*.partial"):
             temporary.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            self._lock.release()
+            self._lock.__exit__()
             self._lock = None
         with suppress(OSError):  # it is not empty
             self.path.rmdir()

@@ -107,11 +107,8 @@ class Trace:
     def _join(self, table: Table, name: str, names: Sequence[str], frames: Sequence[pl.DataFrame]) -> None:
         """Write the rows in files of a table, which must be as this process has written them, and more to one file."""
         files = self.directory.files
-        present = (
-            [Run(self.directory.path, {}, files={joined: files[joined] for joined in names}).table(table)]
-            if names
-            else []
-        )
+        written = Run(self.directory.path, {}, files={joined: files[joined] for joined in names})
+        present = [written.table(table)] if names else []
         self.directory.write_parquet(name, pl.concat([*present, *frames], how="diagonal_relaxed").sort(table.key))
         for joined in names:
             del files[joined]

@@ -33,7 +33,7 @@ import ol2r_cli
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
-from ol2r_cli.files import is_held, locked, no_link
+from ol2r_cli.files import Lock, is_held, no_link
 from ol2r_cli.formatting import duration, error_line, one_line
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
@@ -98,7 +98,7 @@ class _JournalLock(JournalFileOpenLock):
         self._held = ExitStack()
 
     def acquire(self) -> bool:
-        self._held.enter_context(locked(self._journal.with_name(".journal.lock")))
+        self._held.enter_context(Lock(self._journal.with_name(".journal.lock")))
         with open(self._journal, "rb+", opener=no_link) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             if file.read(1) not in (b"", b"\n"):
@@ -133,7 +133,7 @@ class Study:
         create_root(folder.parents[1])
         folder.mkdir(parents=True, exist_ok=True)
         journal = folder / "journal.log"
-        with locked(folder / _TURN):
+        with Lock(folder / _TURN):
             self.optuna_study = optuna.create_study(
                 storage=JournalStorage(JournalFileBackend(str(journal), lock_obj=_JournalLock(journal))),
                 study_name="search",
@@ -160,10 +160,10 @@ class Study:
         """
         with ExitStack() as held:
             active = None
-            with locked(self.folder / _TURN):  # the choice takes several operations on the journal
+            with Lock(self.folder / _TURN):  # the choice takes several operations on the journal
                 number = self._next_number(max_trials)
                 if number is not None:
-                    held.enter_context(locked(self._lock(number)))
+                    held.enter_context(Lock(self._lock(number)))
                     trial = self._optuna_trial(number)
                     trial.set_user_attr("attempts", trial.user_attrs.get("attempts", 0) + 1)
                     position = [other.number for other in self.trials()].index(number) + 1

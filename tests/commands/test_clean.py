@@ -11,7 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.dataset.cache import Cache
-from ol2r_cli.files import locked
+from ol2r_cli.files import Lock
 from ol2r_cli.run import FILES
 from ol2r_cli.run.clean import REMOVABLE, stored_runs
 from ol2r_cli.run.store import RunDirectory
@@ -218,7 +218,7 @@ def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_fi
     for name in ("sources/" + "d" * 24 + ".json", "offline/mine.npy"):
         (cache / name).parent.mkdir(exist_ok=True)
         (cache / name).write_bytes(b"x" * 10)
-    with locked(cache / f"{key}.lock"):
+    with Lock(cache / f"{key}.lock"):
         out, err = clean("--cache", "--cache-dir", cache, "--yes")
     assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
     assert "freed 310 B: 4 of 5 removed" in out

@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "first": ["seed=3"],
         "l2": ["seed=4", "ranker.l2=1.0", "keep_checkpoint=true"],
         "other": ["seed=3", "ranker=sgd_ranknet", "click=perfect"],
-        "data": ["seed=3", "dataset.seed=1"],
+        "data": ["seed=3", "dataset.seed=1", "measures=[ndcg,ctr]"],
     }
     found = {}
     for name, words in runs.items():
@@ -90,6 +90,7 @@ def test_what_differs_with_the_defaults_marked_and_what_only_one_has(made, tmp_p
     text = diff(capsys, made["first"], made["data"])
     assert len(rows(text)["dataset.fingerprint"][0]) == 12
     assert "the data differ" in text
+    assert re.fullmatch(r"\d\.\d{4}", rows(text)["ctr"][1]), "as many digits as its measure declares"
 
 
 def test_metrics_are_paired_over_the_common_seeds(made, capsys):

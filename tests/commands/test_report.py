@@ -187,6 +187,7 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         "runs --baseline pairrank": "--baseline must match one row of each task, got pairrank",
         "runs --option split=test": "--option goes with --figure KIND",
         "runs --recovery --out x.html": "--recovery has no html: type --format md",
+        "runs/file --out x.html": "a page needs the folders of runs, got runs/file, which has final values: type --for",
         "runs --out runs/file/table.md": "--out must be a file that can be written, got runs/file/table.md",
         "runs --select validation": "--select validation needs validation_ndcg_10",
         "runs --sumary": "there is no option --sumary: see `ol2r report --help`",

@@ -170,6 +170,11 @@ class CountsSnapshots(Sound):
         return self.weights + self.taken
 
 
+class DeploysItself(Sound):
+    def deploy(self):
+        return self.weights
+
+
 class Raises(Sound):
     def learn(self, interaction, random):
         if random.round == 4:

@@ -12,7 +12,7 @@ import pytest
 
 from ol2r_cli.dataset import cache as cache_module
 from ol2r_cli.dataset.cache import Cache
-from ol2r_cli.files import locked
+from ol2r_cli.files import Lock
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -87,7 +87,7 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
 
 def test_an_opening_waits_for_the_lock_of_another(tmp_path: Path):
     with ThreadPoolExecutor(1) as pool:
-        with locked(tmp_path / "key.lock"):
+        with Lock(tmp_path / "key.lock"):
             opening = pool.submit(Cache(tmp_path).open, "key", Builder())
             with pytest.raises(TimeoutError):
                 opening.result(timeout=0.2)

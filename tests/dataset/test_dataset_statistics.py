@@ -46,11 +46,10 @@ def test_sizes_grades_attainable_ndcg_and_groups_by_split():
     assert group_statistics(dataset()) == []
     train, test, both = group_statistics(dataset([0, 0, 1, 0, 1, 1]))
     assert (train.sizes, train.utilities) == ([3, 1], [2 / 3, 1.0])
-    assert (train.merits, train.parities) == ([pytest.approx(2 / 3)], [3])
+    assert train.ratios == pytest.approx([2 / 3, 3])
     assert test.sizes == [0, 2]
     assert math.isnan(test.utilities[0])
-    assert math.isnan(test.merits[0])
-    assert test.parities == [0]
+    assert test.ratios == pytest.approx([math.nan, 0], nan_ok=True)
     assert (both.sizes, both.utilities) == ([3, 3], [2 / 3, 2 / 3])
 
 
