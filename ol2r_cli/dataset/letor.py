@@ -139,9 +139,8 @@ class Letor:
         if self.judgements is not None:
             file = location.root / Path(self.judgements.file).expanduser()
             if not file.is_file():
-                raise ValueError(
-                    f"dataset.intents.file must be a file, got {file}: without judgements type dataset.intents=null"
-                )
+                without = "without judgements of intents type dataset.intents=null"
+                raise ValueError(f"dataset.intents.file must be a file, got {file}: {without}")
             decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
             intents = _intents(file, self.judgements.binary, table, location.files.values())
         dataset = Dataset(
