@@ -3,7 +3,6 @@ solver and plain sums over the whole history; and the authors' fit."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -12,8 +11,7 @@ from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.newton import AnchoredNewton, RestartedLBFGS
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
-from tests.reference import forgetting as plain
-from tests.reference import objective as reference
+from tests.reference import objective as plain
 from tests.reference.forgetting import ForgetfulPairRank
 
 PER_ROUND = 5
@@ -120,8 +118,7 @@ def test_the_authors_fit_ends_near_the_optimum():
         solver = RestartedLBFGS(0.01, reduction)
         for _ in play(solver, 6, 40, 1.0):
             pass
-        rows = solver.history.rows[0, : int(solver.history.count[0])].numpy()
-        labels = np.ones(len(rows))
-        least = reference.objective(reference.optimum(rows, labels, 0.01, reduction), rows, labels, 0.01, reduction)
-        reached = reference.objective(solver.theta[0].numpy(), rows, labels, 0.01, reduction)
+        pairs = plain.equal(solver.history.rows[0, : int(solver.history.count[0])].numpy())
+        best = plain.optimum(pairs, 0.01, reduction, 6)
+        least, reached = (plain.objective(each, pairs, 0.01, reduction) for each in (best, solver.theta[0].numpy()))
         assert 0 <= reached - least < 1e-3 * least, reduction

@@ -233,8 +233,9 @@ def written_out(features, oracle):
 
 
 def measured(function, theta, rows, l2):
-    """A function of the reference: its mean form counts l2 |theta|^2, ours l2/2 |theta|^2."""
-    return function(theta, rows, np.ones(len(rows)), l2 / 2, "mean")
+    """A function of the reference, whose `mean` is that of all pairs times their number, with l2 |theta|^2 where ours
+    has l2/2."""
+    return function(theta, reference.equal(rows), l2 / 2, "mean") / len(rows)
 
 
 def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch):
@@ -247,7 +248,7 @@ def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch):
         loss, gradient = pairs.loss(torch.from_numpy(theta))
         assert float(loss) == pytest.approx(measured(reference.objective, theta, rows, 0), rel=1e-12), cells
         np.testing.assert_allclose(gradient, measured(reference.gradient, theta, rows, 0), rtol=0, atol=1e-12)
-        curvature = reference.hessian(np.zeros(WIDTH), rows, 0, "mean")
+        curvature = measured(reference.hessian, np.zeros(WIDTH), rows, 0)
         np.testing.assert_allclose(pairs.curvature(), curvature, rtol=0, atol=1e-12)
 
 
@@ -258,7 +259,7 @@ def test_the_fit_is_the_optimum():
         rows, theta = written_out(features, oracle), fit_ranknet(features, oracle, l2)
         slope = measured(reference.gradient, theta.numpy(), rows, l2)
         assert np.linalg.norm(slope) < 1e-6, (width, l2)
-        best = reference.optimum(rows, np.ones(len(rows)), l2 / 2, "mean")
+        best = reference.optimum(reference.equal(rows), l2 / 2, "mean", width)
         least = measured(reference.objective, best, rows, l2)
         assert measured(reference.objective, theta.numpy(), rows, l2) <= least + 1e-10
         for scale in 1e-3, 1e4:

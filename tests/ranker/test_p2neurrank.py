@@ -11,7 +11,6 @@ from tests.networks import NETWORK, WIDTH, weights
 from tests.ranker.refits import PLAIN
 from tests.reference import p2neurrank
 from tests.reference.network import flat, scores, unflat
-from tests.reference.perturbed import literal_noise
 from tests.rounds import LISTS, SEEDS, fresh, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -29,8 +28,7 @@ def p2neurrank_of(*overrides):
 def gammas(streams, noise, t, b, count):
     """[pair, member]: noise of replica b from the numbers of the round, or from those of before the first."""
     source = streams.at("learn/ranker", t) if noise == "fresh" else streams.at("setup", 0)
-    drawn = source.normal(count * N, "noise")[b].tolist()
-    return literal_noise(count * N, VARIANCE, drawn).reshape(count, N)
+    return VARIANCE**0.5 * source.normal(count * N, "noise")[b].numpy().reshape(count, N)
 
 
 def check(simulation, fit):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Forgetting
-from tests.reference import forgetting as plain
+from tests.reference import objective as plain
 from tests.reference.forgetting import ForgetfulPairRank, information, theoretical_alpha
 from tests.rounds import LISTS, SEEDS, replicas, rounds
 from tests.worlds import handmade, simulate, tiny

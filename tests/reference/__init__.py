@@ -5,11 +5,11 @@ The tests beside the oracles compare them with what papers print, with libraries
 
     blocks     certain rank order -> ordered blocks            PairRank, Definition 4
     shuffles   blocks -> exact distribution of served orders   PairRank, Section 3.2.3
-    objective  history of pairs -> optimal parameters          PairRank, Eq. (1)
+    objective  history of pairs -> optimal parameters          PairRank, Eq. (1), P2NeurRank, Eq. (4.2)
     forgetting the rounds, one after the other; weights by age PairRank, Algorithm 1; D-LinUCB, Algorithm 1
     clicks     grades -> exact click probabilities             PairRank, Section 4.1
     feedback   clicks -> pairs                                 PairRank, Sections 3.1 and 3.2.1
-    perturbed, ensemble       label noise, and unanimity       P2NeurRank, Section 3
+    ensemble   unanimity of members                            P2NeurRank, Section 3
     pdgd, dueling, epsilon_greedy, toprank                     the rounds of each, from its own paper
     steps      one step on the pairs of a round                SGD RankNet and PDGD, linear or with a network
     cascade_bandits, cascade_linear   their scores, and which places count as examined

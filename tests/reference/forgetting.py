@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize
 
 from ol2r_cli.tensor.shapes import Bool, Float
 from tests.reference.blocks import partition, transitive_closure
-from tests.reference.objective import sigmoid
+from tests.reference.objective import objective, optimum, sigmoid
 from tests.reference.shuffles import Order, order_by_clocks
 
 
@@ -29,82 +28,6 @@ def weighted(
 ) -> list[tuple[Float[np.ndarray, "F"], float]]:
     """The pairs of all rounds, the last of which has age 0, each with its weight."""
     return [(pair, weight(len(rounds) - 1 - t, window, discount)) for t, pairs in enumerate(rounds) for pair in pairs]
-
-
-def penalty(pairs: Sequence[tuple[np.ndarray, float]], l2: float, reduction: str) -> float:
-    """The factor of |theta|^2 / 2 beside the weighted sum of cross-entropies.
-
-    `sum`: l2. `mean`: the weighted mean + l2 |theta|^2, times the weights' sum; 2 l2 without a pair.
-    """
-    total = sum(w for _, w in pairs)
-    return l2 if reduction == "sum" else 2 * l2 * (total or 1.0)
-
-
-def objective(
-    theta: Float[np.ndarray, "F"],
-    pairs: Sequence[tuple[np.ndarray, float]],
-    l2: float,
-    reduction: str,
-    noise: Sequence[float] | None = None,
-) -> float:
-    """sum_i w_i (-(1 + g_i) log sigma(x_i.theta) + g_i log(1 - sigma(x_i.theta))) + penalty; g is label noise, or 0."""
-    total = penalty(pairs, l2, reduction) / 2 * float(theta @ theta)
-    for i, (x, w) in enumerate(pairs):
-        value, g = float(x @ theta), 0.0 if noise is None else noise[i]
-        total += w * ((1 + g) * np.logaddexp(0.0, -value) - g * np.logaddexp(0.0, value))
-    return float(total)
-
-
-def gradient(
-    theta: Float[np.ndarray, "F"],
-    pairs: Sequence[tuple[np.ndarray, float]],
-    l2: float,
-    reduction: str,
-    noise: Sequence[float] | None = None,
-) -> Float[np.ndarray, "F"]:
-    """Its derivative."""
-    total = penalty(pairs, l2, reduction) * theta
-    for i, (x, w) in enumerate(pairs):
-        total = total + w * (sigmoid(float(x @ theta)) - 1 - (0.0 if noise is None else noise[i])) * x
-    return total
-
-
-def optimum(
-    pairs: Sequence[tuple[np.ndarray, float]],
-    l2: float,
-    reduction: str,
-    features: int,
-    noise: Sequence[float] | None = None,
-) -> Float[np.ndarray, "F"]:
-    """The only minimum, by scipy; RuntimeError unless it is within 1e-9 (1 + f) of the least value.
-
-    The objective is `penalty`-strongly convex, so that a theta is within |gradient|^2 / (2 penalty) of it.
-    """
-    c = penalty(pairs, l2, reduction)
-
-    def hessian(theta):
-        total = c * np.eye(features)
-        for x, w in pairs:
-            wins = sigmoid(float(x @ theta))
-            total += w * wins * (1 - wins) * np.outer(x, x)
-        return total
-
-    found = minimize(
-        objective,
-        np.zeros(features),
-        args=(pairs, l2, reduction, noise),
-        jac=gradient,
-        hess=lambda theta, *_: hessian(theta),
-        method="trust-exact",
-        options={"gtol": 1e-11, "maxiter": 3000},
-    ).x
-    for _ in range(3):  # Newton's steps, which double the digits
-        found = found - np.linalg.solve(hessian(found), gradient(found, pairs, l2, reduction, noise))
-    slope = gradient(found, pairs, l2, reduction, noise)
-    gap = float(slope @ slope) / (2 * c)
-    if not gap <= 1e-9 * (1 + abs(objective(found, pairs, l2, reduction, noise))):
-        raise RuntimeError(f"the optimum must be closer to the least objective, got {gap:.1e}")
-    return found
 
 
 def information(pairs: Sequence[tuple[np.ndarray, float]], l2: float, features: int, power: int = 1):

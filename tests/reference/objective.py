@@ -1,18 +1,23 @@
-"""The pairwise logistic regression that a linear RankNet solves over all its history.
+"""The pairwise logistic regression that a linear RankNet solves over its history, with what each pair counts.
 
-Jia et al., PairRank (WWW 2021), Section 3.2.1, Eq. (1), and the estimating equation (3) of Appendix B. A pair is the
-row x_m - x_n with a label: 1 says m beats n, 0 says n beats m, and perturbed labels may be any real number.
+Jia et al., PairRank (WWW 2021), Section 3.2.1, Eq. (1), and the estimating equation (3) of Appendix B; with perturbed
+labels, Jia and Wang, Scalable Exploration for Neural Online Learning to Rank with Perturbed Feedback (SIGIR 2022),
+Eq. (3.3) and (4.2). A pair is the row x_winner - x_loser, so that its label is 1, or 1 + gamma with noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
-from scipy.optimize import minimize, root
+from scipy.optimize import minimize
 
 from ol2r_cli.tensor.shapes import Float
 
-Rows = Float[np.ndarray, "M F"]
 Vector = Float[np.ndarray, "F"]
+Pairs = Sequence[tuple[np.ndarray, float]]  # each with its weight
+Noise = Sequence[float] | None  # of the label of each pair
 
 
 def sigmoid(value: float) -> float:
@@ -20,70 +25,82 @@ def sigmoid(value: float) -> float:
     return float(0.5 + 0.5 * np.tanh(value / 2))
 
 
-def weights(reduction: str, count: int) -> tuple[float, float]:
-    """What the sum of cross-entropies of `count` pairs and the penalty l2/2 |theta|^2 are multiplied by.
+def equal(rows: Float[np.ndarray, "M F"]) -> Pairs:
+    """Pairs that count 1."""
+    return [(row, 1.0) for row in rows]
 
-    `sum`: Eq. (1), both by 1. `mean`: by 1/count and by 2, that is the mean of cross-entropies + l2 |theta|^2; its
-    optimum is that of the sum with l2 multiplied by 2 count. Without pairs only the penalty is there.
+
+def penalty(pairs: Pairs, l2: float, reduction: str) -> float:
+    """The factor of |theta|^2 / 2 beside the weighted sum of cross-entropies.
+
+    `sum`: l2. `mean`: the weighted mean + l2 |theta|^2, times the weights' sum; 2 l2 without a pair.
     """
-    return (1.0, 1.0) if reduction == "sum" else (1.0 / max(count, 1), 2.0)
+    total = sum(w for _, w in pairs)
+    return l2 if reduction == "sum" else 2 * l2 * (total or 1.0)
 
 
-def objective(theta: Vector, pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> float:
-    """Eq. (1) for `sum`; accordingly for `mean`."""
-    total = 0.0
-    for pair, label in zip(pairs, labels, strict=True):
-        value = pair @ theta
-        minus_log_wins, minus_log_loses = np.logaddexp(0.0, -value), np.logaddexp(0.0, value)
-        total += label * minus_log_wins + (1 - label) * minus_log_loses
-    of_entropy, of_penalty = weights(reduction, len(pairs))
-    return float(of_entropy * total + of_penalty * l2 / 2 * theta @ theta)
+def objective(
+    theta: Vector,
+    pairs: Pairs,
+    l2: float,
+    reduction: str,
+    noise: Noise = None,
+) -> float:
+    """sum_i w_i (-(1 + g_i) log sigma(x_i.theta) + g_i log(1 - sigma(x_i.theta))) + penalty; g is label noise, or 0."""
+    total = penalty(pairs, l2, reduction) / 2 * float(theta @ theta)
+    for i, (x, w) in enumerate(pairs):
+        value, g = float(x @ theta), 0.0 if noise is None else noise[i]
+        total += w * ((1 + g) * np.logaddexp(0.0, -value) - g * np.logaddexp(0.0, value))
+    return float(total)
 
 
-def gradient(theta: Vector, pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> Vector:
-    """The left side of Eq. (3) for `sum`: sum of (sigma(x.theta) - y) x + l2 theta; accordingly for `mean`."""
-    total = np.zeros_like(theta)
-    for pair, label in zip(pairs, labels, strict=True):
-        total += (sigmoid(pair @ theta) - label) * pair
-    of_entropy, of_penalty = weights(reduction, len(pairs))
-    return of_entropy * total + of_penalty * l2 * theta
+def gradient(
+    theta: Vector,
+    pairs: Pairs,
+    l2: float,
+    reduction: str,
+    noise: Noise = None,
+) -> Vector:
+    """Its derivative."""
+    total = penalty(pairs, l2, reduction) * theta
+    for i, (x, w) in enumerate(pairs):
+        total = total + w * (sigmoid(float(x @ theta)) - 1 - (0.0 if noise is None else noise[i])) * x
+    return total
 
 
-def hessian(theta: Vector, pairs: Rows, l2: float, reduction: str) -> Float[np.ndarray, "F F"]:
-    """The second derivative: sum of sigma'(x.theta) x x^T + l2 I for `sum`; accordingly for `mean`. Labels drop out."""
-    total = np.zeros((len(theta), len(theta)))
-    for pair in pairs:
-        wins = sigmoid(pair @ theta)
-        total += wins * (1 - wins) * np.outer(pair, pair)
-    of_entropy, of_penalty = weights(reduction, len(pairs))
-    return of_entropy * total + of_penalty * l2 * np.eye(len(theta))
+def hessian(theta: Vector, pairs: Pairs, l2: float, reduction: str) -> Float[np.ndarray, "F F"]:
+    """The second derivative: noise drops out."""
+    total = penalty(pairs, l2, reduction) * np.eye(len(theta))
+    for x, w in pairs:
+        wins = sigmoid(float(x @ theta))
+        total += w * wins * (1 - wins) * np.outer(x, x)
+    return total
 
 
-def optimum(pairs: Rows, labels: Float[np.ndarray, "M"], l2: float, reduction: str) -> Vector:
-    """The theta of line 10: the only minimum, found from 0 by a trust region, then polished as a root of the gradient.
+def optimum(
+    pairs: Pairs,
+    l2: float,
+    reduction: str,
+    features: int,
+    noise: Noise = None,
+) -> Vector:
+    """The only minimum, by scipy; RuntimeError unless it is within 1e-9 (1 + f) of the least value.
 
-    The objective is c-strongly convex (c = l2 for `sum`, 2 l2 for `mean`), so it lies within |gradient|^2 / 2c of its
-    least value. That bound is at most 1e-12 (1 + objective) for what is returned, or RuntimeError tells what it is.
+    The objective is `penalty`-strongly convex, so that a theta is within |gradient|^2 / (2 penalty) of it.
     """
-    start = np.zeros(pairs.shape[1])
+    c, slope = penalty(pairs, l2, reduction), partial(gradient, pairs=pairs, l2=l2, reduction=reduction, noise=noise)
+    curvature = partial(hessian, pairs=pairs, l2=l2, reduction=reduction)
     found = minimize(
-        lambda theta: objective(theta, pairs, labels, l2, reduction),
-        start,
-        jac=lambda theta: gradient(theta, pairs, labels, l2, reduction),
-        hess=lambda theta: hessian(theta, pairs, l2, reduction),
+        lambda theta: objective(theta, pairs, l2, reduction, noise),
+        np.zeros(features),
+        jac=slope,
+        hess=curvature,
         method="trust-exact",
-        options={"gtol": 1e-12, "maxiter": 2000, "max_trust_radius": 1e9},
-    )
-    polished = root(
-        lambda theta: gradient(theta, pairs, labels, l2, reduction),
-        found.x,
-        jac=lambda theta: hessian(theta, pairs, l2, reduction),
-        tol=1e-15,
-    )
-
-    slope = gradient(polished.x, pairs, labels, l2, reduction)
-    gap = float(slope @ slope) / (2 * weights(reduction, len(pairs))[1] * l2)
-    allowed = 1e-12 * (1 + abs(objective(polished.x, pairs, labels, l2, reduction)))
-    if not gap <= allowed:  # so that nan is refused too
-        raise RuntimeError(f"the optimum must be within {allowed:.1e} of the least objective, got {gap:.1e}")
-    return polished.x
+        options={"gtol": 1e-11, "maxiter": 3000},
+    ).x
+    for _ in range(3):  # Newton's steps, which double the digits
+        found = found - np.linalg.solve(curvature(found), slope(found))
+    gap = float(slope(found) @ slope(found)) / (2 * c)
+    if not gap <= 1e-9 * (1 + abs(objective(found, pairs, l2, reduction, noise))):
+        raise RuntimeError(f"the optimum must be closer to the least objective, got {gap:.1e}")
+    return found
