@@ -87,7 +87,8 @@ def test_every_choice_keeps_the_laws(part, tmp_path):
         roles = (running.ranker, running.exploration, running.fairness)
         needs_labels = any(role.needs_labels for role in roles)
         assert report.left_out.keys() - {"learns"} == ({"labels"} if needs_labels else set()), report
-        learns = running.ranker.generalises and not running.ranker.needs_labels and "ranker=random" not in overrides
+        few_epochs = overrides in NETWORKS  # of the authors' fit, which may leave a network where it began
+        learns = running.ranker.generalises and not (needs_labels or few_epochs or "ranker=random" in overrides)
         assert "learns" in report.passed or not learns, report
         if needs_labels:
             with torch.inference_mode():

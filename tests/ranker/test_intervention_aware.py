@@ -159,53 +159,30 @@ def test_curves_are_those_of_the_users_or_given():
     assert simulation.ranker.rewards.propensity.tolist() == [[[0.5, 0.2], [0.25, 0.1]]]
 
 
-# Expectations over Plackett-Luce lists and their gradients.
+def test_gradients_and_expectations_of_the_oracle_are_those_over_all_lists_of_four_documents():
+    """Of the expected reward J, by its difference quotient; estimates of relevance may be negative."""
+    scores, weight, reward = [0.5, -1.0, 2.0, 0.1], [1.0, 0.6, 0.3, 0.25], [0.4, -0.7, 0.1, 1.3]
 
-SCORES = [0.5, -1.0, 2.0, 0.1]
-WEIGHT = [1.0, 0.6, 0.3, 0.25]
-REWARD = [0.4, -0.7, 0.1, 1.3]  # estimates of relevance may be negative
+    def j(scores: list[float], lists: list[tuple[int, ...]]) -> float:
+        shown = ((probability(ranking, scores), zip(weight, ranking, strict=False)) for ranking in lists)
+        return sum(chance * sum(w * reward[d] for w, d in places) for chance, places in shown)
 
-
-def each_list(places: int) -> tuple[SampledLists, torch.Tensor]:
-    """All lists, each drawn once by clocks that ring in its order, and their probabilities."""
-    lists = enumerate_rankings(4, places)
-    scores = torch.tensor(SCORES, dtype=torch.float64).expand(len(lists), -1)
-    ranks = torch.full((len(lists), 4), 9.0, dtype=torch.float64)
-    for row, ranking in enumerate(lists):
-        ranks[row, list(ranking)] = torch.arange(len(ranking), dtype=torch.float64)
-    sampled = SampledLists(scores, torch.ones(len(lists), 4, dtype=torch.bool), (scores + ranks).exp()[:, None], places)
-    assert [tuple(shown) for shown in sampled.document[:, 0].tolist()] == lists
-    return sampled, torch.tensor([probability(ranking, SCORES) for ranking in lists], dtype=torch.float64)
-
-
-def reward_of(scores: list[float], places: int) -> float:
-    """J: the expected reward."""
-    return sum(
-        probability(ranking, scores) * sum(w * REWARD[d] for w, d in zip(WEIGHT, ranking, strict=False))
-        for ranking in enumerate_rankings(4, places)
-    )
-
-
-def test_gradients_and_expectations_are_those_over_all_lists_of_four_documents():
     for places in 1, 2, 3, 4:
-        sampled, chance = each_list(places)
-        reward = torch.tensor(REWARD, dtype=torch.float64).expand(len(chance), -1)
-        slope = chance @ sampled.gradient(reward, torch.tensor(WEIGHT, dtype=torch.float64))
-        values = torch.tensor([WEIGHT, REWARD], dtype=torch.float64).T
-        found = torch.einsum("q,qdc->dc", chance, sampled.expected(values))
+        lists = enumerate_rankings(4, places)
+        chance = [probability(ranking, scores) for ranking in lists]
+        slopes = [reference.gradient([ranking], scores, reward, weight) for ranking in lists]
+        found = [reference.expected([ranking], scores, weight) for ranking in lists]
         for document in range(4):
-            up, down = list(SCORES), list(SCORES)
+            up, down = list(scores), list(scores)
             up[document] += 1e-5
             down[document] -= 1e-5
-            difference = (reward_of(up, places) - reward_of(down, places)) / 2e-5
-            assert float(slope[document]) == pytest.approx(difference, abs=1e-8), places
-            for column, value in enumerate((WEIGHT, REWARD)):
-                exact = sum(
-                    probability(ranking, SCORES) * value[ranking.index(document)]
-                    for ranking in enumerate_rankings(4, places)
-                    if document in ranking
-                )
-                assert float(found[document, column]) == pytest.approx(exact, abs=1e-12), places
+            difference = (j(up, lists) - j(down, lists)) / 2e-5
+            slope = sum(share * each[document] for share, each in zip(chance, slopes, strict=True))
+            assert slope == pytest.approx(difference, abs=1e-8), places
+            seen = [(share, ranking) for share, ranking in zip(chance, lists, strict=True) if document in ranking]
+            exact = sum(share * weight[ranking.index(document)] for share, ranking in seen)
+            expected = sum(share * each[document] for share, each in zip(chance, found, strict=True))
+            assert expected == pytest.approx(exact, abs=1e-12), places
 
 
 def test_scores_far_apart_do_not_overflow():
