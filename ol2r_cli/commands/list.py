@@ -60,7 +60,7 @@ def main(given: argparse.Namespace) -> None:
                 for brought in catalogue.brings(choice).items():
                     print("  brings {}={}".format(*brought))
                 if group == "experiment":
-                    print(f"  type: ol2r run {'-m ' if _grid(choice) else ''}experiment={choice.name}")
+                    print(f"  type: ol2r run {'-m ' if choice.grid else ''}experiment={choice.name}")
                 if not catalogue.comes_along(choice):
                     print(f"  yours: {shown_path(choice.path)}")
             if settings_of:
@@ -95,18 +95,13 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     """Return (name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
-        return single + [(name, str(values), "") for name, values in _grid(choice).items()]
+        return single + [(name, str(values), "") for name, values in choice.grid.items()]
     rows, defaults = [], catalogue.values(choice)
     for name, default, comment in catalogue.settings(choice):
         typed = f"{choice.node}.{choice.name}.{name}" if choice.group == MEASURE else f"{choice.node}.{name}"
         typed = f"measures=[{choice.name}@CUTOFF]" if typed == f"{MEASURE}.{choice.name}.cutoff" else typed
         rows.append((typed, default if len(default) <= _LONG else _short(defaults[name]), comment))
     return rows
-
-
-def _grid(choice: Choice) -> dict[str, Any]:
-    """Return the values that a preset sweeps, by setting; empty for a preset that is one experiment."""
-    return dict(choice.content.get("hydra", {}).get("sweeper", {}).get("params", {}))
 
 
 def _short(value: Any) -> str:

@@ -116,6 +116,11 @@ class Choice:
             settings.append(Setting(key.value, default, comment[1].strip() if comment else ""))
         return settings
 
+    @property
+    def grid(self) -> dict[str, Any]:
+        """Return the values that a preset sweeps, by setting; empty for a preset that is one experiment."""
+        return dict(self.content.get("hydra", {}).get("sweeper", {}).get("params", {}))
+
     @cached_property
     def brings(self) -> dict[str, str]:
         """Return the choices of other groups in its `defaults` list, by group."""

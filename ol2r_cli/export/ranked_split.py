@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
-from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
@@ -63,8 +62,8 @@ class RankedSplit:
         stored = self.settings.get("measure") or {}
         check_stored(stored, "measure", path / "config.yaml", own_targets)
         usual = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")}
-        nodes = OmegaConf.create({"measure": usual | stored}).measure
-        self.measures = {str(name): measure for name, node in nodes.items() if (measure := build(node)).evaluation}
+        measures = {name: build(node, f"measure.{name}") for name, node in (usual | stored).items()}
+        self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
         check_unchanged(path, self.run.manifest, {"measure": self.settings.get("measure")})
         seeds, dtype = torch.tensor(self.seeds), trained.deployed.dtype
         evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})

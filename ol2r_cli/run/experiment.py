@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
@@ -240,8 +239,7 @@ class Experiment:
             return None
         content = Catalogue().choices["ranker"]["offline_ranknet"].content
         settings = {name: value for name, value in content.items() if name != "defaults"}
-        config = OmegaConf.create({"ranker": settings, "cache_dir": self.settings["cache_dir"]})
-        offline: Ranker = build(config.ranker)  # whose settings have interpolations
+        offline: Ranker = build(settings | {"cache_dir": self.settings["cache_dir"]}, "ranker")
         offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
         return offline.deploy()[0]
 

@@ -61,7 +61,7 @@ class TrainedRanker:
         except Exception as error:  # torch.load has no end of them
             raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
         check_stored(settings, "ranker", file, own_targets)
-        self.ranker: Ranker = build(OmegaConf.create({"ranker": settings}).ranker)
+        self.ranker: Ranker = build(settings, "ranker")
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {file} must be a ranker, got {settings['_target_']}")
         check_unchanged(run.path, run.manifest, {"ranker": settings})
@@ -117,7 +117,7 @@ def dataset_settings(run: Run, own_targets: Collection[str] = (), data: Path | N
 
 def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:
     """Return what loads a dataset with these settings; ValueError for the class of something else."""
-    source = build(OmegaConf.create({"dataset": settings}).dataset)
+    source = build(settings, "dataset")
     if not isinstance(source, DatasetSource):
         raise ValueError(f"dataset._target_ must be a dataset, got {settings['_target_']}")
     return source

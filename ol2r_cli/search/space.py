@@ -152,8 +152,7 @@ class Space:
                 raise ValueError(f"{name} must be given once: as a range or as a value")
         preset = catalogue.chosen(self.fixed).get("experiment") or ""
         choice = catalogue.choices.get("experiment", {}).get(preset)
-        grid = choice.content.get("hydra", {}).get("sweeper", {}).get("params", {}) if choice else {}
-        if missing := [name for name in grid if name not in typed]:
+        if missing := [name for name in (choice.grid if choice else ()) if name not in typed]:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
 
     def applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
