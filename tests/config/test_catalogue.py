@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list, dotted
+from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list
 from ol2r_cli.config.composer import compose
 
 FILE = """\
@@ -92,35 +90,6 @@ def test_entries_of_a_defaults_list():
         ("fairness", None),
         ("exploration", "none"),
     ]
-
-
-def test_the_same_choices_and_settings_as_hydra():
-    catalogue = Catalogue()
-    for line in (
-        "",
-        "ranker=oracle",
-        "click=nav rounds=3",
-        "experiment=smoke ranker=random",
-        "ranker=oracle ranker=pairrank",
-        "ranker=pdgd ranker/model=mlp ranker.model.width=16",
-        "ranker=olranknet",
-        "experiment=grid_pdgd",
-        "experiment=grid_pdgd ranker=mgd ranker/model=mlp",
-    ):
-        overrides = line.split()
-        config, chosen = compose(overrides), catalogue.chosen(overrides)
-        assert chosen == {group: config.choices.get(group) for group in chosen}, line
-        composed = OmegaConf.to_container(config.config, resolve=False)
-        del composed["measure"]  # chosen by a list
-        names = {name for name, _ in dotted(without_targets(composed))}
-        assert {name for name, _ in dotted(catalogue.tree(overrides))} == names, line
-
-
-def without_targets(tree: Any) -> Any:
-    """Settings alone: `_target_` is none, at whatever depth."""
-    if not isinstance(tree, dict):
-        return tree
-    return {key: without_targets(value) for key, value in tree.items() if key != "_target_"}
 
 
 def test_a_part_comes_with_its_ranker_and_is_inherited(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 import hydra
 import pytest
@@ -11,7 +12,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import config_dir
+from ol2r_cli.config.catalogue import config_dir, dotted
 from ol2r_cli.config.composer import Composer, check_grid, compose, expand
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
@@ -33,6 +34,11 @@ LINES = [
     "dataset=mq2008 dataset.path=/nowhere dataset.fold=3",
     "ranker=oracle click=perfect",
     "ranker={l2:3} seed=1",
+    "click=navigational rounds=3",
+    "experiment=smoke ranker=random",
+    "ranker=oracle ranker=pairrank",
+    "ranker=olranknet",
+    "experiment=grid_pdgd ranker=mgd ranker/model=mlp",
 ]
 
 
@@ -41,7 +47,12 @@ def composer() -> Composer:
     return Composer()
 
 
-def test_the_result_is_hydras_own(composer: Composer):
+def names(tree: Any) -> set[str]:
+    """The settings in a tree: `_target_` is none, at whatever depth."""
+    return {name for name, value in dotted(tree) if value != {} and not name.endswith("_target_")}
+
+
+def test_the_result_is_hydras_own_and_the_catalogue_knows_the_same_choices_and_settings(composer: Composer):
     for line in LINES:
         words = line.split()
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
@@ -54,6 +65,9 @@ def test_the_result_is_hydras_own(composer: Composer):
         assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"], line
         assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True), line
         assert (dict(composed.choices), dict(composed.grid)) == (choices, grid), line
+        chosen = composer.catalogue.chosen(words)
+        assert chosen == {group: choices.get(group) for group in chosen}, line
+        assert names(composer.catalogue.tree(words)) == names(composed.settings), line
 
 
 def test_hydra_composes_once_for_each_set_of_choices(composer: Composer, monkeypatch: pytest.MonkeyPatch):
