@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.compile import compiled, compiled_sums, part_of_caller
 from ol2r_cli.loops.lists import ascending
 from ol2r_cli.loops.updates import dot
 
@@ -16,7 +16,7 @@ _ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
 _GATHER, _TOP = np.uint64(0x0102040810204080), np.uint64(56)  # byte k of a product with it is bit k of the top byte
 # The place of a word's only bit: a de Bruijn sequence moves six bits to the top that no other place has.
 _SEQUENCE, _FIRST_SIX = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
-_PLACE = np.zeros(64, dtype=np.int64)
+_PLACE = np.zeros(64, np.int64)
 for _place in range(64):
     _PLACE[(int(_SEQUENCE) << _place) % 2**64 >> 58] = _place
 _SPREAD = 300.0  # of scores, up to which e^score is a number whose square is one
@@ -49,7 +49,7 @@ def confident(x, matrix, inverse, form, scores, scale, certain):
         for f in range(features):
             y[i, f] = x[i, f] - mean[f]
     if form == FULL:
-        p = np.dot(y, inverse)
+        np.dot(y, inverse, p)
     else:
         for f in range(features):
             factor = inverse[f, f] if form == DIAGONAL else 1 / matrix[f, f]
@@ -66,10 +66,16 @@ def confident(x, matrix, inverse, form, scores, scale, certain):
                 margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
                 certain[i, j] = margin * margin > scale * width
         return
-    a, p_rounded, y_rounded = np.exp(scores - scores[0]), p.astype(np.float32), y.astype(np.float32)
+    a, rounded = np.empty_like(scores), np.empty((2, documents, features), np.float32)
+    for i in range(documents):
+        a[i] = np.exp(scores[i] - scores[0])
+        for f in range(features):
+            rounded[0, i, f], rounded[1, i, f] = p[i, f], y[i, f]
     for first in range(0, documents, _ROWS):
-        cross = np.dot(p_rounded[first : first + _ROWS], y_rounded[first:].T)
-        for i in range(first, min(first + _ROWS, documents)):
+        end = min(first + _ROWS, documents)
+        cross = np.empty((end - first, documents - first), np.float32)
+        np.dot(rounded[0, first:end], rounded[1, first:].T, cross)
+        for i in range(first, end):
             row, out, is_open = cross[i - first], certain[i], 0
             for j in range(i + 1, documents):
                 less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
@@ -117,7 +123,7 @@ def reach(certain, transitive):
     """
     documents = len(certain)
     words = (documents + 63) // 64
-    bits, row = np.zeros((documents, words), dtype=np.uint64), np.zeros(64 * words, dtype=np.bool_)
+    bits, row = np.zeros((documents, words), np.uint64), np.zeros(64 * words, np.bool_)
     bytes = row.view(np.uint64)
     for i in range(documents - 1, -1, -1):
         for j in range(documents):
@@ -203,17 +209,17 @@ def propose(certain, by_score, chance, transitive, conservative, places, order, 
     which is False, is by place of the order if `by_place`, otherwise by document; padding is below all.
     """
     compared, documents = len(certain), len(by_score)
-    bits, number = reach(certain, transitive), np.zeros(documents, dtype=np.int64)
-    partition(bits, number[:compared])
-    number[compared:] = number[compared - 1]
-    ordered = np.arange(documents)
-    clock = -np.log(chance[by_score[:compared]])
-    shuffle(certain, number[:compared], clock, conservative, places, ordered[:compared])
+    bits, number, ordered = reach(certain, transitive), np.empty(compared, np.int64), np.empty(compared, np.int64)
+    partition(bits, number)
+    clock = np.empty(compared)
+    for rank in range(compared):
+        clock[rank] = -np.log(chance[by_score[rank]])
+    shuffle(certain, number, clock, conservative, places, ordered)
     for rank in range(documents):
-        block[by_score[rank]] = number[rank]
-        order[rank] = by_score[ordered[rank]]
+        block[by_score[rank]] = number[min(rank, compared - 1)]
+        order[rank] = by_score[ordered[rank] if rank < compared else rank]
     for d in range(documents, len(order)):
-        block[d], order[d] = number[documents - 1] + 1, d
+        block[d], order[d] = number[compared - 1] + 1, d
     if by_place:
         for p in range(min(len(pairs), compared)):
             for q in range(min(len(pairs), compared)):
@@ -222,25 +228,28 @@ def propose(certain, by_score, chance, transitive, conservative, places, order, 
         for i in range(compared):
             for j in range(i + 1, compared):  # certain pairs only point down the list
                 pairs[by_score[i], by_score[j]] = _has(bits[i], j)
-            pairs[by_score[i], documents:] = True
+            for d in range(documents, len(pairs)):
+                pairs[by_score[i], d] = True
 
 
-@compiled
+@part_of_caller
 def by_intervals(table, start, scores, chance, intervals, b, pairs):
     """Return order and block [d] of a query, from row `start` on, by confidence intervals (exploration/confidence.py).
 
     As `propose`, with pairs by place. `scores` [d] are by document, `intervals` those of `play.Strategy`.
     """
     form, scale, transitive, conservative, places, matrix, inverse = intervals
-    by_score = ascending(-scores)
     documents = len(scores)
-    x = np.empty((documents, table.shape[1]), scores.dtype)
+    x, best_first = np.empty((documents, table.shape[1]), scores.dtype), np.empty_like(scores)
+    for d in range(documents):
+        best_first[d] = -scores[d]
+    by_score = ascending(best_first)
     for rank in range(documents):
-        row = start + by_score[rank]
+        row, best_first[rank] = start + by_score[rank], scores[by_score[rank]]
         for f in range(x.shape[1]):
             x[rank, f] = table[row, f]
     certain = np.zeros((documents, documents), np.bool_)
-    confident(x, matrix[b], inverse[b], form, scores[by_score], scale, certain)
+    confident(x, matrix[b], inverse[b], form, best_first, scale, certain)
     order, block = np.empty(documents, np.int64), np.empty(documents, np.int64)
     propose(certain, by_score, chance, transitive, conservative, places, order, block, pairs, True)
     return order, block

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from functools import update_wrapper
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import llvmlite
 import numba
@@ -23,7 +25,7 @@ def compiled(function: Function) -> Function:
     read-only. Where none can be written, every process compiles anew. Division by zero gives infinity or NaN, as in
     numpy.
     """
-    return _compiled(function)
+    return cast(Function, _Loop(function, {}))
 
 
 def compiled_sums(function: Function) -> Function:
@@ -31,14 +33,37 @@ def compiled_sums(function: Function) -> Function:
 
     The order depends on the processor and on the length, not on the values or their place in memory.
     """
-    return _compiled(function, fastmath={"reassoc", "contract"})
+    return cast(Function, _Loop(function, {"fastmath": {"reassoc", "contract"}}))
 
 
-def _compiled(function: Function, **options: Any) -> Function:
+def part_of_caller(function: Function) -> Function:
+    """`compiled`, for a loop that one place calls: its statements are compiled as a part of the caller's."""
+    return cast(Function, _jit(function, FOLDER, no_cfunc_wrapper=True, inline="always"))
+
+
+class _Loop:
+    """A loop in two forms, each compiled when first used: what Python calls, and what other loops call, without code
+    that unpacks Python's arguments, which takes longer to compile than many a loop. Neither can be called from C."""
+
+    def __init__(self, function: Callable[..., object], options: dict[str, Any]):
+        update_wrapper(self, function)
+        self.called_by_python = _jit(function, FOLDER, no_cfunc_wrapper=True, **options)
+        folder = FOLDER and str(Path(FOLDER) / "inner")  # numba's files of the two have the same names
+        self.inner = _jit(function, folder, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
+
+    def __call__(self, *arguments: object) -> object:
+        return self.called_by_python(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:  # what numba compiles a call of this object to
+        return self.inner._numba_type_
+
+
+def _jit(function: Callable[..., object], folder: str, **options: Any) -> Any:
     config: Any = numba.config
-    outer, config.CACHE_DIR = config.CACHE_DIR, FOLDER
+    outer, config.CACHE_DIR = config.CACHE_DIR, folder
     try:
-        return numba.njit(cache=bool(FOLDER), error_model="numpy", **options)(function)
+        return numba.njit(cache=bool(folder), error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
 
@@ -61,13 +86,23 @@ FOLDER = _folder()
 
 
 class _CompilerLock(event.Listener):
-    """Stops the clock while numba holds the lock under which it compiles, and loads what it has compiled before."""
+    """Stops the clock while numba holds the lock under which it compiles, and loads what it has compiled before.
+
+    Meanwhile no garbage is collected: a collection goes through the objects of torch, a tenth of the time in all.
+    """
+
+    collecting = True
 
     def on_start(self, event: event.Event) -> None:
+        if not clock.compiling:
+            self.collecting = gc.isenabled()
         clock.stop()
+        gc.disable()
 
     def on_end(self, event: event.Event) -> None:
         clock.start()
+        if self.collecting and not clock.compiling:
+            gc.enable()
 
 
 event.register("numba:compiler_lock", _CompilerLock())

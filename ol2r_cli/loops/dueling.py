@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.lists import ascending
 from ol2r_cli.loops.updates import dot, linear
 
 TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the longest vector, is their rounding
@@ -29,7 +30,9 @@ def earned(credit, ranking, clicks):
 @compiled
 def step(theta, rate, decay, directions, won):
     """Move theta [F] to the mean of those directions [M, F] that `won` [M]."""
-    winners = won.sum()
+    winners = 0
+    for each in won:
+        winners += each
     if winners:
         for n in range(len(won)):
             if won[n]:
@@ -126,7 +129,7 @@ def store_losers(directions, total, b, losers):
     """Store the directions [M, F] that earned less than member 0 and are among the `WORST` members, in place of the
     oldest. `total` [1 + M] is what members have earned."""
     _, lost, loss, oldest = losers
-    most = np.sort(total)[min(WORST, len(total)) - 1]
+    most = total[ascending(total)[min(WORST, len(total)) - 1]]
     for n in range(1, len(total)):
         if total[n] < total[0] and total[n] <= most:
             for f in range(lost.shape[2]):
@@ -186,7 +189,10 @@ def best_alone(weights, won, b, difficult, table):
                     for other in range(length[b, place]):
                         rank += comparable[n, other] > comparable[n, d]
                     quality[n] += 1 / rank
-    best = np.argmax(quality.astype(np.float32))
+    best = 0
+    for n in range(1, len(member)):
+        if np.float32(quality[n]) > np.float32(quality[best]):
+            best = n
     for n in range(len(member)):
         won[member[n]] = n == best
 

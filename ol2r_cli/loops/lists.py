@@ -52,7 +52,10 @@ def best(keys, order):
     """Fill order [O] with the documents of the largest of keys [d], best first."""
     places = len(order)
     if places > 32:
-        descending = ascending(-keys)
+        negative = np.empty_like(keys)
+        for d in range(len(keys)):
+            negative[d] = -keys[d]
+        descending = ascending(negative)
         for place in range(places):
             order[place] = descending[place]
         return
@@ -87,7 +90,7 @@ def plackett_luce(scores, chance, order):
 @compiled
 def epsilon_greedy(scores, chance, shuffle, coins, order):
     """Fill each place of the order from a random permutation where coins[place], else by score."""
-    queues = np.empty((2, len(order)), dtype=np.int64)
+    queues = np.empty((2, len(order)), np.int64)
     by_score(scores, chance, queues[0])
     best(shuffle[: len(scores)], queues[1])
     take_turns(queues, coins, len(scores), order)
@@ -96,7 +99,7 @@ def epsilon_greedy(scores, chance, shuffle, coins, order):
 @compiled
 def take_turns(queues, turns, documents, order):
     """Fill each place from queues[turns[place]] [N, O], by its first document that has not been placed."""
-    placed, ahead = np.zeros(documents, dtype=np.bool_), np.zeros(len(queues), dtype=np.int64)
+    placed, ahead = np.zeros(documents, np.bool_), np.zeros(len(queues), np.int64)
     for place in range(len(order)):
         turn = np.int64(turns[place])
         while placed[queues[turn, ahead[turn]]]:
@@ -112,12 +115,15 @@ def team_draft(scores, chance, turn_chance, first, credit):
     `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
     """
     members, shown = len(scores), len(first)
-    queues, turns = np.empty((members, shown), dtype=np.int64), np.zeros(shown, dtype=np.int64)
+    queues, turns = np.empty((members, shown), np.int64), np.zeros(shown, np.int64)
     for n in range(members):
         by_score(scores[n], chance, queues[n])
-    agreed = 0
-    while agreed < shown and (queues[:, agreed] == queues[0, agreed]).all():
-        agreed += 1
+    agreed = shown
+    for n in range(1, members):
+        same = 0
+        while same < agreed and queues[n, same] == queues[0, same]:
+            same += 1
+        agreed = same
     for place in range(agreed, shown):
         cycle, turn = divmod(place - agreed, members)
         if turn == 0:
@@ -230,9 +236,8 @@ def matching(ranking, clicks, shown, chance, winner, loser, valid):
     """Write winners and losers matched one to one at random: both in the order of chance [B, K]."""
     for b in range(len(clicks)):
         end = examined(clicks[b], shown[b])
-        order = ascending(chance[b, :end])
-        winners = losers = 0
-        _leave_out(winner[b], loser[b], valid[b], 0)
+        order, winners, losers = ascending(chance[b, :end]), 0, 0
+        _leave_out(winner[b], loser[b], valid[b], winners)
         for place in order:
             if clicks[b, place]:
                 if winners < winner.shape[1]:
@@ -242,7 +247,8 @@ def matching(ranking, clicks, shown, chance, winner, loser, valid):
                 if losers < loser.shape[1]:
                     loser[b, losers] = ranking[b, place]
                 losers += 1
-        valid[b, : min(winners, losers)] = True
+        for pair in range(min(winners, losers)):
+            valid[b, pair] = True
 
 
 @compiled
@@ -260,7 +266,8 @@ def adjacent(ranking, clicks, shown, winner, loser, valid):
 @compiled
 def _leave_out(winner, loser, valid, pairs):
     """Let the pairs from number `pairs` on be none."""
-    winner[pairs:], loser[pairs:], valid[pairs:] = 0, 0, False
+    for pair in range(pairs, len(valid)):
+        winner[pair], loser[pair], valid[pair] = 0, 0, False
 
 
 _LOWEST = np.int64(-(2**63))
@@ -276,9 +283,9 @@ def top_labels(scores, tails, label_bits, length, places):
     the label. Query q has length[q] documents.
     """
     snapshots, replicas, queries, documents = scores.shape
-    top = np.zeros((snapshots, replicas, queries, places), dtype=np.int64)
-    best = np.empty(places + 1, dtype=np.int64)  # keys in descending order, and a place for the one that drops out
-    single, found = np.empty(documents, dtype=np.float32), np.empty(documents + 1, dtype=np.int64)
+    top = np.zeros((snapshots, replicas, queries, places), np.int64)
+    best = np.empty(places + 1, np.int64)  # keys in descending order, and a place for the one that drops out
+    single, found = np.empty(documents, np.float32), np.empty(documents + 1, np.int64)
     label = (np.int64(1) << label_bits) - 1
     for s in range(snapshots):
         for b in range(replicas):

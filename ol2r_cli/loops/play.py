@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ol2r_cli.loops import certain_pairs, dueling, lists, policy, updates
-from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.random_numbers import uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
@@ -99,6 +99,9 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 query = np.int64(uniform(seed, query_stream, t, 1, _in_fours(1))[0, 0, 0] * len(starts))
                 start, length = starts[query : query + 1], lengths[query : query + 1]
                 documents = length[0]
+                in_table = np.empty((1, documents), np.int64)
+                for d in range(documents):
+                    in_table[0, d] = start[0] + d
                 places = min(positions, documents)
                 if kind_of_pairs == _NONE:
                     most_pairs = 0
@@ -109,13 +112,13 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 if kind == NULL_SPACE:
                     losers, difficult = state
                     tried = np.empty((candidates, features), dtype)
-                    dueling.null_space(directions[row, b], b, losers, table, start[0] + np.arange(documents), tried)
+                    dueling.null_space(directions[row, b], b, losers, table, in_table[0], tried)
                 for f in range(features):
                     weights[0, 0, f] = theta[0, f]
                 for n in range(candidates):
                     for f in range(features):
                         weights[0, 1 + n, f] = theta[0, f] + delta * tried[n, f]
-                scores = np.zeros((1, members, documents), dtype)
+                scores = np.empty((1, members, documents), dtype)
                 updates.linear(weights, table, start, length, scores)
                 if kind == COUNTERFACTUAL:
                     least, variance_penalty, temperature = state
@@ -124,7 +127,8 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
 
                 width = _in_fours(documents)
                 ranking = np.empty(places, np.int64)
-                credit = np.zeros((members, documents if listing >= TEAM_DRAFT else 0))
+                if listing >= TEAM_DRAFT:
+                    credit = np.zeros((members, documents))
                 chance = uniform(seed, explore, t, 1, width)[0, 0]
                 if listing == BY_SCORE:
                     lists.by_score(scores[0, 0], chance, ranking)
@@ -156,11 +160,11 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                     turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0, 0]
                     lists.team_draft(scores[0], chance, turn_chance, ranking, credit)
 
-                grades, shown = np.empty((1, places), np.int64), np.ones((1, places), np.bool_)
-                clicks = np.empty((1, places), np.bool_)
+                grades = np.empty((1, places), np.int64)
+                shown, clicks = np.empty((1, places), np.bool_), np.empty((1, places), np.bool_)
                 judged = intents[row, b] * len(table) + start[0]
                 for place in range(places):
-                    grades[0, place] = labels[judged + ranking[place]]
+                    grades[0, place], shown[0, place] = labels[judged + ranking[place]], True
                 drawn_for_clicks = 2 * places if kind_of_user == CASCADE else places
                 chance = uniform(seed, click_stream, t, 1, _in_fours(drawn_for_clicks))[0]
                 if kind_of_user == CASCADE:
@@ -184,9 +188,11 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(theta[0], rate[0], decay, table, start[0], scores[0, 0], *pairs)
-                elif kind in (DUELING, NULL_SPACE):
+                elif kind == DUELING or kind == NULL_SPACE:  # noqa: SIM109 (numba leaves out what is known to be false)
                     total = dueling.earned(credit, ranking, clicks[0])
-                    won = total[1:] > total[0]
+                    won = np.empty(candidates, np.bool_)
+                    for n in range(candidates):
+                        won[n] = total[1 + n] > total[0]
                     if kind == NULL_SPACE:
                         dueling.store_query(t, b, difficult, start[0], documents, ranking, clicks[0])
                         dueling.best_alone(weights[0], won, b, difficult, table)
@@ -209,11 +215,13 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 if kind == PAIRWISE or listing == INTERVALS:
                     updates.differences(table, start, winner, loser, valid, added)
                 if kind == PAIRWISE:
-                    _refit(b, theta, start[0] + np.arange(documents), winner, loser, valid, added, state)
+                    _refit(b, theta, in_table, winner, loser, valid, added, state)
                 if listing == INTERVALS:
                     updates.add_outer_products(intervals[5][b : b + 1], intervals[6][b : b + 1], added, valid)
 
-                queried[row, b], valid_pairs[row, b] = query, valid.sum()
+                queried[row, b], valid_pairs[row, b] = query, 0
+                for pair in range(most_pairs):
+                    valid_pairs[row, b] += valid[0, pair]
                 totals[row, b] = 0.0
                 for n in range(members):
                     for d in range(documents):
@@ -223,20 +231,22 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                     clicked[row, b, place] = clicks[0, place]
                     if len(groups):
                         group[row, b, place] = groups[start[0] + ranking[place]]
-            if kind == PAIRWISE and state[-1].any():
-                return row + 1
+            if kind == PAIRWISE:
+                for attend in state[-1]:
+                    if attend:
+                        return row + 1
         return rounds
 
     return compiled(play)
 
 
-@compiled
+@part_of_caller
 def _refit(b, theta, document, winner, loser, valid, added, newton):
-    """Add the pairs [1, M] of documents with these numbers [d] to replica b of a pairwise ranker, and move theta [1, F]
-    to the optimum, unless the ranker has to be attended to."""
+    """Add the pairs [1, M] of documents with these numbers [1, d] to replica b of a pairwise ranker, and move theta
+    [1, F] to the optimum, unless the ranker has to be attended to."""
     l2, mean, growth, count, logged, rows, anchor, gradient, objective, inverse, scores, held, step, attend = newton
     one = slice(b, b + 1)
-    updates.append(document.reshape(1, -1), winner, loser, valid, added, count[one], logged[one], rows[one])
+    updates.append(document, winner, loser, valid, added, count[one], logged[one], rows[one])
     state = anchor[one], gradient[one], objective[one], inverse[one], scores[one]
     q = updates.newton_step(added, valid, l2, mean, count[one], *state, step[one])
     if count[b] > growth * held[b]:

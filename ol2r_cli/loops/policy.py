@@ -18,7 +18,12 @@ RANGE = 600.0
 @compiled
 def shares(scores):
     """Return e^score of documents [D] up to a common factor."""
-    return np.exp(np.maximum(scores - scores.max(), -RANGE))
+    most, share = -np.inf, np.empty(len(scores))
+    for score in scores:
+        most = max(most, score)
+    for d in range(len(scores)):
+        share[d] = np.exp(max(scores[d] - most, -RANGE))
+    return share
 
 
 @compiled

@@ -80,7 +80,7 @@ def pdgd(theta, rate, decay, table, start, scores, ranking, clicks):
 @compiled
 def _left(scores, ranking):
     """Return, for the places shown, the logarithm of the sum of e^score over what was left at that place."""
-    left, placed = np.empty(len(ranking)), np.zeros(len(scores), dtype=np.bool_)
+    left, placed = np.empty(len(ranking)), np.zeros(len(scores), np.bool_)
     for document in ranking:
         placed[document] = True
     most, total = -np.inf, 0.0
@@ -102,7 +102,7 @@ def _left(scores, ranking):
 @compiled
 def ranknet(theta, rate, decay, table, start, scores, winner, loser, valid):
     """Take one replica's step down the pairwise logistic loss of a round's pairs [M] (`SGDRankNet`)."""
-    pull, rows = np.empty(2 * len(winner)), np.empty(2 * len(winner), dtype=np.int64)
+    pull, rows = np.empty(2 * len(winner)), np.empty(2 * len(winner), np.int64)
     count = 0
     for pair in range(len(winner)):
         if valid[pair]:

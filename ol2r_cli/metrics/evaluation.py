@@ -130,7 +130,7 @@ class Evaluator:
         scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
         if self.compiled:
             length = self.split.length[self.groups[number]].numpy()
-            given = scores.numpy(), tails.numpy(), self.label_bits, length, places
+            given = scores.contiguous().numpy(), tails.numpy(), self.label_bits, length, places
             return torch.from_numpy(loops.lists.top_labels(*given))
         keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
         return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
