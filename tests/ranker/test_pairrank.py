@@ -90,23 +90,23 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
 
 @pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize(
-    ("forgetting", "l2", "reduction", "variance"),
+    ("forgetting", "l2", "reduction", "variance", "features", "click"),
     [
-        (Forgetting(window=6), L2, "sum", 0.1),
-        (Forgetting(discount=0.95), L2, "mean", 0.01),
-        (Forgetting(), 1e-4, "sum", 0.1),  # curvature fades on the way from the anchor to the optimum
-        (Forgetting(), L2, "mean", 0.0),
+        (Forgetting(window=2), L2, "sum", 0.1, 4, "informational"),
+        (Forgetting(discount=0.95), L2, "mean", 0.01, 4, "informational"),
+        (Forgetting(), 1e-4, "sum", 0.1, 15, "perfect"),  # separable: curvature fades on the way to the optimum
+        (Forgetting(), L2, "mean", 0.0, 4, "informational"),
     ],
     ids=str,
 )
-def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, loops):
+def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features, click, loops):
     """Every member is at the optimum of the pairs that count under its noise, within the gap, and is served.
 
     In loops the oracle wants a noise for every pair: any that sums to the round's tilt, in which pair i weighs w_i.
     """
-    words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", "click=informational"
+    words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"click={click}"
     config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words)
-    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS), loops=loops)
+    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features), loops=loops)
     ranker, tilts, compared = simulation.ranker, {}, 0
     optima, inner, members = ranker.optima, ranker.optima._optima, ranker.optima.members
 
@@ -115,7 +115,7 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, loops):
         return inner(replica, count, noise)
 
     optima._optima = noting
-    oracles = [ForgetfulPairRank(4, l2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
+    oracles = [ForgetfulPairRank(features, l2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
     before = optima.theta.clone()
     for t, one in rounds(simulation):
         for b, here in replicas(one):
@@ -141,7 +141,7 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, loops):
                 np.testing.assert_allclose(gamma @ rows, tilts[b].numpy(), atol=1e-8)
             f = plain.objective(ranker.solver.theta[b].numpy(), pairs, l2, reduction)
             for theta, noise in zip(optima.theta[b].numpy(), gamma, strict=True):
-                best = plain.optimum(pairs, l2, reduction, 4, noise)
+                best = plain.optimum(pairs, l2, reduction, features, noise)
                 reached, least = (plain.objective(each, pairs, l2, reduction, noise) for each in (theta, best))
                 assert reached - least <= 1e-3 + 1e-5 * f, f"round {t}, replica {b}"
                 compared += 1
