@@ -18,7 +18,6 @@ from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import ONE_GROUP, Seen, grouped, seen
 from tests.reference.exposure import list_unfairness, unfairness
 from tests.reference.fairexp import Choice, choose, lists, qualifies
-from tests.reference.fairexp_toprank import FairTopRank
 from tests.reference.fairswap import Blocks, paper
 from tests.reference.violations import broken
 from tests.rounds import SEEDS, fresh, rounds
@@ -129,27 +128,6 @@ def test_as_printed_every_round_serves_the_list_of_the_plain_port():
                 before[b] = after
                 merging += one.order == chosen(one, before[b], 5, 0.4, count, merged).order
         assert merging < 27, "it fills templates in another way"
-
-
-@pytest.mark.slow
-def test_a_whole_run_of_fairexp_toprank_is_that_of_the_plain_port():
-    """From clicks to layers to templates, for as long as it takes until layers are deep."""
-    running, clocks = fair(*RANKERS["toprank"], number=250), fresh()
-    ports, deepest = [], 0
-    for t, interaction in rounds(running):
-        drawn = clocks.at("explore", t).exponential(interaction.candidates.mask.shape[1])
-        for b in range(len(SEEDS)):
-            if len(ports) == b:
-                ports.append(FairTopRank({}, 0.9, exposed(5), BETA, 0.1))
-            one, query = seen(interaction, b), int(interaction.candidates.query[b])
-            ports[b].groups[query] = one.groups
-            shuffle = sorted(range(len(one.groups)), key=drawn[b].tolist().__getitem__)
-            clicks = dict(zip(one.order, interaction.clicks[b].long().tolist(), strict=False))
-            choice = ports[b].round(query, shuffle, lambda shown, clicks=clicks: {d: clicks[d] for d in shown})
-            assert one.order == choice.order, f"round {t}, replica {b}"
-            assert float(running.fairness.unfairness[b]) == pytest.approx(ports[b].unfairness, abs=1e-9)
-            deepest = max(deepest, len(one.blocks))
-    assert deepest >= 3
 
 
 def test_sums_that_differ_by_rounding_are_level():

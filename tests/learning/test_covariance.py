@@ -94,16 +94,6 @@ def test_the_primal_form_takes_over_and_changes_nothing(monkeypatch):
         torch.testing.assert_close(full.inverse, torch.linalg.inv(matrix))
 
 
-def test_is_restored_from_the_pairs_alone():
-    for rounds in 0, 9, 30:
-        full, matrix, _ = play(rounds, 0.1)
-        again, layers = FullCovariance(0.1), documents(99)
-        again.restore(full.state(), torch.device("cpu"))
-        found = again.solve(layers).residual
-        torch.testing.assert_close(squared_distances(found) / 0.1, explicit(layers, matrix))
-        assert (again.inverse is None) is (full.inverse is None), rounds
-
-
 def test_what_is_solved_halfway_bounds_the_distances_from_above():
     full, matrix, _ = play(15, 0.1)
     seen, layers = [], documents(99)

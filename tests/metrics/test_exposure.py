@@ -22,28 +22,12 @@ from ol2r_cli.metrics.exposure import exposure_of, position_exposure
 from tests.reference import exposure as reference
 from tests.worlds import handmade
 
-words = st.text("AB", min_size=1, max_size=9)
-
 
 def test_exposure_of_places_is_its_definition():
     for model, positions in product(["reciprocal", "log", [1, 0.5, 0.5, 0.2, 0.1, 0, 0]], [1, 3, 7]):
         found = position_exposure(model, positions)
         assert found.dtype == torch.float64
         assert found.tolist() == reference.exposure(model, positions), (model, positions)
-
-
-@given(words, st.integers(0, 9), st.sampled_from(["reciprocal", "log"]), st.floats(0, 3))
-def test_exposure_and_unfairness_of_a_list_are_their_definitions(word, beyond, model, beta):
-    """Also of lists shorter than K, some of which are filled up with places that show nothing."""
-    positions = len(word) + beyond
-    exposure, p = Exposure(position_exposure(model, positions), beta), reference.exposure(model, positions)
-    for padding in range(0, beyond + 1, 3):
-        group = torch.tensor([["AB".index(letter) for letter in word] + [padding % 2] * padding])
-        exposed = exposure.of_groups(group, torch.arange(group.shape[1])[None] < len(word))
-        expected = [reference.group_exposure(word, letter, p) for letter in "AB"]
-        assert exposed[0].tolist() == pytest.approx(expected)
-        unfair = float(exposure.unfairness(exposed)[0])
-        assert unfair == pytest.approx(reference.list_unfairness(word, p, beta), abs=1e-12)
 
 
 def one_query(labels: Sequence[int], group: Sequence[int]) -> Dataset:

@@ -67,28 +67,6 @@ def lists(clicks):
     return scores, mask, ranking, shown, torch.tensor([clicks, clicks]) & shown
 
 
-def test_candidates_that_show_the_same_list_as_likely_have_the_same_risk():
-    """A constant added to all scores changes nothing; padding does not count, whatever its score."""
-    for renormalise in [False, True]:
-        scores, mask, *shown = lists([False, True, False, True, False, False])
-        scores[:, 1] = scores[:, 0]
-        scores[:, 2] = scores[:, 0] + 7
-        scores[1, :, 5:] = 1e4
-        risk = counterfactual_risks(scores, mask, *shown, 1.0, renormalise)
-        assert risk.isfinite().all(), renormalise
-        assert (risk[:, 1] == risk[:, 0]).all(), "to the last bit: theta itself never wins"
-        torch.testing.assert_close(risk[:, 2], risk[:, 0])
-        assert ((risk[:, 3:] - risk[:, :1]).abs() > 1e-3).all(), renormalise
-
-
-def test_without_a_document_that_was_passed_over_nothing_wins():
-    for renormalise in [False, True]:
-        for clicks in [[True, True, True, False, False, False], [False] * 6, [True] * 6]:
-            scores, *shown = lists(clicks)
-            risk = counterfactual_risks(scores, *shown, 1.0, renormalise)
-            assert torch.equal(risk, torch.zeros(2, 30, dtype=torch.float64)), (renormalise, clicks)
-
-
 def test_scores_far_apart_do_not_overflow():
     """Weights differ by far more than a float can hold: the risk is that of the document with the largest one."""
     for renormalise in [False, True]:

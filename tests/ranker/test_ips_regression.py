@@ -93,21 +93,6 @@ def test_a_batch_is_drawn_from_all_that_was_shown():
             assert simulation.ranker.deploy()[b].numpy() == pytest.approx(theta[b], abs=1e-7), f"round {t}"
 
 
-def test_an_unbiased_estimate_of_relevance():
-    """Documents that are distinguished by their features, users who examine a place as often as it is exposed: theta is
-    each document's click probability once examined, .4 to .9 by grade, although the low places get few clicks."""
-    dataset = handmade([[0, 1, 2, 3, 4]], features=5)
-    dataset.features.copy_(torch.eye(5))
-    words = "exploration=epsilon_greedy", "exploration.epsilon=1", "ranker.l2=10"
-    config = tiny("ranker=ips_regression", "click=position_based", "positions=5", *words)
-    simulation = simulate(config, list(range(100)), 200, dataset)
-    assert len(list(rounds(simulation))) == 200
-    mean, error = simulation.ranker.deploy().mean(0), simulation.ranker.deploy().std(0) / 100**0.5
-    assert error.max() < 0.03
-    shrunk = 200 / (200 + 10)  # by l2 = 10
-    assert ((mean - shrunk * torch.tensor([0.4, 0.6, 0.7, 0.8, 0.9])).abs() < 4 * error).all()
-
-
 def test_a_place_without_exposure_is_refused_where_it_is_shown():
     message = r"^exposure must be above 0 at every place with ranker=ips_regression, got \[1"
     with pytest.raises(ValueError, match=message):

@@ -73,20 +73,6 @@ def test_every_round_is_one_step_on_its_pairs():
         assert torch.equal(own.deploy(), own.theta), case
 
 
-def test_a_pair_far_in_the_right_order_weighs_nothing_and_in_the_wrong_one_a_whole():
-    """sigma(-margin), without overflow. Both places are examined, because the pair's winner is the only click."""
-    for margin, weight in (1000.0, 0.0), (-1000.0, 1.0):
-        config = tiny("ranker=sgd_ranknet", "ranker.learning_rate=1", "click=perfect")
-        simulation = simulate(config, [0], 1, handmade([[0, 4]]))
-        candidates, _ = simulation.train_split.serve(torch.tensor([0]))
-        row = candidates.features[0, 1] - candidates.features[0, 0]
-        start = margin * row / (row @ row)
-        simulation.ranker.theta[0] = start
-        ((_, one),) = simulation.play()
-        assert [seen.pairs for _, seen in replicas(one)] == [[(1, 0)]], margin
-        torch.testing.assert_close(simulation.ranker.theta[0], start + weight * row, rtol=0, atol=1e-9)
-
-
 def check_weights(scores, lengths, rankings, tolerance):
     """Every pair of real documents against the port; the weights of all places are probabilities."""
     mask = torch.arange(scores.shape[1]) < torch.tensor(lengths)[:, None]

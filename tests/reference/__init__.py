@@ -20,7 +20,7 @@ The tests beside the oracles compare them with what papers print, with libraries
     network    scores and gradients of a ReLU network          olRankNet, Section 3.1
     olranknet, ollambdarank, p2neurrank                        what they fit
     exposure   exposure of groups, and what each is due        FairExp, Sections 3.2 and 4.2.1
-    fairexp, fairswap, fairexp_toprank, violations             templates, their lists, what these break
+    fairexp, fairswap, violations                              templates, their lists, what these break
     mcfair     the gradient of the disparity of exposure       Yang et al. 2023
     fairco     the controller and its regression               Morik et al. 2020
     metrics    NDCG, pairwise regret, what blocks look like    PairRank, Sections 3.1 and 4.2

@@ -170,15 +170,6 @@ def test_the_start_is_that_of_the_port():
             assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
 
 
-def test_every_member_and_seed_has_a_network_of_its_own_whatever_is_beside_it():
-    for init in ["antisymmetric", "standard", "pytorch"]:
-        model = MLP(6, 2, init)
-        together = started(model, members=3, seeds=(3, 7, 11))
-        assert len({tuple(row) for row in together.flatten(0, 1).tolist()}) == 9, init
-        assert torch.equal(started(model, members=3, seeds=(7,))[0], together[1]), init
-        assert torch.equal(started(model, members=1, seeds=(11, 3))[:, 0], together[[2, 0], 0]), init
-
-
 def test_mlp1_is_mlp_with_one_hidden_layer():
     """In every setting but this, and with the same words about the others."""
     folder = config_dir() / "ranker" / "model"
