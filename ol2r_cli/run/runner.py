@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from threading import Timer
 from typing import Any
 
 import polars as pl
@@ -399,6 +400,7 @@ class Progress:
     """
 
     plain_every, live_every = 30.0, 0.25  # seconds
+    compiling_after = 1.0  # seconds until a plain display says that loops are being compiled, in which no round ends
 
     def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True, quiet: bool = False):
         self.title, self.rounds, self.first, self.done = title, rounds, first, first
@@ -407,6 +409,7 @@ class Progress:
         self.ndcg: dict[str, float] = {}
         self.facts: list[str] = []
         self.live: Any = None
+        self.timer = Timer(self.compiling_after, self._show_compiling)
 
     def __enter__(self) -> Progress:
         self.start, self.shown = clock.read()[0], time.monotonic()
@@ -416,9 +419,12 @@ class Progress:
                 get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis"),
             )
             self.live.start()
+        elif not self.quiet:
+            self.timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
         if self.live is not None:
             self._show()
             self.live.stop()
@@ -440,12 +446,16 @@ class Progress:
         seconds, played = clock.read()[0] - self.start, self.done - self.first
         parts = [f"round {self.done}/{self.rounds}"]
         if clock.compiling:
-            parts.append("compiling")
+            parts.append("compiling loops, once in this environment")
         elif played and seconds > 0:
             parts.append(f"{played / seconds:,.0f} rounds/s")
             if seconds >= SETTLED and self.done < self.rounds:
                 parts.append(f"{duration((self.rounds - self.done) * seconds / played)} left")
         return "  ".join([*parts, *self.facts, self.title])
+
+    def _show_compiling(self) -> None:
+        if clock.compiling:
+            print(self.line(), file=sys.stderr, flush=True)
 
     def _show(self) -> None:
         """Show the line with the latest metrics, averaged over replicas."""

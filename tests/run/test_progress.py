@@ -39,11 +39,19 @@ def test_a_quiet_run_prints_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_line_says_that_loops_are_compiled_instead_of_a_speed():
+def test_the_line_says_that_loops_are_compiled_instead_of_a_speed(capsys, monkeypatch):
+    """Without a terminal once, before the first round ends."""
+    monkeypatch.setattr(Progress, "compiling_after", 0.0)
+    clock.stop()
+    try:
+        with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
+            progress.timer.join()
+            expected = "round {}/200  compiling loops, once in this environment  pdgd · perfect · mq2008"
+            assert capsys.readouterr().err == expected.format(0) + "\n"
+            progress.done, progress.start = 10, progress.start - 10
+            assert progress.line() == expected.format(10)
+    finally:
+        clock.start()
     with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
-        progress.done, progress.start = 10, progress.start - 10
-        clock.stop()
-        try:
-            assert progress.line() == "round 10/200  compiling  pdgd · perfect · mq2008"
-        finally:
-            clock.start()
+        progress.timer.join()
+    assert capsys.readouterr().err == "", "nothing is compiled"
