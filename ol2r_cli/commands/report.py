@@ -125,12 +125,11 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
-    comparison = instead = None
+    comparison = None
     if compares:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    if options.recovery:
-        instead = recovery.recovery(groups, labels)
+    instead = recovery.recovery(groups, labels) if options.recovery else ()
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
 
 

@@ -34,7 +34,7 @@ _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """A report on groups. differences_only: without the table of groups. instead: another table, and its frame.
+    """A report on groups. differences_only: without the table of groups. instead: the rows of another table.
     look: of the figures of a page.
     """
 
@@ -45,14 +45,14 @@ class Document:
     selection: Selection | None = None
     comparison: Comparison | None = None
     differences_only: bool = False
-    instead: tuple[TextTable, pl.DataFrame] | None = None
+    instead: Sequence[Sequence[ReportEntry]] = ()
     look: Look = PLAIN
 
     @cached_property
     def tables(self) -> list[TextTable]:
         """The table of groups, and that of differences from a baseline or, with `differences_only`, of all pairs."""
-        if self.instead is not None:
-            return [self.instead[0]]
+        if self.instead:
+            return [_table(self.instead).without_empty()]
         tables = [] if self.differences_only else [_table(self._groups).without_empty()]
         comparison = self.comparison
         if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
@@ -78,12 +78,11 @@ class Document:
 
     def frame(self) -> pl.DataFrame:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
-        if self.instead is not None:
-            return self.instead[1]
-        return as_frame([_values(row) for row in (self._differences if self.differences_only else self._groups)])
+        rows = self.instead or (self._differences if self.differences_only else self._groups)
+        return as_frame([_values(row) for row in rows])
 
     @cached_property
-    def _groups(self) -> list[list[_Entry]]:
+    def _groups(self) -> list[list[ReportEntry]]:
         """A row for each group, with the marks of a comparison. The place to add a column to the report."""
         labels, comparison, selection = self.labels, self.comparison, self.selection
         metrics = [name for name in self.metrics if any(group.estimate(name) for group in self.groups)]
@@ -104,15 +103,15 @@ class Document:
             seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
             n = f"{group.n} ({folds} folds{seeds})" if folds > 1 else str(group.n)
             row = [
-                _Entry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
-                _Entry("dataset", group.choices["dataset"], choices(group)),
-                _Entry("click", group.choices["click"]),
-                _Entry("intent", group.choices.get("intent", "none").removeprefix("none")),
-                _Entry("ranker", labels.ranker(group) + baseline),
-                _Entry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
-                _Entry("note", group.note, {"note": group.note} if noted else {}),
-                _Entry("chosen from", str(chosen_from), {"chosen_from": chosen_from} if selection else {}, True),
-                _Entry("n", n, {"folds": folds, "n": group.n}, True),
+                ReportEntry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
+                ReportEntry("dataset", group.choices["dataset"], choices(group)),
+                ReportEntry("click", group.choices["click"]),
+                ReportEntry("intent", group.choices.get("intent", "none").removeprefix("none")),
+                ReportEntry("ranker", labels.ranker(group) + baseline),
+                ReportEntry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
+                ReportEntry("note", group.note, {"note": group.note} if noted else {}),
+                ReportEntry("chosen from", str(chosen_from), {"chosen_from": chosen_from} if selection else {}, True),
+                ReportEntry("n", n, {"folds": folds, "n": group.n}, True),
             ]
             for name in self.metrics:
                 estimate, text, mark = group.estimate(name), "", comparison.mark(group, name) if comparison else ""
@@ -125,12 +124,12 @@ class Document:
                 elif comparison:
                     values |= _values(_numbers(against[group, name])) if (group, name) in against else none
                 cell = Cell(text, mark, (group, name) in best)
-                row.append(_Entry(heading(name), cell, {f"{name}_{each}": values[each] for each in values}, True))
+                row.append(ReportEntry(heading(name), cell, {f"{name}_{each}": values[each] for each in values}, True))
             rows.append(row)
         return rows
 
     @cached_property
-    def _differences(self) -> list[list[_Entry]]:
+    def _differences(self) -> list[list[ReportEntry]]:
         """A row for each difference."""
         comparison, rows = self.comparison, []
         names = comparison.row_names(self.labels) if comparison else {}
@@ -139,11 +138,11 @@ class Document:
                 f"rival_{part}": name for part, name in choices(d.rival).items() if part not in ("dataset", "click")
             }
             row = [
-                _Entry("metric", heading(d.metric), {"metric": d.metric}),
-                _Entry("dataset", d.group.choices["dataset"], choices(d.group)),
-                _Entry("click", d.group.choices["click"]),
-                _Entry("ranker", names[d.group], {"row": names[d.group]}),
-                _Entry("minus", names[d.rival], rival | {"rival_row": names[d.rival]}),
+                ReportEntry("metric", heading(d.metric), {"metric": d.metric}),
+                ReportEntry("dataset", d.group.choices["dataset"], choices(d.group)),
+                ReportEntry("click", d.group.choices["click"]),
+                ReportEntry("ranker", names[d.group], {"row": names[d.group]}),
+                ReportEntry("minus", names[d.rival], rival | {"rival_row": names[d.rival]}),
             ]
             rows.append(row + _numbers(d))
         return rows
@@ -186,7 +185,7 @@ def writing(path: Path) -> Iterator[None]:
         raise ValueError(f"--out must be a file that can be written, got {path} ({error.strerror})") from error
 
 
-class _Entry(NamedTuple):
+class ReportEntry(NamedTuple):
     """What a row has in a column of the table, and in place of it in the frame: by name, in full precision."""
 
     heading: str
@@ -195,17 +194,17 @@ class _Entry(NamedTuple):
     is_number: bool = False
 
 
-def _table(rows: Sequence[Sequence[_Entry]]) -> TextTable:
+def _table(rows: Sequence[Sequence[ReportEntry]]) -> TextTable:
     columns = rows[0] if rows else ()
     words, numbers = ([each.heading for each in columns if each.is_number is kind] for kind in (False, True))
     return TextTable.of(words, numbers, [[each.cell for each in row] for row in rows])
 
 
-def _values(row: Sequence[_Entry]) -> dict[str, Any]:
+def _values(row: Sequence[ReportEntry]) -> dict[str, Any]:
     return {name: value for entry in row for name, value in entry.values.items()}
 
 
-def _numbers(d: PairedDifference) -> list[_Entry]:
+def _numbers(d: PairedDifference) -> list[ReportEntry]:
     """A difference: interval, p, p after Holm, effect size, wins/ties/losses, number of pairs."""
     mean, half = d.estimate.mean, d.estimate.half_width
     difference = Cell(plus_minus(mean, half, digits(d.metric) + 1, sign="+"), d.arrow)
@@ -213,12 +212,12 @@ def _numbers(d: PairedDifference) -> list[_Entry]:
     pairs = f"{d.estimate.n}" + (f" in {d.estimate.folds} folds" if d.estimate.folds > 1 else "")
     counts = {"wins": d.wins, "ties": d.ties, "losses": d.losses}
     return [
-        _Entry("difference", difference, {"difference": mean, "difference_half_width": half}, True),
-        _Entry("p", _p(d.p), {"p": d.p}, True),
-        _Entry("p (Holm)", _p(d.holm), {"p_holm": d.holm}, True),
-        _Entry("g_z", effect, {"effect": d.effect}, True),
-        _Entry("win/tie/loss", "/".join(map(str, counts.values())), counts, True),
-        _Entry("pairs", pairs, {"pairs": d.estimate.n, "missing": d.missing}, True),
+        ReportEntry("difference", difference, {"difference": mean, "difference_half_width": half}, True),
+        ReportEntry("p", _p(d.p), {"p": d.p}, True),
+        ReportEntry("p (Holm)", _p(d.holm), {"p_holm": d.holm}, True),
+        ReportEntry("g_z", effect, {"effect": d.effect}, True),
+        ReportEntry("win/tie/loss", "/".join(map(str, counts.values())), counts, True),
+        ReportEntry("pairs", pairs, {"pairs": d.estimate.n, "missing": d.missing}, True),
     ]
 
 

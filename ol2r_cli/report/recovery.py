@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median
-from typing import Any
-
-import polars as pl
 
 from ol2r_cli.columns import main_cutoff
+from ol2r_cli.report.document import ReportEntry
 from ol2r_cli.report.figures.series import Series, evaluation_series
 from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
-from ol2r_cli.report.text_table import TextTable
 
 SHARE = 0.95  # of the standard: a ranker that reaches it has recovered
 _SCHEDULE, _INTENT = "intent.", "dataset.intent"
 
 
-def recovery(groups: Sequence[Group], labels: Labels) -> tuple[TextTable, pl.DataFrame]:
-    """Return the table of all changes of intent, and the same in full precision. ValueError if there is none.
+def recovery(groups: Sequence[Group], labels: Labels) -> list[list[ReportEntry]]:
+    """A row for each change of intent. ValueError if there is none.
 
     Values are NDCG on held-out queries for the current intent, means over units (seeds or folds).
     """
@@ -32,28 +29,16 @@ def recovery(groups: Sequence[Group], labels: Labels) -> tuple[TextTable, pl.Dat
     if not changes:
         raise ValueError("--recovery needs runs whose users change their intent: type ol2r run intent=abrupt")
     labels = Labels(list(dict.fromkeys(group for group, _ in changes)))  # settings in which these differ
-    frame, texts = [], []
+    rows = []
     for group, row in changes:
         names = {part: group.choices[part] for part in ("dataset", "click", "intent")}
         names |= {"ranker": labels.ranker(group), "settings": labels.short(group)}
-        frame.append(names | row)
-        reached = ["", "", ""]
-        if (standard := row["from_the_start"]) is not None:
-            rounds = row["median_rounds"]
-            middle = f"> {row['rounds_of_phase']:,}" if rounds is None else f"{rounds:,.0f}"
-            reached = [f"{standard:.4f}", f"{row['recovered']} of {row['units']}", middle]
-        change = f"{row['intent_before']} to {row['intent_after']} after {row['round']:,}"
-        numbers = [f"{row['before']:.4f}", f"{row['after']:.4f}", f"{100 * row['drop']:.0f} %", f"{row['end']:.4f}"]
-        texts.append([*names.values(), change, *numbers, *reached])
-    words = ("dataset", "click", "intent", "ranker", "settings", "change")
-    columns = ["before", "after", "drop", "end of phase", "from the start", "recovered", "median rounds"]
-    floats = dict.fromkeys(("from_the_start", "median_rounds"), pl.Float64)
-    exact = pl.DataFrame(frame, schema_overrides=floats, infer_schema_length=None)
-    return TextTable.of(words, columns, texts).without_empty(), exact
+        rows.append([*(ReportEntry(part, name, {part: name}) for part, name in names.items()), *row])
+    return rows
 
 
-def _changes(group: Group, groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """Yield what each change of intent costs; where there is no standard, `units` is 0."""
+def _changes(group: Group, groups: Sequence[Group]) -> Iterator[list[ReportEntry]]:
+    """What each change of intent costs; where there is no standard, `units` is 0."""
     settings = group.settings
     intents, every = settings.get(f"{_SCHEDULE}intents"), settings.get(f"{_SCHEDULE}every")
     if not isinstance(intents, list) or not isinstance(every, int) or (curve := _curve(group)) is None:
@@ -69,20 +54,29 @@ def _changes(group: Group, groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
         if not within.any() or not earlier.any():
             continue
         was, now = intents[(phase - 1) % len(intents)], intents[phase % len(intents)]
-        before, (after, *_, end) = curve.mean[earlier][-1], curve.mean[within].repeat(2)
-        standard, length = _standard(group, groups, now, every), stop - start
+        before, (after, *_, end) = float(curve.mean[earlier][-1]), curve.mean[within].repeat(2).tolist()
+        drop, length = max(0.0, before - after) / before if before > 0 else 0.0, stop - start
+        standard, from_the_start, share, middle = _standard(group, groups, now, every), "", "", ""
         reached: list[int] = []  # the round of each unit; one beyond the phase where it does not
         if standard is not None:
             rounds = [(curve.x[within] - start)[values >= SHARE * standard] for values in curve.values[:, within]]
             reached = [int(of_unit[0]) if len(of_unit) else length + 1 for of_unit in rounds]
-        middle = median(reached or [length + 1])
-        yield {
-            **{"round": start, "intent_before": was, "intent_after": now, "rounds_of_phase": length},
-            **{"before": before, "after": after, "drop": max(0.0, before - after) / before if before > 0 else 0.0},
-            **{"end": end, "from_the_start": standard, "units": len(reached)},
-            "recovered": sum(number <= length for number in reached),
-            "median_rounds": middle if middle <= length else None,
-        }
+        recovered, typical = sum(number <= length for number in reached), median(reached or [length + 1])
+        if standard is not None:
+            from_the_start, share = f"{standard:.4f}", f"{recovered} of {len(reached)}"
+            middle = f"{typical:,.0f}" if typical <= length else f"> {length:,}"
+        phase_of = {"round": start, "intent_before": was, "intent_after": now, "rounds_of_phase": length}
+        median_rounds = float(typical) if typical <= length else None
+        yield [
+            ReportEntry("change", f"{was} to {now} after {start:,}", phase_of),
+            ReportEntry("before", f"{before:.4f}", {"before": before}, True),
+            ReportEntry("after", f"{after:.4f}", {"after": after}, True),
+            ReportEntry("drop", f"{100 * drop:.0f} %", {"drop": drop}, True),
+            ReportEntry("end of phase", f"{end:.4f}", {"end": end}, True),
+            ReportEntry("from the start", from_the_start, {"from_the_start": standard}, True),
+            ReportEntry("recovered", share, {"units": len(reached), "recovered": recovered}, True),
+            ReportEntry("median rounds", middle, {"median_rounds": median_rounds}, True),
+        ]
 
 
 def _standard(group: Group, groups: Sequence[Group], intent: int, rounds: int) -> float | None:
