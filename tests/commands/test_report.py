@@ -140,7 +140,7 @@ def test_against_a_baseline_with_all_metrics_in_full_precision_in_frames(compare
     assert [line.count("↑") for line in first.splitlines()] == [0, 0, 1, 0]
     assert first.splitlines()[3].startswith("| mq2008  | perfect | pdgd (baseline) |")
     assert "| +0.10050 ± 0.00057 ↑ |" in second
-    assert how.startswith("↑ and ↓ are significantly more and less than pdgd, at 0.05 after Holm's correction for the 1 ")
+    assert how.startswith("↑ and ↓ are significantly more and less than pdgd, at 0.05 after Holm's correction for ")
     assert main([compared, "--baseline", "pdgd", "--differences"]) == 0
     out = capsys.readouterr().out
     assert "(baseline)" not in out
