@@ -31,6 +31,7 @@ from ol2r_cli.config.catalogue import (
     MEASURE,
     ROLES,
     Catalogue,
+    Choice,
     as_options,
     check_modules,
     choice_folders,
@@ -41,6 +42,8 @@ from ol2r_cli.config.catalogue import (
 from ol2r_cli.config.errors import USUAL, misplaced, several_values, unknown_name, unreadable
 from ol2r_cli.config.overrides import as_typed, split_search_path, translate
 from ol2r_cli.formatting import must_be_one_of, nearest
+
+_ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 
 if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTHONOPTIMIZE leaves out
     source = inspect.getsource(overrides_visitor)
@@ -198,6 +201,8 @@ class Composer:
         for override in choosing:
             self._check_choice(override)
         words = tuple(str(override.input_line) for override in choosing)
+        if words not in self._bases and (exchanged := self._exchanged(choosing)):
+            self._bases[words] = exchanged
         if words not in self._bases:
             settings: Any = OmegaConf.to_container(self._by_hydra(words), resolve=False)
             of_hydra = settings.pop("hydra")
@@ -209,6 +214,30 @@ class Composer:
                     check_modules(choice)
             self._bases[words] = Composition(settings, choices, grid)
         return self._bases[words]
+
+    def _exchanged(self, choosing: Sequence[Override]) -> Composition | None:
+        """Return the base in which choices that bring nothing, such as click models, take the place of the defaults.
+
+        So Hydra composes each ranker once and not for every click model and dataset. None where there is no such
+        choice, and where others, such as a preset, may set anything in its group.
+        """
+        known, named = self.catalogue.choices, [(str(each.key_or_group), each) for each in choosing]
+        for group, override in named:
+            is_plain = override.type == OverrideType.CHANGE and override.package is None
+            if group not in known or group == "experiment" or not is_plain:
+                return None
+        alone = {group: known[group][str(override.value())] for group, override in named if group in _ALONE}
+        stand = (self.catalogue.comes_along(each) and "defaults" not in each.content for each in alone.values())
+        if not alone or not all(stand):
+            return None
+        base = self._base([override for group, override in named if group not in alone])
+        for group in alone:
+            usual = known[group].get(base.choices.get(group, ""))
+            if usual is None or base.settings[group] != _loaded(usual):
+                return None
+        settings = {group: _loaded(choice) for group, choice in alone.items()}
+        choices = {group: choice.name for group, choice in alone.items()}
+        return Composition(base.settings | settings, {**base.choices, **choices}, base.grid)
 
     def _check_choice(self, override: Override) -> None:
         """Raise ValueError where an override of a group does not name one of its choices."""
@@ -283,6 +312,12 @@ def _parse(word: str) -> Override:
         return OverridesParser.create().parse_override(word)
     except HydraException:
         raise ValueError(unreadable(word)) from None
+
+
+@cache
+def _loaded(choice: Choice) -> Any:
+    """Return the content of a choice as Hydra reads it: 1e-3 is a number."""
+    return OmegaConf.to_container(OmegaConf.load(choice.path))
 
 
 def _named(settings: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:

@@ -66,11 +66,16 @@ def build(settings: Any, group: str = "") -> Any:
             if not all(hasattr(given[name], method) for method in methods):
                 must = f"must be a class with the methods {', '.join(methods)}"
                 raise ValueError(f"{group}.{name}._target_ {must}, got {part['_target_']}")
+    check_settings(constructor, given, group, _parts(group))
+    return constructor(**given)
+
+
+@cache
+def _parts(group: str) -> dict[str, list[str]]:
+    """Return the settings of a group that are chosen, with their choices: {"model": ["linear", "mlp"]} of `ranker`."""
     folder = config_dir() / group.replace(".", "/")
     below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
-    parts = {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
-    check_settings(constructor, given, group, parts)
-    return constructor(**given)
+    return {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
 
 
 def _with_parts(value: Any, name: str) -> Any:

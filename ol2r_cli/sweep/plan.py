@@ -21,6 +21,7 @@ import torch
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.config.overrides import split_launcher
+from ol2r_cli.device import Device
 from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.run import CHECKPOINT
@@ -225,6 +226,8 @@ def _check(
             made[key] = source = build(node, name)
             if name == "dataset" and hasattr(source, "load"):
                 made[key] = SimpleNamespace(load=cache(source.load))
+            elif isinstance(source, Device):  # equal for all jobs, which play no round here
+                source.prepare = cache(source.prepare)  # type: ignore[method-assign]
         return made[key]
 
     check_grid(composition, sweep_job.words, "sweep one grid at a time")

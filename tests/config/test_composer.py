@@ -36,6 +36,8 @@ LINES = [
     "ranker={l2:3} seed=1",
     "click=navigational rounds=3",
     "experiment=smoke ranker=random",
+    "experiment=grid_dbgd fairness=fairco click=perfect",
+    "click=perfect click.click=null dataset=clueweb09 click=trust_bias",
     "ranker=oracle ranker=pairrank",
     "ranker=olranknet",
     "experiment=grid_pdgd ranker=mgd ranker/model=mlp",
@@ -70,11 +72,12 @@ def test_the_result_is_hydras_own_and_the_catalogue_knows_the_same_choices_and_s
         assert names(composer.catalogue.tree(words)) == names(composed.settings), line
 
 
-def test_hydra_composes_once_for_each_set_of_choices(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+def test_hydra_composes_once_for_each_ranker(composer: Composer, monkeypatch: pytest.MonkeyPatch):
     assert composer(["ranker=dbgd", "seed=0", "ranker.learning_rate=0.5"]).config.ranker.learning_rate == 0.5
     monkeypatch.setattr(hydra, "compose", None)
-    config = composer(["ranker=dbgd", "seed=7"]).config
-    assert (config.seed, config.ranker.learning_rate) == (7, 0.01), "the other configuration does not show"
+    for words in ["seed=7"], ["seed=7", "click=perfect", "dataset=mq2008"]:
+        config = composer(["ranker=dbgd", *words]).config
+        assert (config.seed, config.ranker.learning_rate) == (7, 0.01), "the other configuration does not show"
 
 
 def test_interpolations_are_resolved_but_shown(composer: Composer):
