@@ -13,11 +13,14 @@ from ol2r_cli import loops
 from ol2r_cli.dataset.table import Dataset, Split
 from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
 from ol2r_cli.metrics.measurement import check_shape
+from ol2r_cli.metrics.ranking import ideal_lists
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
+CACHED = 2**18  # labels that are measured at once, so that they fit a cache
+LARGEST = torch.finfo(torch.float32).max
 TINY = 2.0**-1000  # the key of 0.0 and -0.0: 0.0 with a tail would be subnormal, which some processes take as 0
 
 
@@ -66,12 +69,13 @@ class Evaluator:
         self.name, self.skips, self.compiled = split, no_relevant == "skip", compiled
         self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
         places = max((measure.places for measure in self.measures.values()), default=1)
-        self.split: Split = dataset.split(split, seeds.device, dtype)
+        self.split: Split = dataset.split(split, seeds.device, dtype, compiled)
         self.replicas = len(seeds)
         by_length = self.split.length.argsort(stable=True)
         self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
         served = [self.split.serve(group) for group in self.groups]
-        self.best = [labels.sort(-1, descending=True).values[:, :places].clone() for _, labels in served]
+        of_split = *self.split.judged(), len(self.split)
+        self.best = ideal_lists(*of_split, min(places, self.split.longest))[by_length]  # [Q K] in the order of groups
         self.grades = dataset.grades
         self.label_bits = max(1, (dataset.grades - 1).bit_length())
         chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
@@ -82,9 +86,11 @@ class Evaluator:
             tie = chance[:, (first[group, None] + slot).clamp(max=chance.shape[1] - 1)]
             rank = tie.masked_fill(~candidates.mask, -1).argsort(2).argsort(2)  # in a random order, which breaks ties
             self.tails.append(rank << self.label_bits | labels)  # labels can then be read from the largest keys
-        size = sum(candidates.features.nbytes for candidates, _ in served)
+        size = sum(labels.numel() for _, labels in served) * dataset.features.shape[1] * dtype.itemsize
         self.served = served if size <= self.cached_bytes else None
-        counted = torch.cat([best[:, 0] > 0 for best in self.best])
+        kept = served if compiled and dtype == torch.float64 and self.served else ()
+        self.tables = [self._table(candidates) for candidates, _ in kept]
+        counted = self.best[:, 0] > 0
         if self.skips and not counted.any():
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
         self.counted = int(counted.sum()) if self.skips else len(counted)
@@ -102,38 +108,83 @@ class Evaluator:
         `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them.
         """
         columns = self.columns
-        shape = len(deployed), self.replicas, len(columns)
-        total = torch.zeros(shape, dtype=torch.float64, device=deployed.device)
-        for number, group in enumerate(self.groups if columns else ()):
-            candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
-            at_once = max(1, self.cells // (len(group) * int(self.split.length[group[-1]]) * self.replicas))
-            best = self.best[number]
-            for part, sums in zip(deployed.split(at_once), total.split(at_once), strict=True):
-                top = self._top_labels(ranker, part, number, candidates)
-                values: dict[str, Tensor] = {}
-                for name, measure in self.measures.items():
-                    first = RankedLists(top[..., : measure.places], best[..., : measure.places], self.grades)
-                    computed = measure.of_lists(first)
-                    for column in measure.evaluation:
-                        check_shape(name, column.name, computed.get(column.name), top.shape[:-1])
-                        values[column.name] = computed[column.name]
-                stacked = torch.stack([values[name] for name in columns], -1)
-                sums += (stacked * (best[:, 0] > 0)[:, None] if self.skips else stacked).sum(2)
-        means = total / self.counted
+        if not columns:
+            return {}
+        largest = max(self.best.numel(), max(tails[0].numel() for tails in self.tails))
+        parts = deployed.split(max(1, self.cells // (largest * self.replicas)))
+        means = torch.cat([self._means(self._first_labels(ranker, part)) for part in parts])
         return {name: means[..., place] for place, name in enumerate(columns)}
+
+    def _first_labels(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> Int[Tensor, "E B Q K"]:
+        """Return the labels of the first places of every list."""
+        top = torch.zeros(*deployed.shape[:2], *self.best.shape, dtype=torch.int8, device=deployed.device)
+        first = 0
+        for number, group in enumerate(self.groups):
+            candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
+            labels = self._top_labels(ranker, deployed, number, candidates)
+            top[:, :, first : first + len(group), : labels.shape[3]] = labels
+            first += len(group)
+        return top
+
+    def _means(self, top: Int[Tensor, "E B Q K"]) -> Float[Tensor, "E B C"]:
+        """Return the mean of every column over lists with these first labels."""
+        means = []
+        for labels in top.flatten(0, 1).split(max(1, CACHED // self.best.numel())):
+            values = dict[str, Tensor]()
+            for name, measure in self.measures.items():
+                given = labels[..., : measure.places].long(), self.best[..., : measure.places]
+                computed = measure.of_lists(RankedLists(*given, self.grades))
+                for column in measure.evaluation:
+                    check_shape(name, column.name, computed.get(column.name), labels.shape[:-1])
+                    values[column.name] = computed[column.name]
+            stacked = torch.stack([values[name] for name in self.columns], -1)
+            means.append((stacked * (self.best[:, :1] > 0) if self.skips else stacked).sum(1) / self.counted)
+        return torch.cat(means).unflatten(0, top.shape[:2])
 
     def _top_labels(
         self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates
     ) -> Int[Tensor, "E B Q K"]:
-        """Return the labels of the first places of every list of one group."""
-        places, tails = self.best[number].shape[1], self.tails[number]
-        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
+        """Return the labels of the first places of every list of one group; fewer places if its lists are shorter."""
+        tails = self.tails[number]
+        places = min(self.best.shape[1], tails.shape[2])
         if self.compiled:
-            length = self.split.length[self.groups[number]].numpy()
-            given = scores.contiguous().numpy(), tails.numpy(), self.label_bits, length, places
-            return torch.from_numpy(loops.lists.top_labels(*given))
+            length = self.split.length[self.groups[number]]
+            tensors = *self._single(ranker, deployed, number, candidates), tails
+            given = *(each.contiguous().numpy() for each in tensors), self.label_bits, length.numpy(), places
+            return torch.from_numpy(loops.evaluation.top_labels(*given))
+        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
         keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
         return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
+
+    def _single(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], number: int, candidates: Candidates
+    ) -> tuple[Float[Tensor, "E B Q D"], Float[Tensor, "E B"], Tensor, Tensor]:
+        """Return what `top_labels` begins with: scores in single precision, how far they are at most from the rounded
+        ones, and the weights [E, B, F] and features [Q, D, F] of which these are the products.
+
+        Linear scores of double precision come from a product in single precision, which takes half the time. In any
+        order, its sums of F products are off by less than about F u |w| |x| with u = 2^-24 (Higham, "Accuracy and
+        Stability of Numerical Algorithms", 2002, section 3.1); rounding the weights and the sums adds u |w| |x| each.
+        """
+        features, shape = self.split.features.shape[1], candidates.mask.shape
+        own = not type(ranker).score.__module__.startswith("ol2r_cli.")  # a user's class may score in another way
+        if not ranker.linear or own or deployed.shape[2] != features or deployed.dtype != torch.float64:
+            scores = ranker.score(deployed.flatten(0, 1), candidates).float().clamp(-LARGEST, LARGEST)
+            slack, nothing = torch.zeros(deployed.shape[:2], dtype=torch.float64), torch.empty(0, 0, 0)
+            return scores.unflatten(0, deployed.shape[:2]), slack, nothing.double(), nothing
+        table, longest = self.tables[number] if self.tables else self._table(candidates)
+        size = deployed.norm(dim=2)
+        # Far from 1, where products may leave the range of single precision, nothing is known.
+        usual = (size > 1e-10) & (size < 1e10) & (1e-10 < longest < 1e10)
+        slack = torch.where(usual | (size == 0), (features + 8) * 2**-24 * longest * size, torch.inf)
+        weights = deployed.where(usual[..., None], 0).float()
+        scores = (weights.flatten(0, 1) @ table.T).view(*deployed.shape[:2], *shape)
+        return scores, slack, deployed, table.view(*shape, features)
+
+    def _table(self, candidates: Candidates) -> tuple[Float[Tensor, "N F"], float]:
+        """Return the features of a group in single precision, row by row, and the norm of the longest row."""
+        table = self.split.features.index_select(0, candidates.document.flatten())
+        return table, float(table.norm(dim=1).max())
 
     def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
         """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns."""

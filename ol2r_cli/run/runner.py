@@ -59,7 +59,9 @@ from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
-SNAPSHOTS = 50  # that are scored together where rounds are played together: scoring few would take most of the time
+# Those where rounds are played together, because scoring few would take most of the time: the 50 of the default and
+# that of the untrained ranker.
+SNAPSHOTS = 51
 
 Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was finished before
 
@@ -227,7 +229,7 @@ class Runner:
         saved, first, rounds = time.monotonic(), int(self.simulation.round), settings["rounds"]
         if self.callback:  # again for the rounds before the run was resumed
             before = validation_curve(self._written(manifest))
-            before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items()]
+            before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items() if round]
             if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
                 raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
@@ -245,7 +247,6 @@ class Runner:
         with Progress(title, rounds, first, shows_unfairness(manifest.content), quiet=self.render is None) as progress:
             if not first and self.evaluators:
                 self.queue[0] = ranker.deploy()
-                self._evaluate()
             for t, interaction in played:
                 self._record_details(t, interaction)
                 if self.simulation.measurement.full():

@@ -50,17 +50,22 @@ def test_the_best_documents_come_first(documents, places, seed):
     assert order.tolist() == np.argsort(-keys)[: len(order)].tolist()
 
 
-@given(st.integers(0, 2**31), st.booleans())
-def test_the_top_labels_are_those_of_sorted_keys(seed, tied):
-    """Of equal scores the larger tail is first, of equal negative scores the smaller one, as in float64 keys."""
+@given(st.integers(0, 2**31), st.booleans(), st.sampled_from([0, 0.1, 1, 100, np.inf]))
+def test_the_top_labels_are_those_of_sorted_keys(seed, tied, slack):
+    """Of equal scores the larger tail is first, of equal negative scores the smaller one, as in float64 keys. Scores
+    that are off by up to the slack change nothing."""
     rng = np.random.default_rng(seed)
     shape = snapshots, replicas, queries, documents = 2, 2, 3, 40
-    scores = rng.normal(size=shape) * 3
-    scores = np.round(scores) if tied else scores
+    weights = rng.integers(-50, 50, (snapshots, replicas, 4)) / 8  # without rounding errors in sums of products
+    table = rng.integers(-1 if tied else -50, 2 if tied else 50, (queries, documents, 4)).astype(np.float32)
+    scores = np.einsum("sbf,qdf->sbqd", weights, table)
+    given_scores = (scores + rng.uniform(-min(slack, 1e3), min(slack, 1e3), shape) * 0.999).astype(np.float32)
     labels = rng.integers(0, 4, (queries, documents))
     ties = rng.permuted(np.broadcast_to(np.arange(documents), (replicas, queries, documents)), axis=2)
     length, places = rng.integers(1, documents + 1, queries), 5
-    top = loops.lists.top_labels(scores, ties << 2 | labels, 2, length, places)
+    given_slack = np.full((snapshots, replicas), float(slack))
+    given = given_scores, given_slack, weights, table, ties << 2 | labels, 2, length, places
+    top = loops.evaluation.top_labels(*given)
     for s, b, q in np.ndindex(snapshots, replicas, queries):
 
         def key(d, s=s, b=b, q=q):

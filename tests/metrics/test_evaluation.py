@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -46,14 +47,48 @@ def test_evaluation_is_its_definition(monkeypatch):
     dataset = handmade(lists)
     simulation = simulate(tiny(), [0, 1], 1, dataset)
     deployed = torch.randn(3, 2, 4, generator=generator).double()  # 3 snapshots of 2 replicas
-    for no_relevant, cells, cached_bytes in [("zero", 1, 2**29), ("skip", 4_000_000, 0)]:
+    settings = product([("zero", 1, 2**29), ("skip", 4_000_000, 0)], [(False, 1.0), *product([True], [1, 1e-20, 1e20])])
+    for (no_relevant, cells, cached_bytes), (compiled, scale) in settings:
         monkeypatch.setattr(Evaluator, "cached_bytes", cached_bytes)
-        evaluate = offline_ndcg(dataset, "test", torch.tensor([0, 1]), no_relevant=no_relevant)
-        evaluate.cells = cells
-        found = evaluate(simulation.ranker, deployed)
+        monkeypatch.setattr(Evaluator, "cells", cells)
+        evaluate = offline_ndcg(dataset, "test", torch.tensor([0, 1]), no_relevant=no_relevant, compiled=compiled)
+        found = evaluate(simulation.ranker, deployed * scale)
         for e, b, (c, cutoff) in product(range(3), range(2), enumerate(CUTOFFS)):
             expected = by_definition(dataset, deployed[e, b], cutoff, no_relevant)
             assert abs(float(found[e, b, c]) - expected) < 1e-9, no_relevant
+
+
+def test_compiled_evaluation_decides_what_single_precision_leaves_open():
+    """Documents differ in the last bits of their features, so that most sums of single precision are out of order."""
+    generator = torch.Generator().manual_seed(0)
+    lists = [torch.randint(0, 5, (40,), generator=generator).tolist() for _ in range(20)]
+    dataset = handmade(lists)
+    close = 1 + torch.randint(0, 8, (len(dataset.features), 136), generator=generator) * 2.0**-22
+    dataset = replace(dataset, features=close * torch.rand(136, generator=generator))
+    ranker = simulate(tiny(), [0, 1], 1, dataset).ranker
+    deployed = torch.randn(5, 2, 136, generator=generator).double()
+    tensors, compiled = (
+        offline_ndcg(dataset, "test", torch.tensor([0, 1]), compiled=each)(ranker, deployed) for each in (False, True)
+    )
+    assert torch.equal(compiled, tensors)
+
+
+def test_scores_of_a_class_of_ones_own_are_evaluated(monkeypatch):
+    """It may be a linear ranker that is made to score in another way: here, documents in reverse."""
+    dataset = handmade([[0, 1, 2], [3, 0, 0, 0, 1]])
+    ranker = simulate(tiny(), [0], 1, dataset).ranker
+    deployed = torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(0)).double()
+    evaluate = offline_ndcg(dataset, "test", torch.tensor([0]), compiled=True)
+    reverse = evaluate(ranker, -deployed)
+    score = type(ranker).score
+
+    class Reverse(type(ranker)):
+        def score(self, deployed, candidates):
+            return -score(self, deployed, candidates)
+
+    ranker.__class__ = Reverse
+    assert torch.equal(evaluate(ranker, deployed), reverse)
+    assert not torch.equal(evaluate(ranker, -deployed), reverse)
 
 
 def test_lists_are_those_that_the_mean_is_over():

@@ -1,0 +1,71 @@
+"""The first places of every list of an offline evaluation. metrics/evaluation.py has the same as tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.lists import best
+from ol2r_cli.loops.updates import dot
+
+_TINY = 2.0**-1000  # as in metrics/evaluation.py
+
+
+@compiled
+def top_labels(scores, slack, weights, table, tails, label_bits, length, places):
+    """Return the labels [S, B, Q, places] of the first places of every list, 0 below its end; overwrites `scores`.
+
+    Finite scores are compared in single precision, so that rounding errors are ties. `tails` [B, Q, D], of less than
+    2^29, break ties: the larger one first, among negative scores the smaller one. Their last `label_bits` bits are the
+    label. Query q has length[q] documents.
+
+    `scores` [S, B, Q, D], of single precision, are within slack[s, b] of the rounded products of weights [S, B, F] with
+    table [Q, D, F]. Where that does not decide which labels come first, these products do. Without slack the scores
+    are final.
+    """
+    snapshots, replicas, queries, documents = scores.shape
+    top = np.zeros((snapshots, replicas, queries, places), np.int64)
+    found, order = np.empty(documents + 1, np.int64), np.empty(places + 1, np.int64)
+    single, keys = np.empty(documents, np.float32), np.empty(documents)
+    bits, label = keys.view(np.int64), (1 << label_bits) - 1
+    # The first documents of each query's last list. None of the first ones of the next list is below all of them, and
+    # where lists are similar little is above the lowest, and nearly sorted.
+    last = np.empty((queries, places), np.int64)
+    for q in range(queries):
+        for i in range(places):
+            last[q, i] = i
+    for b in range(replicas):
+        for s in range(snapshots):
+            undecided = 2 * slack[s, b]  # differences up to it
+            for q in range(queries):
+                rounded, size, lowest = scores[s, b, q], min(places, length[q]), np.float32(np.inf)
+                for i in range(size):
+                    found[i] = last[q, i]
+                    single[i] = rounded[found[i]]
+                    lowest = min(lowest, single[i])
+                    rounded[found[i]] = np.nan  # not found again
+                lowest, count = np.float32(lowest - undecided), size
+                for d in range(length[q]):
+                    found[count] = d
+                    count += rounded[d] >= lowest  # without a branch, which would be mispredicted
+                for i in range(size, count):
+                    single[i] = rounded[found[i]]
+                first = order[: min(count, places + 1)]
+                for final in range(2):
+                    for i in range(count):
+                        if final:
+                            single[i] = dot(weights[s, b], table[q, found[i]])
+                        keys[i] = single[i] + _TINY
+                        bits[i] |= tails[b, q, found[i]]
+                    best(keys[:count], first)
+                    decided = True
+                    for place in range(1, len(first)):
+                        upper, lower = first[place - 1], first[place]
+                        close = not single[upper] - single[lower] > undecided
+                        decided &= not close or (place < places and (bits[upper] ^ bits[lower]) & label == 0)
+                    if decided or undecided == 0:
+                        break
+                for place in range(size):
+                    last[q, place] = found[first[place]]
+                    top[s, b, q, place] = bits[first[place]] & label
+    return top
