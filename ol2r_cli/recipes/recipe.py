@@ -34,13 +34,15 @@ _ORDER = (*PAPERS, "linear")  # in which recipes are listed; those of other name
 class Competitor:
     """One line of a figure, or one row of a table.
 
-    words: overrides that define the competitor. grid: settings that are chosen by validation, as overrides with several
-    values. quick: the settings at scale=quick, which replace that choice: one text for all click models, or a text for
-    each click model, the last of which holds for click models that are not listed.
+    words: overrides that define the competitor. grid: settings that are chosen, as overrides with several values.
+    unstable: those of the grid with which another processor gives other results, in the same form. quick: the settings
+    at scale=quick, which replace that choice: one text for all click models, or a text for each click model, the last
+    of which holds for click models that are not listed.
     """
 
     words: str
     grid: str = ""
+    unstable: str = ""
     quick: str | dict[str, str] = ""
 
 
@@ -83,7 +85,8 @@ class Recipe:
     the kinds), its `options`, and the `click` models that it is limited to. A printed number has `data`, `competitor`,
     `click` ('': all), `metric` and `value`, and for a test the `text` of the paper and a phrase `near` the number.
 
-    Of the benchmark: baseline is the competitor with which all others are compared.
+    Of the benchmark: baseline is the competitor with which all others are compared. extend is how many times a grid
+    grows by a factor of three at an end at which its best cell is.
     """
 
     kind: str
@@ -105,6 +108,7 @@ class Recipe:
     printed: list[dict[str, Any]] = field(default_factory=list)
     queries: int | None = None
     baseline: str = ""
+    extend: int = 0
 
     @property
     def summary(self) -> str:

@@ -1,8 +1,9 @@
 """The runs of a recipe: which overrides each has, with those that the user typed, and running them.
 
-Settings of a condition are those of the trial with the best mean validation NDCG@10. `report.comparison` chooses from
-whatever runs a folder holds and never chooses settings of fairness, because runs with other fairness settings are
-another task there. Here the recipe says what competes, so that the gain of FairCo is chosen as in the paper.
+For a paper, settings of a condition are those of the trial with the best mean validation NDCG@10; a benchmark chooses
+them for each of two aims (`recipes.choices`). `report.comparison` chooses from whatever runs a folder holds and never
+chooses settings of fairness, because runs with other fairness settings are another task there. Here the recipe says
+what competes, so that the gain of FairCo is chosen as in the paper.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,8 +26,8 @@ from ol2r_cli.config.composer import Composer, compose, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural
+from ol2r_cli.recipes.choices import AIMS, Tried, best, wider
 from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
-from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
@@ -48,6 +49,11 @@ def by_name(*overrides: str | Iterable[str]) -> Overrides:
     """
     words = (word for part in overrides for word in (shlex.split(part) if isinstance(part, str) else part))
     return {word.partition("=")[0].lstrip("+~"): word for word in words}
+
+
+def expand_all(words: str) -> list[str]:
+    """Return each override of a text for each of its values."""
+    return [override for several in by_name(words).values() for override in expand(several)]
 
 
 def value_of(overrides: Overrides, name: str) -> str:
@@ -75,11 +81,15 @@ class Slot:
 
 
 class Condition(NamedTuple):
-    """One line of a figure or row of a table: a competitor on a dataset (the title of a slot) under a click model."""
+    """One line of a figure or row of a table: a competitor on a dataset (the title of a slot) under a click model.
+
+    aim: for which its settings are chosen, one of `choices.AIMS`; '' where one choice serves both, or there is none.
+    """
 
     slot: str
     click: str
     competitor: str
+    aim: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +164,13 @@ class RunPlan:
     def _chooses(self) -> bool:
         return self.scale in ("paper", "full") and self.settings is None
 
+    def _aims(self, competitor: Competitor, choosing: bool) -> Sequence[str]:
+        """Return for which aims the settings of a competitor are chosen."""
+        if self.settings is not None:
+            return ("", *AIMS)  # as they are given
+        chosen = self._chooses and competitor.grid and not choosing and self.recipe.kind == "benchmark"
+        return AIMS if chosen else ("",)
+
     def candidates(self) -> Iterator[Trial]:
         """Yield the trials from which settings are chosen."""
 
@@ -163,6 +180,21 @@ class RunPlan:
 
         if self._chooses:
             yield from self._trials(grid, choosing=True)
+
+    def further(self, tried: Mapping[Condition, Sequence[Tried]]) -> list[Trial]:
+        """Return trials beyond the ends of grids; the end of what a setting may be ends a grid, too."""
+
+        def beyond(condition: Condition, competitor: Competitor) -> list[Overrides]:
+            unstable = expand_all(competitor.unstable)
+            return wider(tried[condition], unstable) if condition in tried else []
+
+        def possible(trial: Trial) -> bool:
+            config = compose([*trial.runs[0], *self.folders]).config
+            with suppress(ValueError):
+                return all(build(config[part]) is not None for part in ("ranker", "exploration"))
+            return False
+
+        return [trial for trial in self._trials(beyond, choosing=True) if possible(trial)]
 
     def final(self, best: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
         """Yield the trials that are reported: with the `best` settings where they are chosen, or with fixed ones."""
@@ -186,10 +218,11 @@ class RunPlan:
         for slot in self.slots if self.recipe.competitors else ():
             shared = slot.shared | (by_name(self.recipe.choose) | slot.choose if choosing else {})
             for click, (name, competitor) in product(expand(slot.shared["click"]), self.recipe.competitors.items()):
-                condition = Condition(slot.title, click.partition("=")[2], name)
-                for settings in choices(condition, competitor):
-                    words = shared | {"click": click} | by_name(competitor.words) | settings
-                    yield Trial(condition, settings, tuple(words.values()))
+                of_row = Condition(slot.title, click.partition("=")[2], name)
+                for condition in [of_row._replace(aim=aim) for aim in self._aims(competitor, choosing)]:
+                    for settings in choices(condition, competitor):
+                        words = shared | {"click": click} | by_name(competitor.words) | settings
+                        yield Trial(condition, settings, tuple(words.values()))
 
 
 def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
@@ -262,7 +295,7 @@ def benchmark_plan(
         grid = {name: override for name, override in own.items() if len(expand(override)) > 1}
         words = shlex.join(override for name, override in own.items() if name not in grid)
         added_ranker = Competitor(words, shlex.join(grid.values()))
-        recipe = replace(recipe, competitors={f"{value_of(own, 'ranker')} (added)": added_ranker})
+        recipe = replace(recipe, competitors={f"{value_of(own, 'ranker')} (added)": added_ranker}, extend=0)
     for name, override in [*named.items(), *own.items()]:
         if name == "dataset.path":
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
@@ -294,50 +327,46 @@ def benchmark_plan(
 
 @dataclass
 class RecipeRow:
-    """The trial that is reported under a condition, and the group of its runs.
-
-    validation: mean validation NDCG@10 of the trials from which its settings were chosen. choice_seconds: their CPU
-    seconds, as far as their runs have recorded them.
-    """
+    """The trial that is reported under a condition, the group of its runs, and from what its settings were chosen."""
 
     trial: Trial
     group: Group
-    validation: list[float] = field(default_factory=list)
-    choice_seconds: float = 0.0
+    tried: Sequence[Tried] = ()
 
 
 @dataclass
 class RecipeRuns:
-    """The runs of a recipe, and a line for each job that failed. code: 0, 3 when some failed, 130 when interrupted."""
+    """The runs of a recipe, and a line for each job that failed. code: 0, 3 when some failed, 130 when interrupted.
+
+    tried: what settings were chosen from, by condition without an aim.
+    """
 
     rows: list[RecipeRow] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     code: int = DONE
+    tried: dict[Condition, list[Tried]] = field(default_factory=dict)
 
 
 def run_recipe(plan: RunPlan) -> RecipeRuns:
     """Run a plan; finished runs are not run again. A condition with a failed run is absent from `rows`."""
-    runs, tried = RecipeRuns(), dict[Condition, list[tuple[float, float, Overrides]]]()
+    runs = RecipeRuns()
     create_root(plan.output_dir)
-    if candidates := list(plan.candidates()):
-        count = sum(len(trial.runs) for trial in candidates)
-        print(f"{plural(count, 'run')} to choose settings by validation", file=sys.stderr)
-        finished = _run_trials(candidates, plan, runs)
-        if runs.code:
-            return runs
-        for trial, group in finished.items():
-            if (estimate := group.estimate(ndcg_metrics([group])[1])) is None:
-                raise ValueError(
-                    f"settings of {trial.condition.competitor} are chosen by validation, which {group.runs[0].path} "
-                    "lacks: type dataset.validation=0.2"
-                )
-            seconds = sum(run.cpu_seconds or 0 for run in group.runs)
-            tried.setdefault(trial.condition, []).append((estimate.mean, seconds, trial.settings))
-    best = {condition: max(each, key=itemgetter(0))[2] for condition, each in tried.items()}  # the first of equal ones
-    for trial, group in _run_trials(list(plan.final(best)), plan, runs).items():
-        of_row = tried.get(trial.condition, [])
-        validation, seconds = [mean for mean, _, _ in of_row], sum(second for _, second, _ in of_row)
-        runs.rows.append(RecipeRow(trial, group, validation, seconds))
+    candidates = list(plan.candidates())
+    for _ in range(1 + plan.recipe.extend):
+        if candidates:
+            count = sum(len(trial.runs) for trial in candidates)
+            print(f"{plural(count, 'run')} to choose settings", file=sys.stderr)
+            for trial, group in _run_trials(candidates, plan, runs).items():
+                runs.tried.setdefault(trial.condition, []).append(Tried(trial.settings, group))
+            if runs.code:
+                return runs
+            candidates = plan.further(runs.tried) if plan.recipe.extend else []
+    chosen: dict[Condition, Overrides] = {}
+    for condition, tried in runs.tried.items():
+        unstable = expand_all(plan.recipe.competitors[condition.competitor].unstable)
+        chosen |= {condition._replace(aim=aim): best(tried, aim or AIMS[0], unstable).settings for aim in ("", *AIMS)}
+    for trial, group in _run_trials(list(plan.final(chosen)), plan, runs).items():
+        runs.rows.append(RecipeRow(trial, group, runs.tried.get(trial.condition._replace(aim=""), ())))
     return runs
 
 
@@ -369,7 +398,8 @@ def dry_run(plan: RunPlan) -> int:
     jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
     if candidates:
         count = sum(len(trial.runs) for trial in final)
-        print(f"{len(jobs)} runs to choose settings by validation, then {count} with those that were chosen\n")
+        grown = ", more where the best is at the end of a grid" if plan.recipe.extend else ""
+        print(f"{len(jobs)} runs to choose settings{grown}, then {count} with those that were chosen\n")
     if not jobs:
         print("nothing is run: the figure is about the data")
         return DONE

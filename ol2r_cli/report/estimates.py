@@ -117,9 +117,12 @@ def paired_t(differences: Sequence[float]) -> float:
     Equal differences have no spread, so p takes its limit: 1 if they are 0, otherwise 0.
     """
     mean, sd = _spread(differences)
-    if sd == 0:
-        return float(mean == 0)
-    return 2 * float(special.stdtr(len(differences) - 1, -abs(mean) / sd * len(differences) ** 0.5))
+    return two_sided(mean, sd / len(differences) ** 0.5, len(differences) - 1)
+
+
+def two_sided(mean: float, error: float, degrees: int) -> float:
+    """Two-sided p of a mean with this standard error; where that is 0 the limit: 1 if the mean is 0, otherwise 0."""
+    return 2 * float(special.stdtr(degrees, -abs(mean) / error)) if error else float(mean == 0)
 
 
 def sign_flips(differences: Sequence[float]) -> float:

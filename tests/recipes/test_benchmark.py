@@ -10,7 +10,7 @@ import pytest
 
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.commands.report import main as report
-from ol2r_cli.recipes import benchmark
+from ol2r_cli.recipes import benchmark, results
 from ol2r_cli.report.run_groups import collect
 from tests.recipes.small import BENCHMARK, use, write
 
@@ -35,7 +35,7 @@ def published(made, tmp_path, monkeypatch):
     """A folder with the published results of `tiny`."""
     folder = tmp_path / "published"
     shutil.copytree(made / "published", folder)
-    monkeypatch.setattr(benchmark, "published_dir", lambda: folder)
+    monkeypatch.setattr(results, "published_dir", lambda: folder)
     return folder
 
 
@@ -66,7 +66,7 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
 def test_the_best_validation_ndcg_chooses(published, made):
     """Of the three runs that differ in the learning rate alone, the one that is reported has the best."""
     candidates = [run for run in collect([made / "out" / "benchmark" / "synthetic"]).runs if run.seeds == (1000,)]
-    for run, about in benchmark.published("tiny"):
+    for run, about in results.published("tiny"):
         if about.competitor == "SGD":
             data = (run.fingerprint, run.choices["click"])
             rivals = [each for each in candidates if (each.fingerprint, each.choices["click"]) == data]
@@ -89,7 +89,7 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert all(line in everything for line in part.splitlines())
     assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + 2 * 2  # the published file is a report
-    monkeypatch.setattr("ol2r_cli.recipes.benchmark.RESULTS_VERSION", 1000)
+    monkeypatch.setattr("ol2r_cli.recipes.pages.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     assert "outdated: made with results_version" in capsys.readouterr().err
     assert main(["--out", str(published)]) == 0
@@ -139,7 +139,7 @@ def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
 
 
 def test_messages(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(benchmark, "published_dir", lambda: tmp_path / "nothing")
+    monkeypatch.setattr(results, "published_dir", lambda: tmp_path / "nothing")
     assert main([]) == 0
     assert capsys.readouterr().out == "tiny  two rankers (not published yet)\n"
     for typed, message in (
@@ -167,7 +167,7 @@ def test_messages(tmp_path, monkeypatch, capsys):
 
 def test_two_rows_may_have_the_same_run(published, monkeypatch):
     """A competitor whose chosen settings are those that another one has by default. They share a place."""
-    results = benchmark.published("tiny")
+    results = results.published("tiny")
     both = [(run, replace(about, competitor="same")) for run, about in results if about.competitor == "SGD"]
     benchmark.as_published([*results, *both]).write_parquet(published / "tiny.parquet")
     rows = pl.read_parquet(published / "tiny.parquet")["rows"].to_list()
