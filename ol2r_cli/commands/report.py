@@ -64,7 +64,11 @@ FIGURE_FOLDER = Path("figures")  # without --out
         help="folders with runs (default: output_dir of ol2r.yaml, or outputs); of these the runs with these settings",
     ),
     argument("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json"),
-    argument("--select", choices=["validation"], help="one cell of each grid, by its validation NDCG@10"),
+    argument(
+        "--select",
+        choices=["validation", "online"],
+        help="one cell of each grid, by its validation NDCG@10 or its cumulative NDCG",
+    ),
     argument("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart"),
     argument("--overrides", action="store_true", help="with --select: lines for `ol2r run` instead"),
     argument("--baseline", metavar="WORDS", help="a ranker, or choices and settings that one row of each task has"),
@@ -119,7 +123,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     groups = group_runs(collection.runs)
     labels = Labels(groups)
     options.metric = check_metrics(options.metric or (), groups)
-    selection = select(groups, labels, options.keep or ()) if options.select else None
+    selection = select(groups, labels, options.keep or (), options.select) if options.select else None
     if selection:
         groups = [*selection.cells]
         for warning in selection.warnings:

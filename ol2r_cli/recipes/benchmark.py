@@ -126,6 +126,7 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
             apart = max(abs((now[seed].get(TEST) or 0.0) - (of.get(TEST) or 0.0)) for seed, of in earlier.items())
             compared = ["all", ""] if same == len(earlier) else [f"{same} of {len(earlier)}", f"{apart:.4f}"]
             lines.append([row.slot, row.click, str(run.fold or ""), row.competitor, *compared])
+    lines = [list(line) for line in dict.fromkeys(map(tuple, lines))]  # the same settings for both aims once
     if runs.code != INTERRUPTED:
         equal = sum(line[-2] == "all" for line in lines)
         show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])

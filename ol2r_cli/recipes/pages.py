@@ -255,7 +255,7 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
         "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
         "    import polars as pl\n\n"
         '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
-        '    values.filter(pl.col("rows").list.contains("PDGD"), dataset="mq2008", click="informational")'
+        '    values.filter(pl.col("rows").list.contains("PDGD, offline"), dataset="mq2008", click="informational")'
         '["test_ndcg_10"].mean()',
         "Written by `ol2r benchmark --out`; do not edit.",
     ]

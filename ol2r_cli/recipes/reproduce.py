@@ -157,7 +157,7 @@ def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> Te
     rows = []
     for condition, (chosen, estimates) in values.items():
         n = str(next(iter(estimates.values())).n) if condition.click else ""  # statistics of the data have no seeds
-        row = [*condition, " ".join(map(brief, chosen.split())) if settings else "", n]
+        row = [*condition[:3], " ".join(map(brief, chosen.split())) if settings else "", n]
         for metric in metrics:
             if (own := estimates.get(metric)) is None:
                 row += ["", "", ""]
@@ -185,7 +185,7 @@ def as_csv(plan: RunPlan, values: Values) -> str:
     writer.writerow([*columns, "paper_data", "paper_value"])
     for condition, (settings, estimates) in values.items():
         for metric, value in estimates.items():
-            row = [plan.scale, *condition, settings, metric, value.mean, value.half_width, value.n]
+            row = [plan.scale, *condition[:3], settings, metric, value.mean, value.half_width, value.n]
             printed = printed_numbers(plan, condition, metric).items() or [("", None)]
             writer.writerows([*row, *number] for number in printed)
     return text.getvalue()

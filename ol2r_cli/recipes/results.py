@@ -72,7 +72,7 @@ def as_published(results: Results) -> pl.DataFrame:
     for run, about in results:
         of_runs.setdefault(run.path, (run, []))[1].append(about)
     runs, rows = zip(*of_runs.values(), strict=True)
-    names = [[about.competitor for about in each] for each in rows]
+    names = [[", ".join(filter(None, (about.competitor, about.aim))) for about in each] for each in rows]
     return results_frame(runs, [{"rows": list(map(asdict, each))} for each in rows], names)
 
 

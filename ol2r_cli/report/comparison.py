@@ -173,6 +173,7 @@ class Selection:
 
     cells: dict[Group, int]
     warnings: list[str]
+    by: str = "validation"
 
     @property
     def chose(self) -> bool:
@@ -180,8 +181,10 @@ class Selection:
         return max(self.cells.values(), default=0) > 1
 
 
-def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) -> Selection:
+def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = (), by: str = "validation") -> Selection:
     """The cell of every competitor's grid with the best mean validation NDCG after the last evaluated round.
+
+    by: `online` for the highest mean cumulative NDCG in its place.
 
     A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
     the run; its cells differ in settings of `CHOSEN` that are not in `keep`. The test split has no part in the choice.
@@ -200,7 +203,7 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
     for group in groups:
         fixed = {name: value for name, value in group.settings.items() if name in keep or name not in chosen}
         competitors.setdefault(json.dumps([group.choices, fixed], sort_keys=True, default=str), []).append(group)
-    selection = Selection({}, [])
+    selection = Selection({}, [], by)
     for cells in competitors.values():
         sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
         fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))  # of as full ones, most folds
@@ -209,7 +212,7 @@ def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = ()) ->
             if cell not in complete:
                 extents = f"{_extent(sizes[cell])} where the fullest has {_extent(fullest)}"
                 selection.warnings.append(f"left out of the choice, {extents}: {labels.overrides(cell)}")
-        selection.cells[_best(complete, labels)] = len(complete)
+        selection.cells[_best(complete, labels, by)] = len(complete)
     return selection
 
 
@@ -220,10 +223,10 @@ def _extent(size: dict[object, int]) -> str:
     return plural(sum(size.values()), "value") + where
 
 
-def _best(cells: Sequence[Group], labels: Labels) -> Group:
+def _best(cells: Sequence[Group], labels: Labels, by: str) -> Group:
     if len(cells) == 1:  # without alternatives no validation is needed
         return cells[0]
-    metric, means = ndcg_metrics(cells)[1], {}
+    metric, means = ndcg_metrics(cells)[1 if by == "validation" else 2], {}
     for cell in cells:
         estimate = cell.estimate(metric)
         if estimate is None:
@@ -232,7 +235,7 @@ def _best(cells: Sequence[Group], labels: Labels) -> Group:
                 advice = "run it with evaluate_on=[validation,test]"
             elif cell.estimate(ndcg_metrics([cell])[0]) is None:
                 advice = "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
-            raise ValueError(f"--select validation needs {metric}, which {cell.runs[0].path} lacks: {advice}")
+            raise ValueError(f"--select {by} needs {metric}, which {cell.runs[0].path} lacks: {advice}")
         means[cell] = estimate.mean
     best = max(means.values())
     return min((c for c in cells if means[c] == best), key=lambda cell: labels.sort_key(cell, lambda name: True))

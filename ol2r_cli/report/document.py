@@ -70,9 +70,13 @@ class Document:
             f"half the width of the {LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
         ]
         if self.selection is not None and self.selection.chose:
+            best = {
+                "validation": "best mean validation NDCG after the last evaluated round",
+                "online": "highest mean cumulative NDCG",
+            }
             lines.append(
-                "The settings are those with the best mean validation NDCG after the last evaluated round. The seeds "
-                "that chose them are those that report: to report others, run the chosen ones with them (--overrides)."
+                f"The settings are those with the {best[self.selection.by]}. The seeds that chose them are those that "
+                "report: to report others, run the chosen ones with them (--overrides)."
             )
         return lines + (_comparison_notes(self.comparison) if self.comparison else []) + self.collection.left_out
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.recipes.benchmark import write_all
-from ol2r_cli.recipes.results import played, published, published_dir
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
+from ol2r_cli.recipes.results import played, published, published_dir
 from ol2r_cli.recipes.run_plan import benchmark_plan, run_recipe
 
 PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ol2r_cli.commands.reproduce import main
+from ol2r_cli.recipes.choices import Tried
 from ol2r_cli.recipes.recipe import recipe_names
 from ol2r_cli.recipes.reproduce import Reported, as_csv, comparison_table, data_values, paper_page, run_values
 from ol2r_cli.recipes.run_plan import Condition, RecipeRow, RecipeRuns, Trial, by_name, paper_plan
@@ -41,7 +42,7 @@ def choosing(recipes: Path) -> None:
 def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main([*typed, "--dry-run"]) == 0
-    assert "2 runs to choose settings by validation, then 2 with those that were chosen" in capfd.readouterr().out
+    assert "2 runs to choose settings, then 2 with those that were chosen" in capfd.readouterr().out
     assert not (tmp_path / "out").exists(), "a dry run writes nothing"
     assert main(typed) == 0
     shown = capfd.readouterr()
@@ -91,7 +92,7 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
     (recipes / "pairrank_x.yaml").write_text(text)
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main(typed) == 2
-    assert "ol2r reproduce: settings of SGD are chosen by validation, which " in (err := capfd.readouterr().err)
+    assert "ol2r reproduce: settings are chosen by validation, which " in (err := capfd.readouterr().err)
     assert err.endswith(" lacks: type dataset.validation=0.2\n")
     monkeypatch.undo()
     for typed, message in (
@@ -127,7 +128,7 @@ def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_b
     plan = paper_plan(recipe, "quick", ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
     trial = Trial(Condition("synthetic", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
-    runs = RecipeRuns([RecipeRow(trial, only(tmp_path), [0.1, 0.2])])
+    runs = RecipeRuns([RecipeRow(trial, (group := only(tmp_path)), [Tried({}, group)] * 2)])
     values = run_values(plan, runs)
     head, _, row = cells_of(comparison_table(plan, values))
     assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]
@@ -163,7 +164,7 @@ def test_sizes_of_document_groups_in_every_dataset(recipes):
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
     recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
     values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
-    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group), reported in values.items()}
+    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group, _), reported in values.items()}
     for ratio in (0.65, 0.86):
         slot = f"synthetic, group_ratio={ratio}"
         assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)

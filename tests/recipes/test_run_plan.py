@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ol2r_cli.recipes.choices import AIMS
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.reproduce import protocol
 from ol2r_cli.recipes.run_plan import Condition, benchmark_plan, by_name, paper_plan
@@ -125,11 +126,15 @@ def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
 
 def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(tiny):
     plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
-    assert [trial.condition.click for trial in plan.final()] == ["informational"] * 2
+    assert [trial.condition[1:] for trial in plan.final()] == [
+        ("informational", "random", ""),
+        ("informational", "SGD", "offline"),
+        ("informational", "SGD", "online"),
+    ]
     assert all("output_dir=x" in trial.words for trial in plan.final())
     assert plan.launcher == ["launcher.jobs=1"]
     assert len(list(plan.candidates())) == 3
     plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
-    assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)")}
+    assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]

@@ -13,7 +13,7 @@ from ol2r_cli.report.estimates import holm, paired_t
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Collection
 from tests.manifests import edited_summary
-from tests.report.runs import groups_and_labels, groups_below, make
+from tests.report.runs import groups_and_labels, groups_below, make, play
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 EASY = {seed: 0.25 + seed / 16 for seed in range(8)}  # seeds differ, and by the same for every ranker
@@ -168,6 +168,10 @@ def test_validation_decides_over_folds_and_seeds_and_the_test_split_has_no_part_
             make(tmp_path / "b", f"ranker.l2={l2}", f"dataset.fold={fold}", validation={0: value})
     selection, names = chosen(tmp_path / "a")
     assert (names, [*selection.cells.values()], selection.warnings) == (["pairrank l2=2"], [3], [])
+    for l2, online in ((1, 0.3), (2, 0.4), (3, 0.6)):
+        play(tmp_path / "e", f"ranker.l2={l2}", trace={"cumulative_ndcg": {0: [0, online]}}, rounds=2)
+    rows, labels = groups_and_labels(tmp_path / "e")
+    assert [labels.short(cell) for cell in select(rows, labels, by="online").cells] == ["l2=3"]
     assert chosen(tmp_path / "b")[1] == ["pairrank l2=2"]
     for l2, alpha in ((10, 1), (9, 2), (9, 10), (10, 0)):
         make(tmp_path / "c", f"ranker.l2={l2}", f"exploration.alpha={alpha}", validation={0: 0.5})
