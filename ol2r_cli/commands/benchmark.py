@@ -7,6 +7,7 @@ examples:
   ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
                                                           of several values validation chooses
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
+  ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
   ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
   ol2r benchmark --out docs/benchmark                     the pages of all published results
@@ -28,9 +29,11 @@ from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.run import DONE
 
 if TYPE_CHECKING:
-    from ol2r_cli.recipes import benchmark, run_plan
+    from ol2r_cli.recipes import benchmark, claims, results, run_plan
 else:
-    benchmark, run_plan = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.run_plan")
+    benchmark, claims, results, run_plan = (
+        lazy(f"ol2r_cli.recipes.{name}") for name in ("benchmark", "claims", "results", "run_plan")
+    )
 
 
 @command(
@@ -63,9 +66,12 @@ def main(given: argparse.Namespace) -> int:
         if given.out is not None:
             return benchmark.write_all(given.out)
         missing = {
-            name: "" if benchmark.published(name) else " (not published yet)" for name in recipe_names("benchmark")
+            name: "" if results.published(name) else " (not published yet)" for name in recipe_names("benchmark")
         }
         show([(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()])
+        return DONE
+    if given.name == "claims":
+        claims.show_claims(" ".join(given.overrides))
         return DONE
     recipe, typed = load_recipe("benchmark", given.name), [*given.overrides, *as_options(given.config_dir)]
     if len(given.add or ()) > 1:

@@ -165,15 +165,23 @@ def _places(rows: Mapping[str, Entry], metric: str) -> dict[str, int]:
     return {name: 1 + sum(other > own for other in gains.values()) for name, own in gains.items()}
 
 
-def legend(recipe: Recipe) -> str:
+def chosen_once(tables: Tables) -> bool:
+    """Return whether the settings of these results, of an earlier version, were chosen offline for all metrics."""
+    return not any(entry.about.aim for entry in chain(*tables.values()))
+
+
+def legend(recipe: Recipe, tables: Tables) -> str:
     """Return what the marks of the main tables mean."""
     on_test, others = (
         " and ".join(heading(metric) for metric in recipe.metrics if (aim_of(metric) == AIMS[0]) == offline)
         for offline in (True, False)
     )
+    chosen = f"{on_test}: settings chosen offline, by NDCG@10 on validation queries. {others}: settings chosen online, "
+    chosen += "by the cumulative NDCG of the choosing seeds."
+    if chosen_once(tables):
+        chosen = "Settings chosen offline, by NDCG@10 on validation queries."
     return (
-        f"{on_test}: settings chosen offline, by NDCG@10 on validation queries. {others}: settings chosen online, by "
-        f"the cumulative NDCG of the choosing seeds. Mean ± half the {LEVEL:.0%} interval over folds, or over seeds "
+        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds "
         "where there is one fold; in parentheses, half the interval that contains the choice of settings. ↑ and ↓: "
         f"significantly higher or lower than {recipe.baseline}, paired, with both choices in the standard error, after "
         "Holm's correction for a column. * at the end of its grid; ‡ another processor gives other results"
@@ -220,7 +228,7 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -
         f"[protocol](protocol.md). Written by `ol2r benchmark {recipe.name} --out`; do not edit.",
         f"{len(runs)} runs in {sum(runs.values()) / 3600:.1f} CPU hours, "
         f"and {sum(choosing.values()) / 3600:.1f} CPU hours to choose settings. Made with {made}.",
-        f"{legend(recipe)}. {detectable(recipe, tables)}".rstrip(),
+        f"{legend(recipe, tables)}. {detectable(recipe, tables)}".rstrip(),
         "CPU s: of all seeds and folds together. `words` run a row, with the line above the tables and a click model "
         "for CLICK; marks are not typed.",
     ]
@@ -255,13 +263,14 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
         "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
         "    import polars as pl\n\n"
         '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
-        '    values.filter(pl.col("rows").list.contains("PDGD, offline"), dataset="mq2008", click="informational")'
+        '    values.filter(pl.col("rows").list.contains("PDGD"), dataset="mq2008", click="informational")'
         '["test_ndcg_10"].mean()',
         "Written by `ol2r benchmark --out`; do not edit.",
     ]
     for recipe, tables in pages:
         warning, metrics = outdated(tables), recipe.metrics[:2]
-        shown = " / ".join(f"{heading(metric)} ({aim_of(metric)} choice)" for metric in metrics)
+        aims = [AIMS[0] if chosen_once(tables) else aim_of(metric) for metric in metrics]
+        shown = " / ".join(f"{heading(metric)} ({aim} choice)" for metric, aim in zip(metrics, aims, strict=True))
         parts += [
             f"## [{recipe.title}]({recipe.name}.md)",
             *([f"> **{warning}**"] if warning else []),

@@ -1,0 +1,125 @@
+"""`ol2r benchmark claims [PAPER]`: what papers claim about rankers, and whether the published results show it.
+
+docs/benchmark/claims.yaml has the claims, and in its first lines the rule by which a verdict is computed.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import log2
+from typing import Any, NamedTuple
+
+import yaml
+
+from ol2r_cli.formatting import must_be_one_of, plus_minus
+from ol2r_cli.recipes.choices import with_choice
+from ol2r_cli.recipes.pages import Entry, for_metric, tables_of
+from ol2r_cli.recipes.results import published, published_choices, published_dir
+from ol2r_cli.report.estimates import LEAST_UNITS, of_values
+from ol2r_cli.report.measures import digits, heading
+
+HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
+_LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal
+
+
+class Pair(NamedTuple):
+    """One row minus another: the mean difference, half its 95 % interval, and the verdict."""
+
+    row: str
+    against: str
+    mean: float
+    half_width: float
+    verdict: str
+
+
+def read_claims(paper: str = "") -> dict[str, Any]:
+    """Return the content of claims.yaml, its claims those of a paper if one is named; ValueError for an unknown one."""
+    content = yaml.safe_load((published_dir() / "claims.yaml").read_text())
+    names = {each.lower(): each for each in content["papers"]}
+    if paper and paper.lower() not in names:
+        raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))
+    claims = [claim for claim in content["claims"] if not paper or claim["paper"] == names[paper.lower()]]
+    return {**content, "claims": claims}
+
+
+@cache
+def _page(name: str) -> dict[tuple[str, str], list[Entry]]:
+    return tables_of(published(name), published_choices(name))
+
+
+def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
+    """Return the pairs of rows that a claim compares; empty where the page lacks a row or a unit."""
+    metric, page = claim["metric"], content["pages"][claim["page"]]
+    datasets, users = claim.get("datasets", page["datasets"]), claim.get("users", content["users"])
+    bound, pairs = content["bound"].get(metric, 0), []
+    for row in claim["rows"]:
+        for against in claim["against"]:
+            parts = []
+            for dataset in datasets:
+                units: dict[tuple[Any, int], list[float]] = {}
+                spread = 0.0
+                for user in users:
+                    rows = for_metric(_page(claim["page"]).get((dataset, user), ()), metric)
+                    if not rows.keys() >= {row, against}:
+                        return []
+                    own, other = (_values(rows[name], metric) for name in (row, against))
+                    for unit in own.keys() & other.keys():
+                        units.setdefault(unit, []).append(own[unit] - other[unit])
+                    spread += sum((rows[name].spread(metric) / len(users)) ** 2 for name in (row, against))
+                estimate = of_values({unit: sum(each) / len(each) for unit, each in units.items()})
+                wide = None if estimate is None else with_choice(estimate.half_width, spread**0.5)
+                if estimate is None or wide is None or estimate.units < LEAST_UNITS:
+                    return []
+                parts.append((estimate.mean, wide))
+            mean = sum(each for each, _ in parts) / len(parts)
+            half_width = sum(each**2 for _, each in parts) ** 0.5 / len(parts)
+            pairs.append(Pair(row, against, mean, half_width, _verdict(mean, half_width, claim["expect"], bound)))
+    return pairs
+
+
+def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
+    values = row.group.values(metric)
+    if metric != "unfairness":
+        return values
+    return {unit: log2(max(abs(value), _LEAST_UNFAIRNESS)) for unit, value in values.items()}
+
+
+def _verdict(mean: float, half_width: float, expect: str, bound: float) -> str:
+    """Return whether a difference is as expected: higher, lower, much higher, much lower or level."""
+    low, high = mean - half_width, mean + half_width
+    if expect == "level":
+        return HOLDS if max(-low, high) <= bound else FAILS if low > bound or high < -bound else UNDECIDED
+    if expect.endswith("lower"):
+        low, high = -high, -low
+    due = bound if expect.startswith("much") else 0
+    return HOLDS if low > due else FAILS if high < due else UNDECIDED
+
+
+def verdict(pairs: Sequence[Pair]) -> str:
+    """Return that of a claim: it holds if all of its pairs hold, and fails if one fails."""
+    verdicts = {pair.verdict for pair in pairs}
+    return UNKNOWN if not pairs else FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+
+
+def show_claims(paper: str = "") -> None:
+    """Print each claim in the words of its paper, its verdict, and the differences that decide it."""
+    content = read_claims(paper)
+    counts: dict[str, int] = {}
+    for claim in content["claims"]:
+        pairs = judged(claim, content)
+        result, metric = verdict(pairs), claim["metric"]
+        counts[result] = counts.get(result, 0) + 1
+        print(f"{claim['id']}  {result.upper()}  {claim['paper']}, {claim['section']}")
+        print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
+        unit = "powers of two of unfairness" if metric == "unfairness" else heading(metric)
+        print(f"    {', '.join(claim['rows'])} {claim['expect']}, in {unit}, page {claim['page']}:")
+        for pair in pairs:
+            difference = plus_minus(pair.mean, pair.half_width, digits(metric), "+")
+            print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
+        print()
+    print(
+        ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+        + "; the rule: docs/benchmark/claims.yaml"
+    )

@@ -1,0 +1,100 @@
+"""Claims of papers: every verdict again from the raw values, without the code of the report."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import polars as pl
+import pytest
+from scipy import stats
+
+from ol2r_cli.commands.benchmark import main
+from ol2r_cli.recipes import claims, results
+from ol2r_cli.recipes.choices import spread_of_choice
+from ol2r_cli.recipes.results import published_dir
+
+CONTENT = claims.read_claims()
+
+
+def of_row(page: str, dataset: str, user: str, row: str, metric: str) -> dict[tuple[int | None, int], float]:
+    """The values of a row by fold and seed, from the rows of the file alone."""
+    aim = "offline" if metric.startswith("test_") else "online"
+    values = pl.read_parquet(published_dir() / f"{page}.parquet").filter(click=user)
+    named = pl.col("about").str.contains(f'"table": "{dataset}", "competitor": "{row}"', literal=True)
+    names = pl.col("rows").list
+    found = values.filter(named & (names.contains(f"{row}, {aim}") | names.contains(row)))
+    return {(fold, seed): value for fold, seed, value in found.select("fold", "seed", metric).iter_rows()}
+
+
+def spread(page: str, dataset: str, user: str, row: str, metric: str) -> float:
+    choices = results.published_choices(page)
+    if choices is None:
+        return 0
+    return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric)
+
+
+def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
+    """Mean difference and half the interval of one pair of rows; None where a row is not published."""
+    page, metric = claim["page"], claim["metric"]
+    parts = []
+    for dataset in claim.get("datasets", CONTENT["pages"][page]["datasets"]):
+        differences: dict[tuple[int | None, int], list[float]] = {}
+        variance, users = 0.0, claim.get("users", CONTENT["users"])
+        for user in users:
+            own, other = (of_row(page, dataset, user, name, metric) for name in (row, against))
+            if not own or not other:
+                return None
+            if metric == "unfairness":
+                own, other = ({u: math.log2(max(abs(v), 0.001)) for u, v in of.items()} for of in (own, other))
+            for unit in own:
+                differences.setdefault(unit, []).append(own[unit] - other[unit])
+            variance += sum(spread(page, dataset, user, name, metric) ** 2 for name in (row, against)) / len(users) ** 2
+        frame = pl.DataFrame([(fold, sum(each) / len(each)) for (fold, _), each in differences.items()], orient="row")
+        units = frame["column_1"] if frame["column_0"].null_count() else frame.group_by("column_0").mean()["column_1"]
+        t = stats.t.ppf(0.975, len(units) - 1) * units.std() / len(units) ** 0.5
+        parts.append((units.mean(), t**2 + stats.norm.ppf(0.975) ** 2 * variance))
+    return sum(mean for mean, _ in parts) / len(parts), sum(v for _, v in parts) ** 0.5 / len(parts)
+
+
+def test_every_verdict_follows_from_the_raw_values():
+    decided = 0
+    for claim in CONTENT["claims"]:
+        pairs = claims.judged(claim, CONTENT)
+        bound = CONTENT["bound"].get(claim["metric"], 0)
+        verdicts = []
+        for (row, against), pair in zip(product(claim["rows"], claim["against"]), pairs, strict=bool(pairs)):
+            mean, half_width = by_hand(claim, row, against)
+            assert (pair.mean, pair.half_width) == pytest.approx((mean, half_width), rel=1e-6), claim["id"]
+            expect, due = claim["expect"].split()[-1], bound if "much" in claim["expect"] else 0
+            low, high = sorted([mean - half_width, mean + half_width])
+            if expect == "level":
+                holds, fails = low >= -bound and high <= bound, low > bound or high < -bound
+            else:
+                sign = 1 if expect == "higher" else -1
+                holds, fails = min(sign * low, sign * high) > due, max(sign * low, sign * high) < due
+            verdicts.append("holds" if holds else "fails" if fails else "undecided")
+            assert pair.verdict == verdicts[-1], (claim["id"], row, against)
+        expected = "fails" if "fails" in verdicts else "holds" if set(verdicts) == {"holds"} else "undecided"
+        assert claims.verdict(pairs) == (expected if pairs else "not published"), claim["id"]
+        decided += bool(pairs)
+    assert decided >= 20
+
+
+def test_claims_are_complete():
+    ids = [claim["id"] for claim in CONTENT["claims"]]
+    assert len(ids) == len(set(ids)) >= 40
+    for claim in CONTENT["claims"]:
+        assert claim["paper"] in CONTENT["papers"], claim["id"]
+        assert claim["page"] in CONTENT["pages"], claim["id"]
+        assert claim["expect"] in ("higher", "lower", "level", "much higher", "much lower"), claim["id"]
+        assert claim["metric"] in CONTENT["bound"], claim["id"]
+
+
+def test_claims_of_a_paper_are_printed(capsys):
+    assert main(["claims", "NSGD"]) == 0
+    out = capsys.readouterr().out
+    assert "nsgd-1  " in out
+    assert "pairrank-1  " not in out
+    assert main(["claims", "PairRnk"]) == 2
+    assert "PAPER must be one of" in capsys.readouterr().err
