@@ -15,7 +15,7 @@ import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus
 from ol2r_cli.recipes.choices import with_choice
-from ol2r_cli.recipes.pages import Entry, for_metric, tables_of
+from ol2r_cli.recipes.pages import Entry, chosen_once, for_metric, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import LEAST_UNITS, of_values
 from ol2r_cli.report.measures import digits, heading
@@ -119,7 +119,8 @@ def show_claims(paper: str = "") -> None:
             difference = plus_minus(pair.mean, pair.half_width, digits(metric), "+")
             print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
         print()
-    print(
-        ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-        + "; the rule: docs/benchmark/claims.yaml"
-    )
+    pages = dict.fromkeys(claim["page"] for claim in content["claims"])
+    if earlier := [page for page in pages if _page(page) and chosen_once(_page(page))]:
+        print(f"settings were chosen offline for all metrics, before online ones could be: {', '.join(earlier)}")
+    total = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    print(f"{total}; the rule: docs/benchmark/claims.yaml")
