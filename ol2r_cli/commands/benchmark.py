@@ -31,9 +31,8 @@ from ol2r_cli.run import DONE
 if TYPE_CHECKING:
     from ol2r_cli.recipes import benchmark, claims, results, run_plan
 else:
-    benchmark, claims, results, run_plan = (
-        lazy(f"ol2r_cli.recipes.{name}") for name in ("benchmark", "claims", "results", "run_plan")
-    )
+    benchmark, claims = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.claims")
+    results, run_plan = lazy("ol2r_cli.recipes.results"), lazy("ol2r_cli.recipes.run_plan")
 
 
 @command(
