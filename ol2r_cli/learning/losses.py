@@ -38,13 +38,13 @@ class RankNetLoss(PairLog, HistoryLoss):
         if self.forgets:
             valid = valid * self.weights(self.replica, index)[:, None]
         document = self.pairs[self.replica, index].mT.flatten(1)
+        noise = None if self.noise is None else self.noise(index)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             winner, loser = scores.tensor_split(2, dim=2)
-            margin = winner - loser
-            push = torch.sigmoid(-margin)
-            if self.noise is not None:
-                push = push + self.noise(index) * (margin.abs() < GUARD)
+            push = torch.sigmoid(loser - winner)
+            if noise is not None:
+                push = push + noise * ((winner - loser).abs() < GUARD)
             push = push * valid
             return torch.cat([push, -push], dim=2)
 
@@ -146,34 +146,38 @@ class LambdaRankLoss(HistoryLoss):
         """The pairs of the lists with these numbers, as each is `counted`; lists hold the documents that are `real`."""
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
+        gain = clicks.to(self.dtype)
+        worth = (gain.gather(2, winner) - gain.gather(2, loser)).abs_() * counted / ideal_dcg(gain)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             lists = scores.unflatten(2, shown.shape[1:])
-            members = lists.shape[1]
-            gain, discount, ideal = standing(lists, clicks[:, None].to(scores.dtype), real[:, None])
-            up, down = (end[:, None].expand(-1, members, -1, -1) for end in (winner, loser))
-            push = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up))
-            gained, apart = (values.gather(3, up) - values.gather(3, down) for values in (gain, discount))
-            weight = push * ((gained * apart).abs() / ideal) * counted[:, None]
+            up, down = (end[:, None].expand(-1, lists.shape[1], -1, -1) for end in (winner, loser))
+            discount = discounts_of(lists, real[:, None])
+            weight = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up)) * worth[:, None]
+            weight *= (discount.gather(3, up) - discount.gather(3, down)).abs_()
             return torch.zeros_like(lists).scatter_add_(3, up, weight).scatter_add_(3, down, -weight).flatten(2)
 
         return Sample(shown.clamp(min=0).flatten(1), pull, counted.sum((1, 2)).to(torch.float32))
 
 
-def standing(
-    scores: Float[Tensor, "*S K"], gains: Float[Tensor, "*T K"], real: Bool[Tensor, "*T K"]
-) -> tuple[Float[Tensor, "*S K"], Float[Tensor, "*S K"], Float[Tensor, "*T 1"]]:
-    """What each document of a list contributes to its DCG, gain and discount, and the ideal DCG, above 0.
+# If two documents of a list swap places, its NDCG changes by the product of the differences of their gains and of their
+# discounts, over the ideal DCG.
 
-    Ranks are by score, equal ones in the order given; documents that are not `real`, padding, have gain 0. If two swap
-    places, NDCG of the whole list changes by the product of their differences of both, over the ideal DCG.
-    """
+
+def discounts_of(scores: Float[Tensor, "*S K"], real: Bool[Tensor, "*T K"]) -> Float[Tensor, "*S K"]:
+    """Each document's discount at its rank by score, equal ones in the order given and those that are not `real`
+    last."""
     length = scores.shape[-1]
     order = scores.masked_fill(~real, float("-inf")).argsort(stable=True, dim=-1, descending=True)
-    discount = discounts(length, scores.device).to(scores.dtype)
-    place = torch.empty_like(order).scatter_(-1, order, cached_arange(length, order.device).expand_as(order))
+    discount = discounts(length, scores.device).to(scores.dtype).expand_as(scores)
+    return torch.empty_like(scores).scatter_(-1, order, discount)
+
+
+def ideal_dcg(gains: Float[Tensor, "*T K"]) -> Float[Tensor, "*T 1"]:
+    """The largest DCG of any order, above 0; padding has gain 0."""
+    discount = discounts(gains.shape[-1], gains.device).to(gains.dtype)
     ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
-    return gains.expand_as(scores), discount[place], ideal.clamp(min=torch.finfo(ideal.dtype).tiny)
+    return ideal.clamp(min=torch.finfo(ideal.dtype).tiny)
 
 
 CELLS = 1 << 18  # pairs of documents worked on at once: they should fit a cache
@@ -265,7 +269,7 @@ def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], wei
     pair = (label[..., :, None] > label[..., None, :]) & real[..., None, :]
     weight = torch.sigmoid(scores[..., None, :] - scores[..., :, None]) * pair
     if weighed:
-        *values, ideal = standing(scores, gains(label.clamp(min=0)).to(scores.dtype), real)
-        gain, discount = (value[..., :, None] - value[..., None, :] for value in values)
-        weight *= (gain * discount).abs_() / ideal[..., None]
+        worth = gains(label.clamp(min=0)).to(scores.dtype)
+        gain, discount = (value[..., :, None] - value[..., None, :] for value in (worth, discounts_of(scores, real)))
+        weight *= (gain * discount).abs_() / ideal_dcg(worth)[..., None]
     return weight.sum(-1) - weight.sum(-2)

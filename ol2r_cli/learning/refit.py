@@ -4,10 +4,12 @@ ones, and Adam (Kingma and Ba, ICLR 2015) as in the code released by the authors
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Candidates, RunContext
@@ -96,6 +98,10 @@ class Sample(NamedTuple):
     pull: Callable[[Tensor], Tensor]  # scores [B N X] to the gradient [B N X] of the log-likelihood
     pairs: Float[Tensor, "B"]  # number of pairs (regression: documents) in the sample, or what they weigh
 
+    def rows(self, features: Float[Tensor, "R F"], dtype: torch.dtype) -> Float[Tensor, "B X F"]:
+        """The documents' features."""
+        return features.index_select(0, self.document.flatten()).unflatten(0, self.document.shape).to(dtype)
+
 
 class HistoryLoss(CountedBuffer):
     """A loss over all feedback so far. An entry is a pair, a list or a document; replicas have histories of their own.
@@ -126,6 +132,22 @@ class HistoryLoss(CountedBuffer):
         for start in range(int(self.first.min()), most, self.chunk):
             index = torch.arange(start, min(start + self.chunk, most), device=self.count.device)
             yield self.sample(index.expand(len(self.count), -1))
+
+    def once(self) -> Sample:
+        """The whole history, with each document once: however many terms it is in, the network has one pass over it."""
+        parts = list(self.whole()) or [self.sample(self.first[:, None][:, :0])]
+        found = [row.unique(return_inverse=True) for row in torch.cat([part.document for part in parts], 1)]
+        document = pad_sequence([numbers for numbers, _ in found], batch_first=True)
+        places = torch.stack([place for _, place in found]).split([part.document.shape[1] for part in parts], 1)
+
+        def pull(scores: Float[Tensor, "B N X"]) -> Float[Tensor, "B N X"]:
+            total = torch.zeros_like(scores)
+            for part, place in zip(parts, places, strict=True):
+                index = place[:, None].expand(-1, scores.shape[1], -1)
+                total.scatter_add_(2, index, part.pull(scores.gather(2, index)))
+            return total
+
+        return Sample(document, pull, torch.stack([part.pairs for part in parts]).sum(0))
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """The entries with these numbers; those from `count` on pull nothing."""
@@ -178,38 +200,31 @@ class GradientRefit:
             rate *= scale
         n = torch.where(count > 0, count, 1) if self.reduction == "sum" else torch.ones_like(count)
         pull = rate * (model.width * self.l2 / n)  # r b
-        keep, gain = (factor.to(theta.dtype)[:, None, None] for factor in (1 / (1 + pull), rate / (1 + pull)))
-        if covariance is not None:  # (1 + r b) (I + r b P)^-1, and the same times P
-            shifted = damped.clone()
-            shifted.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + covariance.damping))
-            root = torch.linalg.cholesky_ex(shifted).L
-            identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
-            half = torch.linalg.solve_triangular(root, identity, upper=False)
-            inverse = torch.bmm(half.mT, half) * (1 + pull)[:, None, None]
-            keeping = torch.bmm(damped, inverse).to(theta.dtype)
-            gaining = (inverse * (1 + covariance.damping)).to(theta.dtype)
+        gain, back = (factor.to(theta.dtype)[:, None, None] for factor in (rate / (1 + pull), pull / (1 + pull)))
+        if covariance is not None:  # (1 + r b) (I + r b P)^-1 P
+            damped.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + covariance.damping))
+            inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(damped).L)
+            gaining = (inverse * ((1 + pull) * (1 + covariance.damping))[:, None, None]).to(theta.dtype)
         moving = torch.zeros_like(theta) if self.restart else theta - start
-        drawn = None if self.batch is None else loss.draw(random, self.batch, self.steps)
-        for _ in range(self.steps):
-            samples = loss.whole() if drawn is None else [next(drawn)]
-            slope = ascent(model, start + moving, loss.features, samples)
-            if covariance is not None:
-                moving, slope = model.on_features(moving, keeping), model.on_features(slope, gaining)
-            moving = moving * keep + slope * gain
+        drawn: Iterable[Sample] = [loss.once()] if self.batch is None else loss.draw(random, self.batch, self.steps)
+        looked_up = ((sample, sample.rows(loss.features, theta.dtype)) for sample in drawn)
+        for sample, rows in looked_up if self.batch is not None else repeat(next(looked_up), self.steps):
+            step = ascent(model, start + moving, rows, sample) * gain - moving * back
+            moving = moving + (step if covariance is None else model.on_features(step, gaining))
         theta.copy_(torch.where(moved[:, None, None], start + moving, theta))
 
 
+AT_ONCE = 2048  # documents whose hidden layers are worked on together: they should fit a cache
+
+
 def ascent(
-    model: Model, theta: Float[Tensor, "B N P"], features: Float[Tensor, "R F"], samples: Iterable[Sample]
+    model: Model, theta: Float[Tensor, "B N P"], rows: Float[Tensor, "B X F"], sample: Sample
 ) -> Float[Tensor, "B N P"]:
-    """The gradient of the mean log-likelihood of some samples, weighted where these are."""
-    total, pairs = torch.zeros_like(theta), torch.zeros_like(theta[:, 0, 0])
-    for sample in samples:
-        rows = features.index_select(0, sample.document.flatten()).unflatten(0, sample.document.shape)
-        forward = model.forward(theta, rows.to(theta.dtype))
-        total += forward.gradient(sample.pull(forward.scores))
-        pairs += sample.pairs
-    return total / torch.where(pairs > 0, pairs, 1)[:, None, None]
+    """The gradient of the mean log-likelihood of a sample, weighted where it is; `rows` are its documents' features."""
+    parts = [model.forward(theta, part) for part in rows.split(AT_ONCE, 1)]
+    pull = sample.pull(torch.cat([part.scores for part in parts], 2)).split(AT_ONCE, 2)
+    slope = sum(part.gradient(weights) for part, weights in zip(parts, pull, strict=True))
+    return slope / torch.where(sample.pairs > 0, sample.pairs, 1)[:, None, None]
 
 
 EPSILON = 1e-8  # of Adam, as PyTorch has it
@@ -241,7 +256,8 @@ class AuthorsFit:
         decay = (self.l2 / loss.terms().clamp(min=1)).to(theta.dtype)[:, None, None]
         adam = Adam(here, EPSILON)
         for sample, active in self._batches(loss, random, moved):
-            direction = ascent(model, here, loss.features, [sample]).addcmul_(here, decay, value=-1)
+            direction = ascent(model, here, sample.rows(loss.features, here.dtype), sample)
+            direction.addcmul_(here, decay, value=-1)
             step = torch.add(here, adam(direction), alpha=self.learning_rate)
             here = torch.where(active[:, None, None], step, here)
         theta.copy_(torch.where(moved[:, None, None], here, theta))

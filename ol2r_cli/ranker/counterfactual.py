@@ -318,7 +318,8 @@ class ClickEM(HistoryLoss):
         for _ in range(self.iterations):
             self._update()
             for _ in range(self.steps):
-                slope = ascent(linear, self.relevance, self.features, [next(samples)])
+                sample = next(samples)
+                slope = ascent(linear, self.relevance, sample.rows(self.features, self.features.dtype), sample)
                 self.relevance.add_(adam(slope), alpha=self.learning_rate)
 
     def _update(self) -> None:
