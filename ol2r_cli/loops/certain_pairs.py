@@ -66,16 +66,10 @@ def confident(x, matrix, inverse, form, scores, scale, certain):
                 margin = 1 / (1 + np.exp(scores[j] - scores[i])) - 0.5
                 certain[i, j] = margin * margin > scale * width
         return
-    a, rounded = np.empty_like(scores), np.empty((2, documents, features), np.float32)
-    for i in range(documents):
-        a[i] = np.exp(scores[i] - scores[0])
-        for f in range(features):
-            rounded[0, i, f], rounded[1, i, f] = p[i, f], y[i, f]
+    a, p_rounded, y_rounded = np.exp(scores - scores[0]), p.astype(np.float32), y.astype(np.float32)
     for first in range(0, documents, _ROWS):
-        end = min(first + _ROWS, documents)
-        cross = np.empty((end - first, documents - first), np.float32)
-        np.dot(rounded[0, first:end], rounded[1, first:].T, cross)
-        for i in range(first, end):
+        cross = np.dot(p_rounded[first : first + _ROWS], y_rounded[first:].T)
+        for i in range(first, min(first + _ROWS, documents)):
             row, out, is_open = cross[i - first], certain[i], 0
             for j in range(i + 1, documents):
                 less, factor = a[i] - a[j], 4 * scale * (a[i] + a[j]) * (a[i] + a[j])
