@@ -233,7 +233,8 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in the middle, with a checkpoint and all tables."""
     composition = compose(command(tmp_path_factory.mktemp("interrupted")))
     experiment = Experiment(composition.settings, composition.choices)
-    with experiment.directory:
+    with experiment.directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner_module, "queue_length", lambda _: 2)  # so that evaluations are written before it stops
         assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 30).run() == 130
     return experiment.directory.path
 
