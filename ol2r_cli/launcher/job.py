@@ -116,8 +116,11 @@ def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Se
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
 
 
-def run_payload(payload: bytes) -> int:
-    """Run a payload in this process and return the exit code of `ol2r run`. Never raises."""
+def run_payload(payload: bytes, **more: Any) -> int:
+    """Run a payload in this process and return the exit code of `ol2r run`. Never raises.
+
+    `more` are arguments of `run_experiment`.
+    """
     try:
         run = pickle.loads(payload)
         os.chdir(run["folder"])
@@ -127,7 +130,9 @@ def run_payload(payload: bytes) -> int:
         # Imported here to keep the process small that supervises a job of Slurm: it imports this module too.
         from ol2r_cli.run.runner import run_experiment
 
-        return run_experiment(run["config"], run["choices"], run["overrides"], run["id"], run.get("code"))
+        # Nothing is printed in the end, since the log of a job that is done is removed.
+        more |= {"id": run["id"], "code": run.get("code"), "render": lambda *_: ""}
+        return run_experiment(run["config"], run["choices"], run["overrides"], **more)
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED
     except BaseException:  # an error in the program is the failure of this job only

@@ -1,11 +1,14 @@
-"""Runs jobs in processes of this machine, each forked within milliseconds from a server that has imported torch."""
+"""Runs jobs in processes of this machine, each forked within milliseconds from a server that has imported torch and
+loaded what jobs share."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -17,15 +20,18 @@ from typing import Any, Literal
 
 import torch
 
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload
+from ol2r_cli.launcher.preloaded import VARIABLE, make
 from ol2r_cli.run import INTERRUPTED
+from ol2r_cli.run.experiment import Make
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
 _SERVER = multiprocessing.get_context("forkserver")
 # Polars is imported along with them. Its threads would not survive a fork, but it starts them only when it is used.
 _SERVER.set_forkserver_preload(
-    ["torch", "hydra", "ol2r_cli.run.runner", "ol2r_cli.commands.run", "ol2r_cli.loops.preloaded"]
+    ["torch", "ol2r_cli.run.runner", "ol2r_cli.launcher.processes", "ol2r_cli.loops.preloaded"]
 )
 
 
@@ -41,7 +47,7 @@ class Processes:
     """Runs `jobs` at a time (auto: `per_gpu` on each GPU, or cores / `threads`), each with `threads` threads.
 
     `gpus` are the GPUs that jobs may use, one each: auto for all visible ones, or their numbers. `timeout` is in
-    minutes. `retries` and `fail_fast` are those of `Launcher`.
+    minutes. `fresh`: whether jobs find no data and loops in memory. `retries` and `fail_fast` are those of `Launcher`.
     """
 
     def __init__(
@@ -51,10 +57,12 @@ class Processes:
         gpus: Literal["auto"] | Sequence[WholeNumber],
         per_gpu: Count,
         timeout: Positive | None,
+        fresh: bool,
         retries: WholeNumber,
         fail_fast: bool,
     ):
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
+        self.make, self._shared = build if fresh else make, list[bytes]()
         if gpus == "auto":
             visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
             names = (visible or list(map(str, range(torch.cuda.device_count()))))[: torch.cuda.device_count()]
@@ -73,16 +81,25 @@ class Processes:
     def free_slots(self) -> int:
         return len(self._free)
 
+    def share(self, payloads: Sequence[bytes]) -> None:
+        """Load the data and compile the loops of these runs before the first job, in the process that forks all."""
+        self._shared = [] if self.make is build or torch.cuda.is_available() else list(payloads)
+
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start these jobs; their output is appended to their logs."""
         for job in jobs:
             gpu = self._free.pop(0)
             job.log.parent.mkdir(parents=True, exist_ok=True)
             job.log.touch()
-            arguments = job.payload_now(), str(job.log), self.threads, gpu, dict(os.environ)
+            arguments = job.payload_now(), self.make, str(job.log), self.threads, gpu, dict(os.environ)
             process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {job.number}")
-            with _fork_server(self.threads):
-                process.start()
+            try:
+                with _fork_server(self.threads, self._shared):
+                    process.start()
+            except (EOFError, ConnectionError):  # the server was killed, perhaps for lack of memory
+                time.sleep(1)  # until it has ended; another one loads nothing
+                with _fork_server(self.threads):
+                    process.start()
             deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
             self._running[job] = _Running(process, gpu, deadline)
 
@@ -121,7 +138,7 @@ class Processes:
         self._running.clear()
 
 
-def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
+def _main(payload: bytes, make: Make, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
     os.setpgid(0, 0)  # Ctrl-C on the terminal must reach the sweep only, which then asks its jobs to stop
     os.environ.clear()
     os.environ.update({name: str(threads) for name in THREAD_VARIABLES} | dict(environment))
@@ -133,7 +150,7 @@ def _main(payload: bytes, log: str, threads: int, gpu: str | None, environment: 
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # prints are in the log before an error
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
-    sys.exit(run_payload(payload))
+    sys.exit(run_payload(payload, make=make))
 
 
 def _end_with_parent() -> None:
@@ -147,7 +164,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _fork_server(threads: int) -> Iterator[None]:
+def _fork_server(threads: int, shared: Sequence[bytes] = ()) -> Iterator[None]:
     """The environment in which the fork server starts, with the first job, and in which it forks.
 
     The program that started the sweep is hidden: otherwise every job would execute the user's script again.
@@ -159,7 +176,11 @@ def _fork_server(threads: int) -> Iterator[None]:
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        yield
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(pickle.dumps(shared))
+            file.flush()
+            os.environ[VARIABLE] = file.name
+            yield
     finally:
         os.environ.clear()
         os.environ.update(environment)

@@ -334,6 +334,9 @@ def _in_a_file(name: str, reason: str) -> str:
     return f"{what}: put the class in a file, and import it"
 
 
+_version = cache(version)
+
+
 def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str, str | None]:
     """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
 
@@ -347,7 +350,7 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
     for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
         versions[package] = None
         with suppress(PackageNotFoundError):
-            versions[package] = version(package)
+            versions[package] = _version(package)
     return versions
 
 

@@ -15,14 +15,15 @@ from typing import Any
 
 import polars as pl
 import torch
-from omegaconf import OmegaConf
+import yaml
+from omegaconf._utils import get_omega_conf_dumper
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
-from ol2r_cli.config.instantiate import command_of
+from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.formatting import duration, error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock
@@ -41,7 +42,7 @@ from ol2r_cli.run import (
     SUMMARY,
     stop_signals,
 )
-from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.run import EVALUATION, TRACE, DamagedFile, Run
 from ol2r_cli.run.store import (
     LOGGER,
@@ -73,6 +74,14 @@ _EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLo
 _log = logging.getLogger(LOGGER)
 
 
+class _Dumper(get_omega_conf_dumper()):  # type: ignore[misc]
+    """That of `OmegaConf.to_yaml`, for plain containers: making others first takes longer than all tables."""
+
+    def ignore_aliases(self, _: object) -> bool:
+        """Whether to write a value anew that was written before: no file of a run has aliases."""
+        return True
+
+
 def run_experiment(
     settings: Mapping[str, Any],
     choices: Mapping[str, str],
@@ -80,18 +89,19 @@ def run_experiment(
     id: str = "",
     code: Mapping[str, str] | None = None,
     render: Render | None = render,
+    make: Make = build,
 ) -> int:
     """Run a composition (its `settings` and `choices`) unless it is finished; returns the exit code of `ol2r run`.
 
     `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
-    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
-    is known to another process only. `render` gives what is printed for a finished run; None leaves it out, and the
-    progress. A bad configuration or bad data are one line on stderr, and nothing is written. Never raises, except after
-    a second Ctrl-C.
+    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its
+    source is known to another process only. `render` gives what is printed for a finished run; None leaves it out,
+    and the progress. `make` is that of `Experiment`. A bad configuration or bad data are one line on stderr, and
+    nothing is written. Never raises, except after a second Ctrl-C.
     """
     try:
         with torch.inference_mode():
-            experiment = Experiment(settings, choices, code=code)
+            experiment = Experiment(settings, choices, make, code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             stored, directory = experiment.stored(), experiment.directory
@@ -202,7 +212,7 @@ class Runner:
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        self.directory.write_text(CONFIG, OmegaConf.to_yaml(OmegaConf.create(self.settings)))
+        self.directory.write_text(CONFIG, yaml.dump(self.settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
         return Manifest(
             self.directory,
             id=experiment.id,

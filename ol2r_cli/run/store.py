@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,6 +35,7 @@ from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
 _EVERY = 2.0  # least number of seconds between two writes of progress
+checkout_in_memory = cache(checkout)  # as it was for the first run of this process: later changes are not in memory
 
 
 def create_root(folder: Path) -> None:
@@ -261,7 +263,7 @@ class Manifest:
             "sittings": int(self._earlier.get("sittings") or 0) + 1,
             "rounds_per_second": self._earlier.get("rounds_per_second"),
             "versions": program,
-            "git": checkout(),
+            "git": checkout_in_memory(),
             "host": platform.node(),
             "pid": os.getpid(),
             "results_version": RESULTS_VERSION,

@@ -16,11 +16,12 @@ from statistics import mean
 from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration
-from ol2r_cli.launcher.job import Launcher, Outcome
+from ol2r_cli.launcher.job import Launcher, Outcome, payload
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob
 
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
+_SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _WAIT = 0.25  # seconds that one poll waits for a job to end
 _ELSEWHERE = {"finished": Ending.SKIPPED, "running": Ending.ELSEWHERE}  # by what another process did
 
@@ -32,6 +33,11 @@ class Scheduler:
 
     def __init__(self, sweep_jobs: Sequence[SweepJob], launcher: Launcher, display: StatusDisplay):
         self.sweep_jobs, self.launcher, self.display = sweep_jobs, launcher, display
+        if hasattr(launcher, "share"):
+            firsts = {sweep_job.kind: sweep_job for sweep_job in reversed(sweep_jobs)}
+            counts = Counter(sweep_job.kind for sweep_job in sweep_jobs).most_common(_SHARED)
+            common = [firsts[kind] for kind, count in counts if count > 2]
+            launcher.share([payload(first.settings, first.choices, (), "") for first in common])
         # Runs of other processes come last, because they may be finished by then.
         self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == "running"))
         self.running: dict[int, SweepJob] = {}

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 def processes(**settings: object) -> Processes:
     every = {"jobs": 2, "threads": 1, "gpus": [], "per_gpu": 1, "timeout": None, "retries": 0, "fail_fast": False}
-    return build({"_target_": "ol2r_cli.launcher.processes.Processes", **every, **settings})
+    return build({"_target_": "ol2r_cli.launcher.processes.Processes", "fresh": False, **every, **settings})
 
 
 @pytest.fixture
