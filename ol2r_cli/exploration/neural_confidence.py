@@ -187,7 +187,7 @@ class DiagonalTangentCovariance:
     """
 
     def __init__(self, l2: float, context: RunContext):
-        self.l2, self.device, self.replicas = l2, context.device, context.replicas
+        self.l2, self.device, self.replicas, self.in_loops = l2, context.device, context.replicas, context.loops
         self.window, self.discount = context.forgetting.window, context.forgetting.discount
         # [B P] each, float64; empty before the first round: the diagonal, with a discount the one of squares, and of
         # each round in a window what it has added.
@@ -217,7 +217,7 @@ class DiagonalTangentCovariance:
             distance = tangents.to_first(layers, inverse).sqrt_()
             needed = criterion.needed((distance[:, :, None] + distance[:, None, :]).square_())
             layers = tangents.rows(layers, slice(None), slice(needed))
-        return criterion.certain(squared_distances(tangents.gram(layers, inverse)))
+        return criterion.certain(squared_distances(tangents.gram(layers, inverse, self.in_loops)))
 
     def learn(self, preferences: Preferences) -> None:
         both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)

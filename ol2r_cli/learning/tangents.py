@@ -167,8 +167,9 @@ def to_first(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x"]:
     return (lengths - 2 * product).clamp_(min=0) + 16 * torch.finfo(length.dtype).eps * lengths
 
 
-def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
-    """Inner products of the gradients in the norm of `inverse` (see `weights`), a few rows of a gradient at a time."""
+def gram(layers: Layers, inverse: list[Tensor], in_loops: bool = False) -> Float[Tensor, "b x x"]:
+    """Inner products of the gradients in the norm of `inverse` (see `weights`): in loops on a CPU, or a few rows of a
+    gradient at a time."""
     replicas, documents = layers[0][0].shape[:2]
     total = layers[0][0].new_zeros(replicas, documents, documents)
     room = CHUNK if total.is_cpu else CHUNK_GPU
@@ -176,6 +177,10 @@ def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
         *delta, hidden = layer
         if not delta:
             total.baddbmm_(hidden * weight[:, None], hidden.mT)
+            continue
+        if in_loops:
+            for arrays in zip(total.numpy(), delta[0].numpy(), hidden.numpy(), weight.numpy(), strict=True):
+                loops.tangents.add_gram(*arrays)
             continue
         step = max(1, room // hidden.numel())
         for start in range(0, weight.shape[1], step):

@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops import certain_pairs, evaluation, lists, play, policy, random_numbers, updates
+    from ol2r_cli.loops import certain_pairs, evaluation, lists, play, policy, random_numbers, tangents, updates
 
-__all__ = ["certain_pairs", "evaluation", "lists", "play", "policy", "random_numbers", "updates"]
+__all__ = ["certain_pairs", "evaluation", "lists", "play", "policy", "random_numbers", "tangents", "updates"]
 
 
 class Clock:

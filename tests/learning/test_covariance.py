@@ -134,15 +134,39 @@ def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
         again(20)
 
 
-def test_distances_by_the_diagonal_alone(monkeypatch):
+@pytest.mark.parametrize("in_loops", [False, True])
+def test_distances_by_the_diagonal_alone(monkeypatch, in_loops):
     monkeypatch.setattr("ol2r_cli.learning.tangents.CHUNK", 100)  # two of its four rows at a time
     layers, pairs = documents(1), documents(2, count=10)
     diagonal = 0.1 + differences(pairs).square().sum(1)
     g, inverse = written_out(layers), weights(layers, diagonal)
     expected = ((g[:, :, None] - g[:, None, :]).square() / diagonal[:, None, None]).sum(3)
-    torch.testing.assert_close(squared_distances(gram(layers, inverse)), expected)
+    torch.testing.assert_close(squared_distances(gram(layers, inverse, in_loops)), expected)
     torch.testing.assert_close(to_first(layers, inverse), expected[:, 0], rtol=1e-10, atol=1e-12)
     assert (to_first(layers, inverse) > expected[:, 0]).all()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-14), (torch.float32, 1e-6)])
+def test_inner_products_where_units_are_on_for_some_documents(dtype, tolerance):
+    """Units that are on for none to all documents, with one number or with several; several replicas and layers."""
+    dice, count = torch.Generator().manual_seed(7), 11
+
+    def draw(*shape):
+        return torch.randn(2, *shape, generator=dice, dtype=torch.float64)
+
+    on = torch.arange(count)[:, None] < torch.arange(count + 1).repeat(2)  # each number of documents twice [d r]
+    layers = [(draw(count, 4).to(dtype),)]
+    for _ in range(2):
+        values = draw(1, 2 * count + 2).repeat(1, count, 1)
+        values[..., count + 1 :] += torch.arange(count)[:, None]  # several numbers
+        delta = values * on[torch.randperm(count, generator=dice)]
+        layers.append((delta.to(dtype), draw(count, 5).to(dtype)))
+    diagonal = draw(4 + 2 * 5 * (2 * count + 2)).square() + 0.1
+    g = written_out([tuple(factor.double() for factor in layer) for layer in layers])
+    expected = torch.einsum("bip,bp,bkp->bik", g, 1 / diagonal, g)
+    found = gram(layers, weights(layers, diagonal), in_loops=True)
+    assert (found - expected).abs().max() < tolerance * expected.abs().max()
+    assert torch.equal(found, found.mT)
 
 
 def test_a_removed_row_was_never_there():

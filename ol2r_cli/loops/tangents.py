@@ -1,0 +1,64 @@
+"""Inner products of the gradients of a network's scores (learning/tangents.py), with few documents for each unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled
+
+
+@compiled
+def add_gram(total, delta, hidden, weight):
+    """Add to total [d, d] the sum over units j and inputs f of weight_jf delta_ij hidden_if delta_kj hidden_kf.
+
+    total is symmetric; delta [d, r] and hidden [d, c] are those of one layer, weight [r, c]. A unit is a product of the
+    documents in which delta is not 0. In the last hidden layer delta has the same number u_j in all of them. Where that
+    is more than half of the documents, with n_ij = 1 in the others and 0 in these,
+
+        delta_ij delta_kj = u_j^2 ((1/2 - n_ij) + (1/2 - n_kj) + n_ij n_kj),
+
+    so that the unit is a product of the other documents, besides one matrix product for all such units together. On
+    average a product has a fifth of the documents, and so a twentieth of the operations.
+    """
+    documents, units = delta.shape
+    root, squared = np.sqrt(weight), np.empty_like(weight)
+    half, few = np.zeros_like(delta), np.empty_like(hidden)
+    chosen, room = np.empty(documents, np.int64), np.empty(documents * documents, hidden.dtype)
+    for j in range(units):
+        zeros, alike, value = 0, True, delta[0, j]
+        for i in range(documents):
+            if delta[i, j] == 0:
+                zeros += 1
+            elif value == 0:
+                value = delta[i, j]
+            else:
+                alike &= delta[i, j] == value
+        others = alike and 2 * zeros < documents
+        size = 0
+        for i in range(documents):
+            if others:
+                half[i, j] = 0.5 if delta[i, j] != 0 else -0.5
+            if (delta[i, j] == 0) == others:
+                factor = value if others else delta[i, j]
+                for f in range(hidden.shape[1]):
+                    few[size, f] = factor * root[j, f] * hidden[i, f]
+                chosen[size] = i
+                size += 1
+        for f in range(hidden.shape[1]):
+            squared[j, f] = value * value * weight[j, f]
+        if size:
+            product = room[: size * size].reshape(size, size)
+            np.dot(few[:size], few[:size].T, product)
+            for a in range(size):
+                row = total[chosen[a]]
+                for b in range(a, size):
+                    row[chosen[b]] += product[a, b]
+    common = np.dot(half, squared)
+    for i in range(documents):
+        for f in range(hidden.shape[1]):
+            common[i, f] *= hidden[i, f]
+    product = np.dot(common, hidden.T)
+    for i in range(documents):
+        for k in range(i, documents):
+            total[i, k] += product[i, k] + product[k, i]
+            total[k, i] = total[i, k]
