@@ -27,7 +27,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,9 @@ def candidates(path: Path) -> Iterator[tuple[str, range, str, ast.AST]]:
         for new in replacements(node):
             container[key] = new
             after = ast.unparse(new if node is statement else statement).split("\n")
-            change = next(f"{a.strip()} -> {b.strip()}" for a, b in zip(before, after, strict=False) if a != b)
-            yield function, range(node.lineno, node.end_lineno + 1), change, tree
+            pairs = zip_longest(before, after, fillvalue="")
+            if change := next((f"{a.strip()} -> {b.strip()}" for a, b in pairs if a != b), ""):  # 1e300 + 1 is 1e300
+                yield function, range(node.lineno, node.end_lineno + 1), change, tree
             container[key] = node
 
 
