@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from ol2r_cli.commands.bench import Benchmark, measure
-from ol2r_cli.recipes.benchmark import processor
+from ol2r_cli.recipes.results import processor
 
 PAGE = Path(__file__).parents[1] / "docs/performance.md"
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
