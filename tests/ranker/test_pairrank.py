@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Forgetting
+from ol2r_cli.learning import perturbed_optima
+from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from tests.reference import objective as plain
 from tests.reference.forgetting import ForgetfulPairRank, information, theoretical_alpha
 from tests.rounds import LISTS, SEEDS, replicas, rounds
@@ -147,6 +149,19 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features
                 compared += 1
         before = optima.theta.clone()
     assert compared > 20
+
+
+def test_where_steps_from_the_anchor_lead_nowhere_the_way_along_larger_l2_ends_at_the_optima(monkeypatch):
+    real = perturbed_optima.quasi_newton
+
+    def lost(rows, start, inverse, tilt, l2, tolerated, steps, weights):
+        if steps == 40:  # from the anchor
+            return torch.full_like(start, 5.0), False
+        return real(rows, start, inverse, tilt, l2, tolerated, steps, weights)
+
+    monkeypatch.setattr(perturbed_optima, "quasi_newton", lost)
+    monkeypatch.setattr(PerturbedOptima, "passes", 0)
+    test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 4, "informational", loops=True)
 
 
 @pytest.mark.parametrize("forgetting", [Forgetting(), Forgetting(window=3), Forgetting(discount=0.7)], ids=str)
