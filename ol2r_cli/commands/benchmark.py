@@ -36,7 +36,7 @@ else:
 
 
 @command(
-    argument("name", metavar="NAME", nargs="?", help="of a benchmark; without a name, all are listed"),
+    argument("name", metavar="NAME", nargs="?", help="of a benchmark, or claims; without a name, all are listed"),
     argument(
         "overrides",
         metavar="SETTING=VALUE",
@@ -67,7 +67,8 @@ def main(given: argparse.Namespace) -> int:
         missing = {
             name: "" if results.published(name) else " (not published yet)" for name in recipe_names("benchmark")
         }
-        show([(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()])
+        lines = [(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()]
+        show([*lines, ("claims", "what papers claim about rankers, and whether these results show it")])
         return DONE
     if given.name == "claims":
         claims.show_claims(" ".join(given.overrides))
