@@ -55,10 +55,10 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
             directory = RunDirectory(out or plan.output_dir / "benchmark")
             directory.write_parquet(file, as_published(results))
             print(f"written: {directory / file}")
-        if runs.tried:
-            directory.write_parquet(f"{recipe.name}_choice.parquet", choice_frame(runs.tried.items()))
+        if runs.cells:
+            directory.write_parquet(f"{recipe.name}_choice.parquet", choice_frame(runs.cells.items()))
     if results:
-        tables = tables_of(results, choice_frame(runs.tried.items()) if runs.tried else None)
+        tables = tables_of(results, choice_frame(runs.cells.items()) if runs.cells else None)
         for title, figure in _figure_files(recipe, tables).items():
             groups = {
                 Condition(*table, name): row.group
@@ -92,7 +92,7 @@ def add(recipe: Recipe, plan: RunPlan) -> int:
     for row in filter(indifferent, runs.rows):
         title, click, _, aim = row.trial.condition
         print(f"ol2r benchmark: {title}, {click}, {aim}: all settings are equally good", file=sys.stderr)
-    known, new = published_choices(recipe.name), choice_frame(runs.tried.items())
+    known, new = published_choices(recipe.name), choice_frame(runs.cells.items())
     choices = new if known is None else pl.concat([known, new], how="diagonal_relaxed")
     _print(recipe, tables_of([*others, *own], choices))
     print(f"runs: {plan.output_dir / 'benchmark'}")

@@ -30,8 +30,8 @@ SEED = 20_260_001  # the same values always give the same intervals
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
-    """Settings from which a choice is made, and the group of their runs."""
+class GridCell:
+    """Settings from which a choice is made, and their runs."""
 
     settings: Overrides
     group: Group
@@ -51,14 +51,14 @@ def aim_of(metric: str) -> str:
     return "offline" if metric.startswith("test_") else "online"
 
 
-def best(tried: Sequence[Tried], aim: str, unstable: Iterable[str] = ()) -> Tried:
+def best(cells: Sequence[GridCell], aim: str, unstable: Iterable[str] = ()) -> GridCell:
     """Return the best settings for an aim, the first of equal ones.
 
     unstable: overrides with which another processor gives other results. They are chosen only where the best others are
     worse by more than half the 95 % interval of the paired difference.
     """
-    top = max(tried, key=lambda each: each.mean(aim))
-    stable = [each for each in tried if not set(unstable) & set(each.settings.values())]
+    top = max(cells, key=lambda each: each.mean(aim))
+    stable = [each for each in cells if not set(unstable) & set(each.settings.values())]
     if top in stable or not stable:
         return top
     other = max(stable, key=lambda each: each.mean(aim))
@@ -76,36 +76,36 @@ def numbers(settings: Iterable[Overrides], name: str) -> list[float]:
     return []
 
 
-def at_an_end(tried: Sequence[Tried], chosen: Tried) -> Iterator[tuple[str, float]]:
+def at_an_end(cells: Sequence[GridCell], chosen: GridCell) -> Iterator[tuple[str, float]]:
     """Yield the settings that have the smallest or largest number of the grid, each with the next number beyond it."""
     for name, override in chosen.settings.items():
-        if values := numbers([each.settings for each in tried], name):
+        if values := numbers([each.settings for each in cells], name):
             value = float(override.partition("=")[2])
             if value in (values[0], values[-1]) and value > 0:
                 yield name, float(f"{value / FACTOR if value == values[0] else value * FACTOR:.2g}")
 
 
-def wider(tried: Sequence[Tried], unstable: Iterable[str] = ()) -> list[Overrides]:
+def beyond_the_ends(cells: Sequence[GridCell], unstable: Iterable[str] = ()) -> list[Overrides]:
     """Return settings beyond the ends at which the best ones for an aim are; empty where they are inside.
 
     A new number is combined with all values of the other settings.
     """
     added: dict[tuple[str, ...], Overrides] = {}
     for aim in AIMS:
-        for name, value in at_an_end(tried, best(tried, aim, unstable)):
-            others = [list(dict.fromkeys(each.settings[other] for each in tried)) for other in tried[0].settings]
-            own = list(tried[0].settings).index(name)
+        for name, value in at_an_end(cells, best(cells, aim, unstable)):
+            others = [list(dict.fromkeys(each.settings[other] for each in cells)) for other in cells[0].settings]
+            own = list(cells[0].settings).index(name)
             others[own] = [f"{name}={value:g}"]
             for words in product(*others):
                 added[words] = {word.partition("=")[0]: word for word in words}
     return [*added.values()]
 
 
-def choice_frame(choices: Iterable[tuple[Condition, Sequence[Tried]]]) -> pl.DataFrame:
-    """Return a row for each setting that was tried, fold and choosing seed, with the metrics of a choice."""
+def choice_frame(choices: Iterable[tuple[Condition, Sequence[GridCell]]]) -> pl.DataFrame:
+    """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
     rows = []
-    for condition, tried in choices:
-        for each in tried:
+    for condition, cells in choices:
+        for each in cells:
             values = {metric: each.group.values(metric) for metric in METRICS if metric in each.group.metrics}
             for fold, seed in next(iter(values.values())):
                 metrics = {metric: of_metric.get((fold, seed)) for metric, of_metric in values.items()}
@@ -116,18 +116,18 @@ def choice_frame(choices: Iterable[tuple[Condition, Sequence[Tried]]]) -> pl.Dat
     return pl.from_dicts(rows, infer_schema_length=None) if rows else pl.DataFrame(schema=columns)
 
 
-def spread_of_choice(tried: pl.DataFrame, metric: str) -> float:
+def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
     """Return the standard deviation that the choice of settings gives to the mean of a metric; 0 without a choice.
 
     Choosing folds and seeds are drawn with replacement, apart from each other, and the choice is made again; the value
-    of each choice is the mean over all of its choosing runs. tried: the rows of a condition in `choice_frame`.
+    of each choice is the mean over all of its choosing runs. cells: the rows of a condition in `choice_frame`.
     """
-    if tried["settings"].n_unique() < 2 or metric not in tried.columns or tried[metric].null_count():
+    if cells["settings"].n_unique() < 2 or metric not in cells.columns or cells[metric].null_count():
         return 0.0
-    tried = tried.sort("settings", "fold", "seed")
-    folds, seeds = tried["fold"].n_unique(), tried["seed"].n_unique()
+    cells = cells.sort("settings", "fold", "seed")
+    folds, seeds = cells["fold"].n_unique(), cells["seed"].n_unique()
     aim = METRICS[0] if aim_of(metric) == "offline" else "cumulative_ndcg"
-    aims, values = (tried[name].to_numpy().reshape(-1, folds * seeds) for name in (aim, metric))
+    aims, values = (cells[name].to_numpy().reshape(-1, folds * seeds) for name in (aim, metric))
     random = np.random.default_rng(SEED)
     drawn = [random.multinomial(count, [1 / count] * count, RESAMPLES) for count in (folds, seeds)]
     weights = (drawn[0][:, :, None] * drawn[1][:, None, :]).reshape(RESAMPLES, -1)
@@ -135,9 +135,7 @@ def spread_of_choice(tried: pl.DataFrame, metric: str) -> float:
     return float(values.mean(axis=1)[chosen].std())
 
 
-def with_choice(half_width: float | None, *spreads: float) -> float | None:
-    """Return half the 95 % interval that contains the choice of settings; None where there is none without it."""
-    if half_width is None:
-        return None
+def with_choice(half_width: float, *spreads: float) -> float:
+    """Return half the 95 % interval that contains the choice of settings, from that without it."""
     normal = quantile(10**6)  # Student's t with so many degrees of freedom
     return (half_width**2 + sum((normal * each) ** 2 for each in spreads)) ** 0.5

@@ -69,10 +69,9 @@ def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
                         units.setdefault(unit, []).append(own[unit] - other[unit])
                     spread += sum((rows[name].spread(metric) / len(users)) ** 2 for name in (row, against))
                 estimate = of_values({unit: sum(each) / len(each) for unit, each in units.items()})
-                wide = None if estimate is None else with_choice(estimate.half_width, spread**0.5)
-                if estimate is None or wide is None or estimate.units < LEAST_UNITS:
+                if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
                     return []
-                parts.append((estimate.mean, wide))
+                parts.append((estimate.mean, with_choice(estimate.half_width, spread**0.5)))
             mean = sum(each for each, _ in parts) / len(parts)
             half_width = sum(each**2 for _, each in parts) ** 0.5 / len(parts)
             pairs.append(Pair(row, against, mean, half_width, _verdict(mean, half_width, claim["expect"], bound)))

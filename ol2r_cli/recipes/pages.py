@@ -17,8 +17,8 @@ from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.reproduce import brief
 from ol2r_cli.recipes.results import TEST, About, Results
 from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, role
-from ol2r_cli.report.comparison import compare_with
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, fold_means, holm, quantile, two_sided
+from ol2r_cli.report.comparison import paired
+from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, fold_means, holm, of_values, quantile, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
@@ -88,12 +88,11 @@ def differences(rows: Mapping[str, Entry], metric: str, baseline: str) -> dict[s
     for name, row in rows.items():
         if of_runs[name] == of_runs[baseline]:
             continue
-        for difference in compare_with(base.group, [row.group], [metric]).differences:
-            estimate = difference.estimate
-            wide = with_choice(estimate.half_width, row.spread(metric), base.spread(metric))
-            if wide is not None and estimate.units >= LEAST_UNITS:
-                degrees = estimate.units - 1
-                found[name] = estimate.mean, wide, two_sided(estimate.mean, wide / quantile(degrees), degrees)
+        estimate = of_values(paired(row.group, base.group, metric))
+        if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
+            continue
+        wide, degrees = with_choice(estimate.half_width, row.spread(metric), base.spread(metric)), estimate.units - 1
+        found[name] = estimate.mean, wide, two_sided(estimate.mean, wide / quantile(degrees), degrees)
     once = {of_runs[name]: p for name, (_, _, p) in found.items()}
     adjusted = dict(zip(once, holm([*once.values()]), strict=True))
     return {name: Difference(mean, wide, adjusted[of_runs[name]]) for name, (mean, wide, _) in found.items()}
@@ -112,9 +111,8 @@ def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
             text = ""
             if name in each and (estimate := each[name].group.estimate(metric)) is not None:
                 text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
-                if spread := each[name].spread(metric):
-                    wide = with_choice(estimate.half_width, spread)
-                    text += "" if wide is None else f" ({wide:.{digits(metric)}f})"
+                if estimate.half_width is not None and (spread := each[name].spread(metric)):
+                    text += f" ({with_choice(estimate.half_width, spread):.{digits(metric)}f})"
                 text += " ‡" * each[name].about.unstable
             arrow = known[metric][name].arrow if name in known[metric] else ""
             cells.append(Cell(text, arrow, places[metric].get(name) == 1))
@@ -178,12 +176,14 @@ def legend(recipe: Recipe, tables: Tables) -> str:
     )
     chosen = f"{on_test}: settings chosen offline, by NDCG@10 on validation queries. {others}: settings chosen online, "
     chosen += "by the cumulative NDCG of the choosing seeds."
+    in_intervals = "; in parentheses, half the interval that contains the choice of settings"
+    in_errors = ", with the choice of both rows' settings in the standard error"
     if chosen_once(tables):
         chosen = "Settings chosen offline, by NDCG@10 on validation queries."
+        in_intervals, in_errors = ", conditional on these settings", ""
     return (
-        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds "
-        "where there is one fold; in parentheses, half the interval that contains the choice of settings. ↑ and ↓: "
-        f"significantly higher or lower than {recipe.baseline}, paired, with both choices in the standard error, after "
+        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold"
+        f"{in_intervals}. ↑ and ↓: significantly higher or lower than {recipe.baseline}, paired{in_errors}, after "
         "Holm's correction for a column. * at the end of its grid; ‡ another processor gives other results"
     )
 

@@ -242,7 +242,7 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Values, figures: Sequenc
             several = any(estimate.folds > 1 for estimate in estimates)
             units = "folds; n counts (fold, seed)." if several else "seeds, of which there are n."
             notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
-        if most := max((len(row.tried) for row in runs.rows), default=0):
+        if most := max((len(row.cells) for row in runs.rows), default=0):
             chosen = f"Settings are the best of up to {most} by validation NDCG@10"
             notes.append(f"{chosen}, chosen with other seeds than those reported.")
         parts += [markdown(comparison_table(plan, values)), " ".join(notes)]

@@ -80,16 +80,16 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
     """Return the finished runs of a plan."""
     results = []
     for row in runs.rows:
-        trial, tried = row.trial, row.tried
-        chosen = next((each for each in tried if each.settings == trial.settings), None)
+        trial, cells = row.trial, row.cells
+        chosen = next((each for each in cells if each.settings == trial.settings), None)
         about = About(
             table=trial.condition.slot,
             competitor=trial.condition.competitor,
             words=[override for name, override in by_name(trial.words).items() if name not in WITHOUT_EFFECT],
             settings=list(trial.settings),
-            edges=[name for name, _ in at_an_end(tried, chosen)] if chosen and not indifferent(row) else [],
-            candidates=len(tried),
-            choice_seconds=round(sum(each.group.cpu_seconds or 0 for each in tried), 1),
+            edges=[name for name, _ in at_an_end(cells, chosen)] if chosen and not indifferent(row) else [],
+            candidates=len(cells),
+            choice_seconds=round(sum(each.group.cpu_seconds or 0 for each in cells), 1),
             aim=trial.condition.aim,
             unstable=any(
                 word in trial.settings.values()
@@ -104,7 +104,7 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
 
 def indifferent(row: RecipeRow) -> bool:
     """Return whether settings were chosen among several that are equally good."""
-    return len(row.tried) > 1 and len({each.mean(row.trial.condition.aim or AIMS[0]) for each in row.tried}) == 1
+    return len(row.cells) > 1 and len({each.mean(row.trial.condition.aim or AIMS[0]) for each in row.cells}) == 1
 
 
 def processor() -> str:

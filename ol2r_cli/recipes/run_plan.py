@@ -26,7 +26,7 @@ from ol2r_cli.config.composer import Composer, compose, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural
-from ol2r_cli.recipes.choices import AIMS, Tried, best, wider
+from ol2r_cli.recipes.choices import AIMS, GridCell, best, beyond_the_ends
 from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
@@ -181,12 +181,12 @@ class RunPlan:
         if self._chooses:
             yield from self._trials(grid, choosing=True)
 
-    def further(self, tried: Mapping[Condition, Sequence[Tried]]) -> list[Trial]:
+    def extensions(self, cells: Mapping[Condition, Sequence[GridCell]]) -> list[Trial]:
         """Return trials beyond the ends of grids; the end of what a setting may be ends a grid, too."""
 
         def beyond(condition: Condition, competitor: Competitor) -> list[Overrides]:
             unstable = expand_all(competitor.unstable)
-            return wider(tried[condition], unstable) if condition in tried else []
+            return beyond_the_ends(cells[condition], unstable) if condition in cells else []
 
         def possible(trial: Trial) -> bool:
             config = compose([*trial.runs[0], *self.folders]).config
@@ -331,20 +331,20 @@ class RecipeRow:
 
     trial: Trial
     group: Group
-    tried: Sequence[Tried] = ()
+    cells: Sequence[GridCell] = ()
 
 
 @dataclass
 class RecipeRuns:
     """The runs of a recipe, and a line for each job that failed. code: 0, 3 when some failed, 130 when interrupted.
 
-    tried: what settings were chosen from, by condition without an aim.
+    cells: what settings were chosen from, by condition without an aim.
     """
 
     rows: list[RecipeRow] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     code: int = DONE
-    tried: dict[Condition, list[Tried]] = field(default_factory=dict)
+    cells: dict[Condition, list[GridCell]] = field(default_factory=dict)
 
 
 def run_recipe(plan: RunPlan) -> RecipeRuns:
@@ -357,16 +357,16 @@ def run_recipe(plan: RunPlan) -> RecipeRuns:
             count = sum(len(trial.runs) for trial in candidates)
             print(f"{plural(count, 'run')} to choose settings", file=sys.stderr)
             for trial, group in _run_trials(candidates, plan, runs).items():
-                runs.tried.setdefault(trial.condition, []).append(Tried(trial.settings, group))
+                runs.cells.setdefault(trial.condition, []).append(GridCell(trial.settings, group))
             if runs.code:
                 return runs
-            candidates = plan.further(runs.tried) if plan.recipe.extend else []
+            candidates = plan.extensions(runs.cells) if plan.recipe.extend else []
     chosen: dict[Condition, Overrides] = {}
-    for condition, tried in runs.tried.items():
+    for condition, cells in runs.cells.items():
         unstable = expand_all(plan.recipe.competitors[condition.competitor].unstable)
-        chosen |= {condition._replace(aim=aim): best(tried, aim or AIMS[0], unstable).settings for aim in ("", *AIMS)}
+        chosen |= {condition._replace(aim=aim): best(cells, aim or AIMS[0], unstable).settings for aim in ("", *AIMS)}
     for trial, group in _run_trials(list(plan.final(chosen)), plan, runs).items():
-        runs.rows.append(RecipeRow(trial, group, runs.tried.get(trial.condition._replace(aim=""), ())))
+        runs.rows.append(RecipeRow(trial, group, runs.cells.get(trial.condition._replace(aim=""), ())))
     return runs
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 from ol2r_cli.formatting import nearest, plural
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, TESTS, Estimate, effect_size, fold_means, holm, of_values
@@ -140,10 +141,10 @@ def compare(
     return Comparison(baseline, test, _differences(pairs, metrics, test), frozenset(bases), letters, alone)
 
 
-def compare_with(base: Group, groups: Iterable[Group], metrics: Iterable[str], test: str = "t") -> Comparison:
-    """Compare groups with `base`, all of one task, in each of these metrics; Holm's correction is over the groups."""
-    pairs = [(group, base) for group in groups if group is not base]
-    return Comparison("", test, _differences(pairs, metrics, test), bases=frozenset({base}))
+def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:
+    """A metric of `group` minus that of `rival`, by the (fold, seed) that both have."""
+    values, rival_values = group.values(metric), rival.values(metric)
+    return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
 
 def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], test: str) -> list[PairedDifference]:
@@ -152,15 +153,14 @@ def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], t
     for metric in metrics:
         of_metric = []
         for group, rival in pairs:
-            values, rival_values = group.values(metric), rival.values(metric)
-            paired = {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
-            if (estimate := of_values(paired)) is None:
+            differing = paired(group, rival, metric)
+            if (estimate := of_values(differing)) is None:
                 continue
-            units = fold_means(paired) if estimate.folds > 1 else [*paired.values()]
-            gains = [gain(metric, difference) for difference in paired.values()]
+            units = fold_means(differing) if estimate.folds > 1 else [*differing.values()]
+            gains = [gain(metric, difference) for difference in differing.values()]
             p = TESTS[test](units) if len(units) >= LEAST_UNITS else None
             counts = sum(g > 0 for g in gains), gains.count(0), sum(g < 0 for g in gains)
-            missing = len(values.keys() ^ rival_values.keys())
+            missing = len(group.values(metric).keys() ^ rival.values(metric).keys())
             of_metric.append(PairedDifference(metric, group, rival, estimate, p, effect_size(units), *counts, missing))
         adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
         differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]

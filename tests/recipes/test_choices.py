@@ -5,34 +5,34 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ol2r_cli.recipes.choices import Tried, at_an_end, best, spread_of_choice, wider, with_choice
+from ol2r_cli.recipes.choices import GridCell, at_an_end, best, beyond_the_ends, spread_of_choice, with_choice
 from tests.report.runs import only, play
 
 
-def tried(root, values, **others) -> list[Tried]:
+def grid(root, values, **others) -> list[GridCell]:
     """Settings with learning rates, each with its validation and cumulative NDCG by seed."""
-    cells = []
+    cells: list[GridCell] = []
     for rate, (validation, online) in values.items():
         words = {"ranker.learning_rate": f"ranker.learning_rate={rate}", **others}
         trace = {"cumulative_ndcg": {seed: [0, value] for seed, value in enumerate(online)}}
         curve = {seed: [0, value] for seed, value in enumerate(validation)}
         play(root / str(rate), "ranker=pdgd", *words.values(), trace=trace, validation=curve, every=2, rounds=2)
-        cells.append(Tried(words, only(root / str(rate))))
+        cells.append(GridCell(words, only(root / str(rate))))
     return cells
 
 
 def test_grids_grow_by_a_factor_of_three_beyond_the_best_cell_of_either_aim(tmp_path):
     other = {"exploration": "exploration=plackett_luce"}
-    cells = tried(tmp_path, {0.1: ([0.2], [0.9]), 0.3: ([0.3], [0.2]), 1: ([0.9], [0.1]), 3: ([0.8], [0.3])}, **other)
+    cells = grid(tmp_path, {0.1: ([0.2], [0.9]), 0.3: ([0.3], [0.2]), 1: ([0.9], [0.1]), 3: ([0.8], [0.3])}, **other)
     assert best(cells, "offline") is cells[2]
     assert best(cells, "online") is cells[0]
     assert not list(at_an_end(cells, cells[2]))
-    assert wider(cells) == [{"ranker.learning_rate": "ranker.learning_rate=0.033", **other}]
-    assert wider(cells[:3]) == [
+    assert beyond_the_ends(cells) == [{"ranker.learning_rate": "ranker.learning_rate=0.033", **other}]
+    assert beyond_the_ends(cells[:3]) == [
         {"ranker.learning_rate": "ranker.learning_rate=3", **other},
         {"ranker.learning_rate": "ranker.learning_rate=0.033", **other},
     ]
-    assert wider(cells[:1]) == [], "one value is no grid"
+    assert beyond_the_ends(cells[:1]) == [], "one value is no grid"
 
 
 def test_unstable_settings_are_chosen_where_others_are_worse_by_more_than_the_interval(tmp_path):
@@ -41,7 +41,7 @@ def test_unstable_settings_are_chosen_where_others_are_worse_by_more_than_the_in
         ("as good", [0.5, 0.7, 0.6], 0),
         ("better", [0.7, 0.71, 0.7], 1),
     ):
-        cells = tried(tmp_path / name, {0.1: ([0.5, 0.5, 0.51], [0, 0, 0]), 3: (values, [0, 0, 0])})
+        cells = grid(tmp_path / name, {0.1: ([0.5, 0.5, 0.51], [0, 0, 0]), 3: (values, [0, 0, 0])})
         assert best(cells, "offline") is cells[1], name
         assert best(cells, "offline", unstable) is cells[chosen], name
 
@@ -57,4 +57,3 @@ def test_the_spread_of_a_choice_is_that_of_choosing_again():
     assert spread_of_choice(frame, "test_ndcg_10") == pytest.approx(0.4 * (3 / 16) ** 0.5, rel=0.05)
     assert spread_of_choice(frame.filter(settings="A"), "test_ndcg_10") == 0
     assert with_choice(3, 4 / 1.959964) == pytest.approx(5, abs=1e-4)
-    assert with_choice(None, 4) is None
