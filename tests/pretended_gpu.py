@@ -54,7 +54,7 @@ class NoCopies(TorchFunctionMode):
     """Nothing is copied to the host or from it."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if getattr(function, "__name__", "") in COPIES:
+        if getattr(function, "__name__", "") in COPIES or _puts_a_number(function, args):
             raise Waited(function.__name__)
         return function(*args, **(kwargs or {}))
 
@@ -71,6 +71,13 @@ class NoWaiting(TorchDispatchMode):
         if (name in WAITING and args[0].data_ptr() not in self.counters) or _by_values(name, args, kwargs):
             raise Waited(str(function))
         return function(*args, **kwargs)
+
+
+def _puts_a_number(function, args) -> bool:
+    """Whether a number of Python's is put at indices that are tensors: it becomes a tensor on the host."""
+    if function != Tensor.__setitem__ or isinstance(args[2], Tensor):
+        return False
+    return any(isinstance(index, Tensor) for index in (args[1] if isinstance(args[1], tuple) else (args[1],)))
 
 
 def _by_values(name: str, args, kwargs) -> bool:

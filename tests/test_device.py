@@ -42,6 +42,14 @@ def test_all_parts_of_a_run_have_its_precision_and_its_id_names_it():
         assert ids["auto"] == ids[own] != ids[other]
 
 
+def test_few_replicas_of_a_linear_ranker_on_a_gpu_are_slower_than_on_a_cpu():
+    for words, replicas, said in (LINEAR, 2, True), (LINEAR, 30, False), (NETWORK, 2, False):
+        made = experiment(*words, f"replicas={replicas}")
+        assert not made.warnings()
+        made.device.torch = torch.device("cuda")
+        assert [line.endswith("type device=cpu") for line in made.warnings()] == [True] * said
+
+
 def test_settings_outside_their_range_are_refused():
     assert Ranker.dtype == torch.float64
     settings = {"name": "cpu", "dtype": "auto", "threads": 1, "engine": "auto"}

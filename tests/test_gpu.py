@@ -12,7 +12,11 @@ import torch
 from tests.choices import ROUNDS, SEEDS, each_choice, names, play, seen, simulation
 from tests.test_synchronisation import READ_ON_THE_HOST, SETTINGS
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype"),
+]
 CHOICES = [*each_choice(), *((f"click={name}",) for name in names("click")), *SETTINGS]
 
 
@@ -20,6 +24,7 @@ CHOICES = [*each_choice(), *((f"click={name}",) for name in names("click")), *SE
 def test_lists_are_those_of_a_cpu_and_nothing_waits(overrides):
     with torch.inference_mode():
         expected = play(simulation(overrides, seeds=SEEDS))
+        play(simulation(overrides, seeds=SEEDS, device="cuda"))  # constants that are kept are copied once
         running = simulation(overrides, seeds=SEEDS, device="cuda")
         if overrides[0].removeprefix("ranker=") not in READ_ON_THE_HOST:
             torch.cuda.set_sync_debug_mode("error")

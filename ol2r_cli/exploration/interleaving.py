@@ -49,7 +49,7 @@ class TeamDraft(Interleaving):
         first = take_turns(scores, turn)  # in the agreed prefix every member places the same document
         author = torch.where(agree > 0, members, turn)
         credit = scores.new_zeros(replicas, members + 1, documents)  # the additional row collects what has no author
-        credit[cached_arange(replicas, turns.device)[:, None], author, first] = 1
+        credit[cached_arange(replicas, turns.device)[:, None], author, first] = torch.ones_like(first).to(credit)
         order = completed(first, scores[:, 0], self.ranking_depth)
         return Proposal(order, prediction.scores[:, 0], credit=credit[:, :members])
 

@@ -70,7 +70,8 @@ class CountedBuffer(nn.Module):
         assert reach is not None
         new, places = valid.sum(1), cached_arange(self.per_round, self.count.device)
         index = (self.count - new)[:, None] + valid.cumsum(1) - 1
-        self.born[self.replica, torch.where(valid, index, self.capacity)] = now
+        # A number that is put at indices would be copied to a GPU, which waits for it.
+        self.born[self.replica, torch.where(valid, index, self.capacity)] = torch.full_like(index, now).int()
         oldest = (self.first[:, None] + places).clamp(max=self.capacity)  # entries of one round leave at most
         self.dropped = ((now - self.born[self.replica, oldest] >= reach) & (oldest < self.count[:, None])).sum(1)
         self.first += self.dropped

@@ -33,6 +33,8 @@ from ol2r_cli.tensor.streams import Streams
 
 _ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
 Make = Callable[[Mapping[str, Any], str], Any]  # from the settings of a group and its name to an object
+# Replicas of a linear ranker: with 10 one core of a CPU is faster, with 100 a GPU (docs/performance.md).
+_WORTH_A_GPU = 20
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
@@ -201,8 +203,12 @@ class Experiment:
 
     def warnings(self) -> list[str]:
         """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
-        of_intent = self.intent.warnings(self.settings["rounds"])
-        return [*of_intent, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
+        found = self.intent.warnings(self.settings["rounds"])
+        linear, on_gpu = self.roles["ranker"].dtype == torch.float64, self.device.torch.type == "cuda"
+        if linear and on_gpu and len(self.seeds) < _WORTH_A_GPU:
+            few = f"fewer than {_WORTH_A_GPU} replicas of a linear ranker"
+            found.append(f"a core of a CPU plays {few} faster than a GPU: type device=cpu")
+        return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 
     def evaluators(self) -> list[Evaluator]:
         """One for each split in `evaluate_on` that the dataset has."""
