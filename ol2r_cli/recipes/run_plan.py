@@ -284,7 +284,7 @@ def benchmark_plan(
 
     def limits(word: str) -> bool:
         name = word.partition("=")[0].lstrip("+")
-        return name in LIMITS or name in WITHOUT_EFFECT
+        return name in LIMITS or name in WITHOUT_EFFECT or role(name) == "launcher"
 
     typed_words, folders = split_search_path([*typed, *filter(limits, added)])
     overrides, launcher = split_launcher(typed_words)

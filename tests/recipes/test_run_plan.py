@@ -134,7 +134,9 @@ def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(t
     assert all("output_dir=x" in trial.words for trial in plan.final())
     assert plan.launcher == ["launcher.jobs=1"]
     assert len(list(plan.candidates())) == 3
-    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
+    where = ["output_dir=x", "launcher.jobs=1"]
+    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", *where])
+    assert plan.launcher == where[1:]
     assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]
