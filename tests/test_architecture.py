@@ -31,7 +31,7 @@ LAYERS = (
     ("launcher", "contracts"),
     ("sweep",),
     ("search", "report"),
-    ("export", "recipes"),
+    ("export", "recipes", "recommend"),
     ("cli",),
     ("commands", "api"),
 )

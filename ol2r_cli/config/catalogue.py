@@ -152,21 +152,27 @@ def targets(settings: Any) -> Iterator[str]:
 
 
 class Catalogue:
-    """All choices by group, in the order of run.yaml. `own` are folders with the user's choices.
+    """All choices by group, in the order of the root configuration. `own` are folders with the user's choices.
+
+    A root other than `run` has the groups in its defaults; `run` has all others too, but for those of other roots.
 
     A group below another one, such as `ranker/model`, is a part of those of its choices that have it in their defaults.
     A file of the user must not have the name of another choice: `collisions` has such files, each with the other one.
     """
 
-    def __init__(self, own: Sequence[Path] = ()):
-        self.root = Choice("", "run", config_dir() / "run.yaml")
+    def __init__(self, own: Sequence[Path] = (), root: str = "run"):
+        roots = {path.stem: Choice("", path.stem, path) for path in sorted(config_dir().glob("*.yaml"))}
+        self.root = roots.pop(root)
         self.defaults = dict(defaults_list(self.root.content))
+        elsewhere = {group for other in roots.values() for group, _ in defaults_list(other.content)}
         found: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
         self.collisions: list[tuple[Path, Path]] = []
         for folder in (config_dir(), *own):
             for path in _yaml_files(folder):
                 group = path.parent.relative_to(folder).as_posix()
-                if group != "." and group.partition("/")[0] not in RECIPES:
+                top = group.partition("/")[0]
+                is_ours = top in self.defaults or (root == "run" and top not in elsewhere)
+                if group != "." and top not in RECIPES and is_ours:
                     choice = found.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
                     if choice.path != path:
                         self.collisions.append((path, choice.path))

@@ -1,0 +1,144 @@
+"""Reviews with mentions of item features: the table of all models, its splits, and the profiles of users and items.
+
+Dissertation, sections 4.1.1 (features, opinion phrases) and 4.2.1 (profiles: equations 4.2.3 and 4.2.4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPLITS = ("train", "validation", "test")
+Row = tuple[int, int, float, Sequence[tuple[int, int]]]  # user, item, rating, (feature, sign) of each mention
+Names = Mapping[int, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """R reviews of U users on I items, with M mentions of F features and P opinion phrases.
+
+    A mention says that a review has a good (+1) or a bad (-1) word for a feature. A phrase is one of O opinion phrases
+    that a review has for a feature; files may have phrases of some mentions only, or none. `train`, `validation` and
+    `test` are rows of reviews, ascending. Users and items are numbers without a name, unless `item_names` has one for
+    each item.
+    """
+
+    user: NDArray[np.int32]  # [R]
+    item: NDArray[np.int32]  # [R]
+    rating: NDArray[np.float32]  # [R]
+    mention_review: NDArray[np.int32]  # [M], ascending
+    mention_feature: NDArray[np.int32]  # [M]
+    mention_sign: NDArray[np.int8]  # [M]: +1 or -1
+    phrase_review: NDArray[np.int32]  # [P]
+    phrase_feature: NDArray[np.int32]  # [P]
+    phrase: NDArray[np.int32]  # [P]
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+    users: int
+    items: int
+    feature_names: tuple[str, ...]
+    phrase_names: tuple[str, ...] = ()
+    item_names: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> int:
+        """F."""
+        return len(self.feature_names)
+
+    @property
+    def phrases(self) -> int:
+        """O, the number of different opinion phrases."""
+        return len(self.phrase_names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The hash of all arrays and names."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+            digest.update(f"{field.name}:{len(content)}:".encode() + content)
+        return digest.hexdigest()[:16]
+
+    def item_name(self, item: int) -> str:
+        """The name of an item, or its number where the data have no names."""
+        return self.item_names[item] if self.item_names else f"item {item}"
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], phrases: Sequence[tuple[int, int, int]], names: Mapping[str, Names]) -> Reviews:
+        """Return the table of these rows and (review, feature, phrase), with empty splits.
+
+        `names` has those of "feature", "phrase" and "item" by number; what it lacks is called by its number.
+        """
+        user, item, rating, said = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+        mention = np.array([one for mentions in said for one in mentions], np.int32).reshape(-1, 2)
+        phrase, empty = np.array(phrases, np.int32).reshape(-1, 3), np.empty(0, np.int64)
+
+        def named(what: str, numbers: Iterable[int]) -> tuple[str, ...]:
+            known = names.get(what, {})
+            return tuple(known.get(number, f"{what} {number}") for number in range(max([*known, *numbers, -1]) + 1))
+
+        return cls(
+            user=np.array(user, np.int32),
+            item=np.array(item, np.int32),
+            rating=np.array(rating, np.float32),
+            mention_review=np.repeat(np.arange(len(rows), dtype=np.int32), list(map(len, said))),
+            mention_feature=mention[:, 0],
+            mention_sign=mention[:, 1].astype(np.int8),
+            phrase_review=phrase[:, 0],
+            phrase_feature=phrase[:, 1],
+            phrase=phrase[:, 2],
+            train=empty,
+            validation=empty,
+            test=empty,
+            users=max(user, default=-1) + 1,
+            items=max(item, default=-1) + 1,
+            feature_names=named("feature", {*mention[:, 0].tolist(), *phrase[:, 1].tolist()}),
+            phrase_names=named("phrase", {*phrase[:, 2].tolist()}),
+            item_names=named("item", item) if names.get("item") else (),
+        )
+
+    def with_frequent(self, number: int) -> Reviews:
+        """Return the reviews with the features only that training mentions most often; ValueError for too many."""
+        if number > self.features:
+            raise ValueError(f"reviews.features must be at most {self.features}, got {number}")
+        trained = np.isin(self.mention_review, self.train)
+        counts = np.bincount(self.mention_feature[trained], minlength=self.features)
+        kept = np.sort(np.argsort(-counts, kind="stable")[:number])
+        place = np.full(self.features, -1, np.int32)
+        place[kept] = np.arange(number)
+        mentions, phrases = place[self.mention_feature] >= 0, place[self.phrase_feature] >= 0
+        return replace(
+            self,
+            feature_names=tuple(self.feature_names[feature] for feature in kept),
+            mention_review=self.mention_review[mentions],
+            mention_feature=place[self.mention_feature[mentions]],
+            mention_sign=self.mention_sign[mentions],
+            phrase_review=self.phrase_review[phrases],
+            phrase_feature=place[self.phrase_feature[phrases]],
+            phrase=self.phrase[phrases],
+        )
+
+    def user_profile(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[U, F]: how often the reviews `rows` of a user mention a feature (4.2.3); NaN where they never do."""
+        good, bad = self._mentions(self.user, self.users, rows)
+        return np.where(good + bad > 0, good + bad, np.nan)
+
+    def item_profile(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[I, F]: good minus bad mentions of a feature in the reviews `rows` of an item (4.2.4); NaN without any."""
+        good, bad = self._mentions(self.item, self.items, rows)
+        return np.where(good + bad > 0, good - bad, np.nan)
+
+    def _mentions(self, who: NDArray[np.int32], size: int, rows: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+        """Numbers [size, F] of good and of bad mentions."""
+        counted = np.bincount(rows, minlength=len(self.user)) > 0
+        cell = who[self.mention_review].astype(np.int64) * self.features + self.mention_feature
+        signs = ((self.mention_sign == sign) & counted[self.mention_review] for sign in (1, -1))
+        length = size * self.features
+        return [np.bincount(cell[s], minlength=length).reshape(size, -1).astype(np.float64) for s in signs]
