@@ -213,6 +213,7 @@ class RunContext:
     pairs: int = 0  # M: the largest number of preferences of a round
     forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
     code: str = ""  # hash of the code of the run that is not of ol2r: part of the key of what a role keeps on disk
+    attraction: tuple[Float[Tensor, "M"], Int[Tensor, "M"]] | None = None  # P(click | examined) and grade by document
 
     def exposure_of_places(self) -> Float[Tensor, "K"]:
         """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""
@@ -386,6 +387,7 @@ class ClickModel(Role):
     """A simulated user."""
 
     group = "click"
+    by_document = False  # True: if the dataset has attractions, `grades` are places in `RunContext.attraction` instead
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Return which of the shown documents are clicked, given their relevance grades."""

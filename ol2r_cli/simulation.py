@@ -137,6 +137,7 @@ class Simulation(nn.Module):
             pairs=most_pairs(ranker.pairs, positions),
             forgetting=ranker.forgetting,
             code=code,
+            attraction=self.train_split.attraction if click.by_document else None,
         )
         self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         check_needs(roles)
@@ -195,7 +196,10 @@ class Simulation(nn.Module):
             order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
             ranking = order[:, : context.positions]
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
-            clicks = user.click(labels.gather(1, ranking), shown, streams.at("click", t))
+            judged = labels
+            if context.attraction is not None:
+                judged = self.train_split.of_intent(candidates.document, intent)
+            clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
             preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
             ranker.learn(interaction, streams.at("learn/ranker", t))
@@ -211,7 +215,7 @@ class Simulation(nn.Module):
         That is so if a role has no form for loops, and if a measure has none that receives these rounds. A form that a
         class only inherits does not count, because the class may do something else.
         """
-        if not self.context.loops:  # then numba may be absent, and tensors on a GPU
+        if not self.context.loops or self.context.attraction is not None:  # without loops, numba may be absent
             return None
         with_blocks = CERTAIN in self.exploration.offers
         recording = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]

@@ -22,8 +22,12 @@ Tables = Mapping[int, Mapping[str, Sequence[Share]]]  # number of grades -> sett
 
 
 class _User(ClickModel):
-    """Keeps P(click | grade): `click`, or if that is null `tables` by the dataset's number of grades."""
+    """Keeps P(click | grade): `click`, or if that is null `tables` by the dataset's number of grades.
 
+    On a dataset with attractions these take the place of the table, and what is by grade (G) is by document.
+    """
+
+    by_document = True
     click_probability: Tensor
 
     def __init__(self, click: Sequence[Share] | None, tables: Tables):
@@ -49,6 +53,8 @@ class _User(ClickModel):
         probability per grade.
         """
         grades, number, setting, stated = context.grades, context.grades, self.setting(name), self.setting(name)
+        if context.attraction is not None and name == "click" and values is None:
+            return context.attraction[0]
         if values is None:
             tables = {int(key): table for key, table in self.tables.items() if str(key).isdecimal()}
             if grades not in tables:
@@ -67,11 +73,13 @@ class _User(ClickModel):
                 under = min(int(place), number - 2)
                 values.append((1 - (place - under)) * table[under] + (place - under) * table[under + 1])
             shown = ",".join(f"{value:.4g}" for value in values)
-            self.warnings += (
-                f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
-                f"{setting}=[..] sets your own",
-            )
-        return torch.tensor(list(values), dtype=torch.float64, device=context.device)
+            if min(table) < max(table):
+                self.warnings += (
+                    f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
+                    f"{setting}=[..] sets your own",
+                )
+        by_grade = torch.tensor(list(values), dtype=torch.float64, device=context.device)
+        return by_grade if context.attraction is None else by_grade[context.attraction[1]]
 
     def _by_place(
         self, name: str, values: Sequence[float] | None, curve: Callable[[int], float], context: RunContext

@@ -33,6 +33,7 @@ class Intents:
 
     labels: Int[Tensor, "I N"]  # int8, 0 .. grades - 1
     grades: int
+    attraction: Float[Tensor, "I N"] | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Dataset:
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each
     intents: Intents | None = None
     files: tuple[Path, ...] = ()  # LETOR files, whose lines are the rows
+    attraction: Float[Tensor, "N"] | None = None  # float64, P(click | examined) of each document; None: by grade
 
     def split(
         self,
@@ -77,7 +79,9 @@ class Dataset:
         if self.intents is None or not 1 <= intent <= len(self.intents.labels):
             most = 0 if self.intents is None else len(self.intents.labels)
             raise ValueError(f"an intent must be one of the {most} intents of dataset {self.name}, got {intent}")
-        return replace(self, labels=self.intents.labels[intent - 1], grades=self.intents.grades)
+        attraction = None if self.intents.attraction is None else self.intents.attraction[intent - 1]
+        labels = self.intents.labels[intent - 1]
+        return replace(self, labels=labels, grades=self.intents.grades, attraction=attraction)
 
     def oracle(self) -> Oracle:
         """Return what rankers that declare `needs_labels` receive."""
@@ -128,9 +132,12 @@ class Split:
     ):
         device = queries.device
         self.features, self.dtype = dataset.features.to(device), dtype
-        labels = dataset.intents.labels if by_intent and dataset.intents is not None else dataset.labels[None]
+        labels, attraction = dataset.labels[None], dataset.attraction
+        if by_intent and dataset.intents is not None:
+            labels, attraction = dataset.intents.labels, dataset.intents.attraction
         self.intents = len(labels)
         self.labels = labels.to(device).flatten()  # [I N]: those of document d for intent i are at i N + d
+        self.attraction = None if attraction is None else (attraction.to(device).flatten(), self.labels.long())
         self.group = None if dataset.group is None else dataset.group.to(device)
         offsets = dataset.offsets.to(device)
         self.start = offsets[queries]
@@ -168,13 +175,17 @@ class Split:
         mask = slots < length[:, None]
         document = start[:, None] + slots * mask
         group = None if self.group is None else self.group[document]
-        labels = self.labels[document if intent is None else document + (intent * len(self.features))[:, None]]
+        labels = self.labels[self.of_intent(document, intent)]
         if self.rows is None:
             candidates = Candidates(query, document, self._gathered(document), mask, group)
         else:  # compiled loops leave the features where they are until they are read
             rows = Rows(self.rows.table, start.numpy(), length.numpy())
             candidates = TableCandidates(query, document, lambda: self._gathered(document), mask, group, rows)
         return candidates, labels.long() * mask
+
+    def of_intent(self, document: Int[Tensor, "B D"], intent: Int[Tensor, "B"] | None) -> Int[Tensor, "B D"]:
+        """Return where `labels` and `attraction` have these documents for the intent of each replica's user."""
+        return document if intent is None else document + (intent * len(self.features))[:, None]
 
     def _gathered(self, document: Int[Tensor, "B D"]) -> Float[Tensor, "B D F"]:
         return self.features.index_select(0, document.flatten()).to(self.dtype).unflatten(0, document.shape)

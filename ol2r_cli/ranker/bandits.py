@@ -1,5 +1,6 @@
 """Bandits that count clicks on documents. Separate for every query: CascadeUCB1 and CascadeKL-UCB (Kveton, Szepesvari,
-Wen and Ashkan, "Cascading Bandits: Learning to Rank in the Cascade Model", ICML 2015), and TopRank (Lattimore, Kveton,
+Wen and Ashkan, "Cascading Bandits: Learning to Rank in the Cascade Model", ICML 2015), CascadeDUCB and CascadeSWUCB
+for users who change (Li and de Rijke, "Cascading Non-Stationary Bandits", IJCAI 2019), and TopRank (Lattimore, Kveton,
 Li and Szepesvari, NeurIPS 2018, algorithm 1). By features: CascadeLinUCB and CascadeLinTS (Zong, Ni, Sung, Ke, Wen and
 Kveton, "Cascading Bandits for Large-Scale Recommendation Problems", UAI 2016)."""
 
@@ -12,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import NonNegative, Positive
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, PositiveShare
 from ol2r_cli.interfaces import FEATURES, LAYERS, STATED, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.ranker.model_ranker import LinearRanker, ParameterFree
@@ -39,7 +40,7 @@ def examined(interaction: Interaction, feedback: Feedback) -> Bool[Tensor, "B K"
     return interaction.shown & (at_or_below | ~clicks.any(1, keepdim=True))
 
 
-UNOBSERVED = 1e6  # score of a document that was never examined: above every index
+UNOBSERVED = 1e6  # score of a document that was never examined, and of one of which a discount has left nothing
 NEWTON_STEPS = 12  # ten reach the last bit for N up to a million and log t up to 60
 
 
@@ -53,6 +54,7 @@ class CascadeBandit(ParameterFree):
 
     generalises = False
     pairs = "none"
+    of_counts = torch.int32  # type of N and S
 
     served: Tensor
     observations: Tensor
@@ -66,7 +68,7 @@ class CascadeBandit(ParameterFree):
         super().setup(context, features)
         rounds = torch.zeros(context.replicas, context.queries, dtype=torch.int64, device=context.device)
         self.register_buffer("served", rounds)  # of each query
-        counts = torch.zeros(context.replicas, len(features), dtype=torch.int32, device=context.device)
+        counts = torch.zeros(context.replicas, len(features), dtype=self.of_counts, device=context.device)
         self.register_buffer("observations", counts)  # N of each document
         self.register_buffer("attractions", counts.clone())  # S, clicks on it when it was examined
 
@@ -76,16 +78,17 @@ class CascadeBandit(ParameterFree):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         count = self.observations.gather(1, candidates.document).double()
-        mean = self.attractions.gather(1, candidates.document) / count.clamp(min=1)
+        some = count.masked_fill(count == 0, 1)
+        mean = self.attractions.gather(1, candidates.document) / some
         t = self.served.gather(1, candidates.query[:, None]) + 1
-        scores = self.index(mean, count.clamp(min=1), t).masked_fill_(count == 0, UNOBSERVED)
+        scores = self.index(mean, some, t).masked_fill_(count == 0, UNOBSERVED).clamp_(max=UNOBSERVED)
         return Prediction(scores.to(self.nothing.dtype)[:, None], lambda: LinearTangent(candidates.features))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         counts = examined(interaction, self.feedback)
         document = interaction.candidates.document.gather(1, interaction.ranking)
-        self.observations.scatter_add_(1, document, counts.int())
-        self.attractions.scatter_add_(1, document, (counts & interaction.clicks).int())
+        self.observations.scatter_add_(1, document, counts.to(self.of_counts))
+        self.attractions.scatter_add_(1, document, (counts & interaction.clicks).to(self.of_counts))
         query = interaction.candidates.query[:, None]
         self.served.scatter_add_(1, query, torch.ones_like(query))
 
@@ -99,6 +102,72 @@ class CascadeUCB1(CascadeBandit):
 
     def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
         return mean + (self.alpha * t.double().log() / count).sqrt()
+
+
+class CascadeDUCB(CascadeBandit):
+    """S/N + 2 sqrt(epsilon log n / N): a round counts gamma^age in S, N and n = (1 - gamma^t) / (1 - gamma).
+
+    The age is in rounds of the query, 0 for the latest. gamma is `discount`; null is 1 - 1 / (4 sqrt(T)), where T is
+    the number of rounds for each query.
+    """
+
+    of_counts = torch.float64
+
+    def __init__(self, epsilon: NonNegative, discount: PositiveShare | None, feedback: Feedback):
+        super().__init__(feedback)
+        self.epsilon, self.discount = epsilon, discount
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        super().setup(context, features)
+        self.gamma = self.discount or 1 - 0.25 * max(1, context.rounds / context.queries) ** -0.5
+
+    def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
+        rounds = t.double() if self.gamma == 1 else (1 - self.gamma ** t.double()) / (1 - self.gamma)
+        return mean + 2 * (self.epsilon * rounds.log().clamp(min=0) / count).sqrt()
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        document = interaction.candidates.document
+        for counts in self.observations, self.attractions:
+            lost = counts.gather(1, document) * (1 - self.gamma) * interaction.candidates.mask
+            counts.scatter_add_(1, document, -lost)
+        super().learn(interaction, random)
+
+
+class CascadeSWUCB(CascadeBandit):
+    """S/N + sqrt(epsilon log min(t, tau) / N), where S and N are those of the last tau rounds of the query.
+
+    tau is `window`; null is 2 sqrt(T log T), where T is the number of rounds for each query. It keeps 4 bytes for each
+    place of these rounds, training query and replica.
+    """
+
+    recent: Tensor
+
+    def __init__(self, epsilon: NonNegative, window: Count | None, feedback: Feedback):
+        super().__init__(feedback)
+        self.epsilon, self.window = epsilon, window
+
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        super().setup(context, features)
+        each = max(2, context.rounds / context.queries)
+        self.tau = min(self.window or math.ceil(2 * math.sqrt(each * math.log(each))), context.rounds)
+        shape = context.replicas, context.queries * self.tau, context.positions
+        # By place of a round: 0 where it was not examined, else 1 + 2 x document + click.
+        self.register_buffer("recent", torch.zeros(shape, dtype=torch.int32, device=context.device))
+
+    def index(self, mean: Each, count: Each, t: Int[Tensor, "B 1"]) -> Each:
+        return mean + (self.epsilon * t.clamp(max=self.tau).double().log() / count).sqrt()
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        query, counts = interaction.candidates.query[:, None], examined(interaction, self.feedback)
+        row = (query * self.tau + self.served.gather(1, query) % self.tau)[:, :, None].expand(-1, 1, counts.shape[1])
+        left = self.recent.gather(1, row)[:, 0].long()
+        document = (left - 1).clamp(min=0) // 2
+        self.observations.scatter_add_(1, document, -(left > 0).int())
+        self.attractions.scatter_add_(1, document, -((left > 0) & (left % 2 == 0)).int())
+        document = interaction.candidates.document.gather(1, interaction.ranking)
+        new = (1 + 2 * document + interaction.clicks) * counts
+        self.recent.scatter_(1, row, new[:, None].int())
+        super().learn(interaction, random)
 
 
 class CascadeKLUCB(CascadeBandit):

@@ -223,6 +223,8 @@ RANKERS = {
     "toprank": ("TopRank", Style("#117733", DASH_DOT, "h")),
     "cascade_ucb1": ("CascadeUCB1", Style("#2ecee9", DASHED, ">")),
     "cascade_kl_ucb": ("CascadeKL-UCB", Style("#186ceb", LONG, "<")),
+    "cascade_ducb": ("CascadeDUCB", Style("#8a4fff", DOTTED, "d")),
+    "cascade_swucb": ("CascadeSWUCB", Style("#c2185b", SOLID, "p")),
     "cascade_linucb": ("CascadeLinUCB", Style("#7adf8c", DASH_DOT, "v")),
     "cascade_lints": ("CascadeLinTS", Style("#0401ea", BOTH, "^")),
     "ips_regression": ("IPS regression", Style("#aa5500", LONG, "p")),

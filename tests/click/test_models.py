@@ -19,6 +19,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import ClickModel, RunContext
 from ol2r_cli.tensor.streams import Streams
+from tests.choices import names
 from tests.reference import clicks as reference
 
 GRADES = [1, 0, 3, 4, 0, 2, 0, 1, 4, 0, 2, 3]
@@ -210,7 +211,30 @@ def test_another_number_of_grades_is_interpolated_from_the_next_larger_table():
         )
         assert model.warnings[0].startswith(start)
         assert model.warnings[0].endswith("]; click.click=[..] sets your own")
-        assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"]
+        # A table with the same number for all grades says nothing by it.
+        assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"][: 1 + any(stop)]
+
+
+def test_every_user_is_attracted_by_the_document_where_the_dataset_says_so():
+    """Documents 0 to 5 of grades 0, 0, 1, .. instead of grades: clicks are those of a user with P(click | grade) of
+    each document, on the same numbers; stops are those of its grade; and a setting wins over the attraction."""
+    attraction, grade = torch.tensor([0.05, 0.9, 0.3, 0.6, 0.5, 1.0]).double(), torch.tensor([0, 0, 1, 2, 3, 4])
+    context = RunContext(1, 9, 1, 10, 1, 1, grades=5, attraction=(attraction, grade))
+    documents = torch.randint(6, (2_000, 10), generator=torch.Generator().manual_seed(3))
+    for name in names("click"):
+        settings = composed(f"click={name}").copy()
+        by_document = build(settings)
+        by_document.setup(context, torch.zeros(1, 1))
+        if "stop" in settings:
+            settings.stop = [settings.tables[5]["stop"][number] for number in grade.tolist()]
+        settings.click = attraction.tolist()
+        by_grade = build(settings)
+        by_grade.setup(RunContext(1, 9, 1, 10, 1, 1, grades=6), torch.zeros(1, 1))
+        assert torch.equal(clicks_of(by_document, documents), clicks_of(by_grade, documents)), name
+        assert 0 < clicks_of(by_document, documents).double().mean() < 1, name
+    fixed = build(composed("click=cascade", "click.click=[0,0,0,0,1]"))
+    fixed.setup(context, torch.zeros(1, 1))
+    assert fixed.click_probability.tolist() == [0, 0, 0, 0, 0, 1]
 
 
 def test_the_papers_tables_for_three_grades_follow_from_those_for_five():
@@ -231,7 +255,7 @@ def test_a_table_that_fits_is_taken_as_it_is_without_a_warning():
         model = user("click=perfect", grades=grades)
         assert model.warnings == ()
         assert len(model.click_probability) == grades
-    own = user("click=perfect", "click.click=[0,.1,.2,1]", grades=4)
+    own = user("click=navigational", "click.click=[0,.1,.2,1]", grades=4)
     assert own.click_probability.tolist() == [0, 0.1, 0.2, 1]
     assert [line.partition(" for ")[0] for line in own.warnings] == ["click.stop"]
     table = user("click=perfect", "+click.tables.4={click:[0,.1,.2,1],stop:[0,0,0,0]}", grades=4)

@@ -55,6 +55,8 @@ CASES = {
     "generated-toprank": [*_TWO_QUERIES, "ranker=toprank", "ranker.delta=0.9", "click=perfect"],
     "generated-cascade-ucb1": [*_TWO_QUERIES, "ranker=cascade_ucb1", "ranker.alpha=0.1", "click=cascade"],
     "generated-cascade-kl-ucb": [*_TWO_QUERIES, "ranker=cascade_kl_ucb", "positions=4"],
+    "generated-cascade-ducb": [*_TWO_QUERIES, "ranker=cascade_ducb", "ranker.epsilon=0.1", "positions=4"],
+    "generated-cascade-swucb": [*_TWO_QUERIES, "ranker=cascade_swucb", "ranker.epsilon=0.1", "ranker.window=5"],
     "generated-cascade-linucb": [
         *_GENERATED,
         *("ranker=cascade_linucb", "ranker.sigma=1", "ranker.alpha=0.1", "click=cascade"),

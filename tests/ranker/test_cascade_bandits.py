@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ol2r_cli.ranker.bandits import UNOBSERVED, kl_upper_bound
-from tests.reference.cascade_bandits import CascadeBandit, kl, kl_ucb, observed, ucb1
+from tests.reference.cascade_bandits import CascadeBandit, ForgettingBandit, kl, kl_ucb, observed, ucb1
 from tests.reference.cascade_linear import CascadeLinear
 from tests.rounds import LISTS, SEEDS, fresh, ranked, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
@@ -51,6 +51,50 @@ def test_every_round_is_that_of_the_paper():
                 assert int(simulation.ranker.served[b, query]) == oracle.t - 1, case
         assert happened["several"] > 30, ranker
         assert (happened["partly"] > 60) == (feedback != "all"), ranker
+
+
+def test_every_round_of_those_that_forget():
+    """Bounds, lists and sums, with sums over all earlier rounds in the oracle; documents are forgotten altogether, and
+    in a long list a discount leaves so little of some that they count as never examined."""
+    for ranker, feedback, settings, lists, places in [
+        ("cascade_ducb", "first_click", {"epsilon": 0.5, "discount": 0.4}, [[0, 1] * 20], 1),
+        ("cascade_ducb", "last_click", {"epsilon": 0.1, "discount": 0.98}, SHORT, 3),
+        ("cascade_ducb", "all", {"epsilon": 0.2, "discount": 1.0}, SHORT, 3),
+        ("cascade_swucb", "first_click", {"epsilon": 0.5, "window": 4}, SHORT, 3),
+        ("cascade_swucb", "all", {"epsilon": 0.1, "window": 11}, SHORT, 3),
+    ]:
+        words = [f"ranker.{name}={value}" for name, value in {**settings, "feedback": feedback}.items()]
+        words += ["click=informational", f"positions={places}"]
+        simulation, forgotten = bandits(ranker, *words, lists=lists, loops=True), 0
+        oracles = [[ForgettingBandit(len(labels), feedback, **settings) for labels in lists] for _ in SEEDS]
+        for t, one in rounds(simulation):
+            chance = fresh(SEEDS).at("explore", t).uniform(max(map(len, lists)))
+            for b, here in replicas(one):
+                oracle, case = oracles[b][int(one.candidates.query[b])], (ranker, settings, t, b)
+                expected = [min(score, UNOBSERVED) for score in oracle.scores()]
+                assert here.scores[0] == pytest.approx(expected, rel=1e-11), case
+                assert here.ranking == ranked(np.round(expected, 9), chance[b].tolist())[:places], case
+                forgotten += UNOBSERVED in expected and len(oracle.rounds) > len(expected) * 2
+                oracle.learn(here.ranking, here.clicks)
+                rows = one.candidates.document[b, : len(expected)]
+                clicks, count = zip(*map(oracle.sums, range(len(expected))), strict=True)
+                assert simulation.ranker.attractions[b, rows].tolist() == pytest.approx(clicks, abs=1e-12), case
+                assert simulation.ranker.observations[b, rows].tolist() == pytest.approx(count, abs=1e-12), case
+        assert (forgotten > 10) == (0.4 in settings.values() or 4 in settings.values()), (ranker, settings, forgotten)
+
+
+def test_a_window_of_all_rounds_is_cascade_ucb1_and_null_is_what_the_paper_sets():
+    lists = [
+        [one.ranking.tolist() for _, one in rounds(bandits(*words, "click=cascade"))]
+        for words in (
+            ("cascade_ucb1", "ranker.alpha=0.3"),
+            ("cascade_swucb", "ranker.epsilon=0.3", "ranker.window=999"),
+            ("cascade_swucb", "ranker.epsilon=0.3"),
+        )
+    ]
+    assert lists[0] == lists[1] != lists[2]  # the last window is 18 of the 24 rounds of a query
+    assert bandits("cascade_swucb").ranker.tau == math.ceil(2 * math.sqrt(24 * math.log(24)))
+    assert bandits("cascade_ducb").ranker.gamma == pytest.approx(1 - 1 / (4 * math.sqrt(24)))
 
 
 def test_every_round_of_the_linear_ones():

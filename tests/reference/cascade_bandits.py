@@ -1,6 +1,7 @@
 """CascadeUCB1 and CascadeKL-UCB for one query, and what clicks say of the documents in each form of feedback.
 
-Kveton, Szepesvari, Wen, Ashkan: Cascading Bandits: Learning to Rank in the Cascade Model (ICML 2015), Algorithm 1.
+Kveton, Szepesvari, Wen, Ashkan: Cascading Bandits: Learning to Rank in the Cascade Model (ICML 2015), Algorithm 1. For
+users who change, CascadeDUCB and CascadeSWUCB: Li, de Rijke: Cascading Non-Stationary Bandits (IJCAI 2019).
 """
 
 from __future__ import annotations
@@ -73,3 +74,43 @@ class CascadeBandit:
             self.count[document] += 1
             self.clicks[document] += click
         self.t += 1
+
+
+@dataclass
+class ForgettingBandit:
+    """CascadeDUCB, or with a window CascadeSWUCB, for one query: every sum goes over all rounds so far."""
+
+    documents: int
+    feedback: str
+    epsilon: float
+    discount: float = 1.0
+    window: int | None = None
+    rounds: list[dict[int, int]] = field(default_factory=list)  # of each round, examined documents and their clicks
+
+    def sums(self, document: int) -> tuple[float, float]:
+        """Weighted clicks on a document, and weighted rounds in which it was examined."""
+        clicks = count = 0.0
+        for age, examined in enumerate(reversed(self.rounds)):
+            if document in examined and (self.window is None or age < self.window):
+                clicks += self.discount**age * examined[document]
+                count += self.discount**age
+        return clicks, count
+
+    def scores(self) -> list[float]:
+        """A bound for each document, infinite where no examination counts."""
+        t, bounds = len(self.rounds) + 1, []
+        for document in range(self.documents):
+            clicks, count = self.sums(document)
+            if self.window is None and count:
+                rounds = sum(self.discount**age for age in range(t))
+                bounds.append(clicks / count + 2 * sqrt(self.epsilon * log(rounds) / count))
+            elif count:
+                bounds.append(clicks / count + sqrt(self.epsilon * log(min(t, self.window)) / count))
+            else:
+                bounds.append(inf)
+        return bounds
+
+    def learn(self, shown: Sequence[int], clicks: Sequence[int]) -> None:
+        """The list that was shown, and its clicks by place."""
+        examined = observed(clicks, self.feedback)
+        self.rounds.append(dict(zip(shown[:examined], map(int, clicks[:examined]), strict=True)))
