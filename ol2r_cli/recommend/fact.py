@@ -1,0 +1,221 @@
+"""FacT: vectors of users and items by trees over rules on what reviews say, which also explain the recommendations.
+
+Dissertation, section 4.2; Tao, Jia, Wang and Wang: The FacT, SIGIR 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, WholeNumber
+from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side
+from ol2r_cli.recommend.model import Ask, Explanation, Recommender, StepProgress, Validate
+from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.recommend.trees import Tree, grow
+
+ANSWERS = ("a lot", "a little", "no opinion")  # in the order of trees.BRANCHES
+NAMED = 3  # features in a sentence, at most
+
+
+class FacT(Recommender):
+    """Factorization trees: the vector of a user or item is that of its leaf in a tree plus a personal residual.
+
+    It starts from vectors without trees. Each alternation grows a user tree for the vectors of the items, an item tree
+    for those of the users, and descends in the personal residuals. Alternations end where the objective does not fall.
+    That with the highest NDCG@50 of the validation reviews is kept.
+
+    factors: numbers in a vector, d. depth: rules on a path at most. thresholds: tried for a feature at most.
+    normalized: rules compare shares of a user's mentions, whatever the number of its reviews, and not counts.
+    The objective is squared error of ratings - bpr x log sigma of pairs (4.2.2) + l2 / 2 of vectors + personal_l2 / 2
+    of personal residuals, for each occurrence (factors.py), + node_l2 / 2 of the residuals of nodes. samples: other
+    items for each review while trees grow. start_epochs, epochs: passes over the reviews before the trees and in an
+    alternation. learning_rate: of a step for one review and one other item.
+    """
+
+    packages = ("numba",)
+    users: Floats  # [U, d]
+    items: Floats  # [I, d]
+    user_tree: Tree
+    item_tree: Tree
+
+    def __init__(
+        self,
+        factors: Count,
+        depth: WholeNumber,
+        thresholds: Count,
+        normalized: bool,
+        bpr: NonNegative,
+        l2: NonNegative,
+        personal_l2: NonNegative,
+        node_l2: Positive,
+        samples: Count,
+        start_epochs: WholeNumber,
+        alternations: Count,
+        epochs: WholeNumber,
+        learning_rate: Positive,
+    ):
+        self.factors, self.depth, self.thresholds, self.samples = factors, depth, thresholds, samples
+        self.bpr, self.l2, self.personal_l2, self.node_l2 = bpr, l2, personal_l2, node_l2
+        self.start_epochs, self.alternations, self.epochs = start_epochs, alternations, epochs
+        self.learning_rate, self.normalized = learning_rate, normalized
+
+    def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
+        """Alternate. Users, items and features are in the order of their first reviews, whatever their numbers are."""
+        random, rows = np.random.default_rng(seed), reviews.train
+        mentioned = reviews.mention_feature[np.isin(reviews.mention_review, rows)]
+        orders = [_by_first_use(reviews.user[rows], reviews.users), _by_first_use(reviews.item[rows], reviews.items)]
+        by_feature, ranks = _by_first_use(mentioned, reviews.features), [np.argsort(order) for order in orders]
+        self._read(reviews)
+        profiles = [whole[np.ix_(order, by_feature)] for whole, order in zip(self.profiles, orders, strict=True)]
+        user, item = ranks[0][reviews.user[rows]], ranks[1][reviews.item[rows]]
+        data = Reviewed(user, item, reviews.rating[rows].astype(float), reviews.users, reviews.items)
+        others = data.others(np.arange(len(rows)), self.samples, random)
+        vectors = [random.normal(0, 0.1, (len(order), self.factors)) for order in orders]
+        leaves, best, last = [np.zeros_like(of_side) for of_side in vectors], dict[str, Any](), np.inf
+        self._descend(data, vectors, leaves, self.start_epochs, random)
+        for step in range(1, self.alternations + 1):
+            trees = []
+            for side in (0, 1):
+                loss = Side(data, others, side, vectors[1 - side], self.bpr, self.l2)
+                tree, node, _ = grow(profiles[side], loss, self.factors, self.depth, self.thresholds, self.node_l2)
+                trees.append(tree)
+                leaves[side] = tree.vectors[node]
+            self._descend(data, vectors, leaves, self.epochs, random)
+            objective = self._objective(data, others, vectors, leaves, trees)
+            if not objective < last:  # also where it is not a number
+                break
+            last = objective
+            self.user_tree, self.item_tree = (tree.with_features(by_feature) for tree in trees)
+            values = {}
+            for name, both in (("leaves", leaves), ("validation", vectors)):
+                self.users, self.items = (of_side[rank] for of_side, rank in zip(both, ranks, strict=True))
+                values[f"{name}_ndcg_50"] = validate(self)
+            progress(step, objective=objective, **values)
+            if values["validation_ndcg_50"] > best.get("validation_ndcg_50", -1.0):
+                best = {**values, **self.state()}
+        if not best:
+            raise FloatingPointError("the objective is not a finite number")
+        self._take(best)
+
+    def _descend(
+        self, data: Reviewed, vectors: list[Floats], leaves: list[Floats], epochs: int, random: np.random.Generator
+    ) -> None:
+        l2 = self.l2 + self.personal_l2
+        bases = [self.personal_l2 / l2 * leaf if l2 else leaf for leaf in leaves]  # both l2 together are least there
+        for _ in range(epochs):
+            data.descend(vectors, bases, self.learning_rate, self.bpr, l2, random)
+
+    def _objective(
+        self, data: Reviewed, others: Ints, vectors: list[Floats], leaves: list[Floats], trees: list[Tree]
+    ) -> float:
+        """Return the whole objective."""
+        sides = [Side(data, others, side, vectors[1 - side], self.bpr, self.l2) for side in (0, 1)]
+        total = sides[0].value(vectors[0]) + self.l2 / 2 * sides[1].squares(vectors[1])
+        for side, own, leaf, tree in zip(sides, vectors, leaves, trees, strict=True):
+            total += self.personal_l2 / 2 * side.squares(own - leaf) + self.node_l2 / 2 * float(
+                (tree.residual**2).sum()
+            )
+        return total
+
+    def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Inner products of vectors."""
+        return (self.users[users] @ self.items.T).astype(np.float32)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Vectors and trees."""
+        return {
+            "users": self.users,
+            "items": self.items,
+            **self.user_tree.state("user"),
+            **self.item_tree.state("item"),
+        }
+
+    def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
+        """Take a state, and from the reviews profiles and names."""
+        self._read(reviews)
+        self._take(state)
+
+    def _take(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.users, self.items = state["users"], state["items"]
+        self.user_tree, self.item_tree = Tree.of(state, "user"), Tree.of(state, "item")
+
+    def _read(self, reviews: Reviews) -> None:
+        self.names = reviews.feature_names
+        self.profiles = self._normalized(reviews.user_profile(reviews.train)), reviews.item_profile(reviews.train)
+
+    def _normalized(self, profiles: Floats) -> Floats:
+        """Return profiles [n, F] of users as the rules see them."""
+        mentions = np.maximum(np.nansum(profiles, axis=1, keepdims=True), 1)
+        return profiles / mentions if self.normalized else profiles
+
+    def trees(self) -> dict[str, Any]:
+        """The trees as nested rules."""
+        return {"user": self.user_tree.plain(self.names), "item": self.item_tree.plain(self.names)}
+
+    def fold_in(self, profile: Floats) -> NDArray[np.float32]:
+        """The scores of the vector of the leaf to which the rules lead (4.2.3, cold-start)."""
+        leaf = self.user_tree.route(self._normalized(profile[None]))
+        return (self.user_tree.vectors[leaf[0]] @ self.items.T).astype(np.float32)
+
+    def interview(self, ask: Ask) -> NDArray[np.float32]:
+        """Ask about the features of the rules on the way (4.2.4), each once; where the answers end, the way does."""
+        tree, node, answers = self.user_tree, 0, dict[int, int]()
+        while node >= 0 and (feature := int(tree.feature[node])) >= 0:
+            if feature not in answers:
+                try:
+                    answers[feature] = ask(f"How do you like this {self.names[feature]}?", ANSWERS)
+                except EOFError:
+                    break
+            if (below := tree.children[node, answers[feature]]) < 0:
+                break
+            node = int(below)
+        return (tree.vectors[node] @ self.items.T).astype(np.float32)
+
+    def explain(self, user: int, item: int) -> Explanation:
+        """Name features that both paths have, else those of either, those at the lower levels first (4.2.2)."""
+        paths = {
+            "user": self.user_tree.path(self.profiles[0][user], self.names),
+            "item": self.item_tree.path(self.profiles[1][item], self.names),
+        }
+        return Explanation(*said(paths["user"], paths["item"]), paths=paths)
+
+
+def said(user: Sequence[Mapping[str, Any]], item: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+    """Return the features of an explanation, and its sentence, from the paths of a user and of an item.
+
+    A feature counts where the user mentions it, and where the item has more good than bad mentions. Of several rules
+    with the same feature, the lowest counts.
+    """
+    wanted = {rule["feature"]: (depth, rule["branch"]) for depth, rule in enumerate(user) if rule["value"] is not None}
+    good = {rule["feature"]: (depth, rule["branch"]) for depth, rule in enumerate(item) if (rule["value"] or 0) > 0}
+    shared, top = [name for name in wanted if name in good], (-1, "")
+    names = sorted(
+        shared or {**wanted, **good}, key=lambda name: -max(wanted.get(name, top)[0], good.get(name, top)[0])
+    )
+    names = names[:NAMED]
+    its = {name: f"its {'excellent' if branch == 'left' else 'good'} {name}" for name, (_, branch) in good.items()}
+    if shared:
+        mine = {name: "emphasis on" if branch == "left" else "taste in" for name, (_, branch) in wanted.items()}
+        reasons = [f"{its[name]} matches your {mine[name]} {name}" for name in names]
+        return tuple(names), f"We recommend this item to you because {_and(reasons)}."
+    mine = {name: "preference for" if branch == "left" else "choice of" for name, (_, branch) in wanted.items()}
+    reasons = [f"your {mine[name]} {name}" if name in mine else its[name] for name in names]
+    if not names:
+        return (), "We guess you would like this item because customers with reviews like yours do."
+    return tuple(names), f"We guess you would like this item because of {_and(reasons)}."
+
+
+def _and(parts: Sequence[str]) -> str:
+    """Return parts as a list in words."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+def _by_first_use(used: NDArray[Any], size: int) -> Ints:
+    """Return 0 .. size - 1 in the order of their first use in `used`; those without use come last."""
+    first = np.full(size, len(used))
+    np.minimum.at(first, used, np.arange(len(used)))
+    return np.argsort(first, kind="stable")

@@ -1,0 +1,330 @@
+"""FacT: its objective and derivatives by definition, laws of a fit, planted rules, explanations and interviews."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd.functional import hessian as hessian_of
+from torch.autograd.functional import jacobian
+
+from ol2r_cli.recommend import factors
+from ol2r_cli.recommend.fact import ANSWERS, FacT, said
+from ol2r_cli.recommend.factors import Reviewed, Side
+from ol2r_cli.recommend.sources import GeneratedReviews
+
+SMALL = {
+    "factors": 4,
+    "depth": 2,
+    "thresholds": 16,
+    "normalized": True,
+    "bpr": 20.0,
+    "l2": 0.2,
+    "personal_l2": 2.0,
+    "node_l2": 20.0,
+    "samples": 5,
+    "start_epochs": 30,
+    "alternations": 2,
+    "epochs": 10,
+    "learning_rate": 0.0025,
+}
+BPR, L2 = 3.0, 0.4
+
+
+def generated(seed=0, **changes):
+    settings = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "seed": seed, "split": 0}
+    return GeneratedReviews(**{**settings, "features": None, "training": 1.0, **changes}).load()
+
+
+def fitted(reviews, seed=0, validate=lambda model: 0.0, **changes):
+    """A fit, and the rows of its progress."""
+    model, rows = FacT(**{**SMALL, **changes}), []
+    model.fit(reviews, seed, lambda step, **values: rows.append({"step": step, **values}), validate)
+    return model, rows
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Reviews, and a fit."""
+    reviews = generated()
+    return reviews, fitted(reviews, depth=4)[0]
+
+
+def reviewed(random, users=4, items=6, reviews=9):
+    cells = random.permutation(users * items)[:reviews]
+    return Reviewed(cells // items, cells % items, random.integers(1, 6, reviews).astype(float), users, items)
+
+
+def by_definition(users, items, data, others, bpr):
+    """(4.2.2) without l2, as tensors of torch; each pair has its share of bpr."""
+    total = torch.zeros((), dtype=torch.float64)
+    for i, j, rating, sampled in zip(data.user, data.item, data.rating, others, strict=True):
+        total = total + (rating - users[i] @ items[j]) ** 2
+        for k in sampled:
+            margin = users[i] @ items[j] - users[i] @ items[k]
+            total = total - bpr / len(sampled) * torch.nn.functional.logsigmoid(margin)
+    return total
+
+
+def small_problem(seed):
+    random = np.random.default_rng(seed)
+    data = reviewed(random)
+    users, items = random.normal(size=(4, 3)), random.normal(size=(6, 3))
+    return data, data.others(np.arange(9), 2, random), users, items
+
+
+def unpacked(derivatives, d=3):
+    """Gradient [n, d] and Hessian [n, d, d]."""
+    hessian = np.zeros((len(derivatives), d, d))
+    hessian[:, *np.tril_indices(d)] = derivatives[:, d:]
+    return derivatives[:, :d], hessian + np.tril(hessian, -1).transpose(0, 2, 1)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed):
+    data, others, *vectors = small_problem(seed)
+    objective = Side(data, others, side, vectors[1 - side], BPR, L2)
+    often = [0.0] * len(vectors[side])  # how often the objective has the vector
+    for i, j, sampled in zip(data.user, data.item, others, strict=True):
+        for one, weight in [(j, 1.0), *[(k, 0.5) for k in sampled]] if side else [(i, 1.0)]:
+            often[one] += weight
+
+    def value(flat):
+        own, given = flat.view(vectors[side].shape), torch.tensor(vectors[1 - side])
+        squares = torch.tensor(often, dtype=torch.float64) @ (own**2).sum(1)
+        return by_definition(*((given, own) if side else (own, given)), data, others, BPR) + L2 / 2 * squares
+
+    flat = torch.tensor(vectors[side]).flatten()
+    assert objective.value(vectors[side]) == pytest.approx(float(value(flat)), rel=1e-12)
+    gradient, hessian = unpacked(objective.derivatives(vectors[side]))
+    assert gradient.ravel() == pytest.approx(jacobian(value, flat).numpy(), rel=1e-9)
+    exact, blocks = hessian_of(value, flat).numpy(), np.zeros((flat.numel(), flat.numel()))
+    for number, block in enumerate(hessian):
+        blocks[3 * number : 3 * number + 3, 3 * number : 3 * number + 3] = block
+    if side:  # a bound: all items may move at once
+        assert np.linalg.eigvalsh(blocks - exact).min() > -1e-9
+        assert np.trace(blocks) <= 2 * np.trace(exact)
+    else:
+        assert blocks == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+def test_derivatives_are_finite_differences():
+    data, others, users, items = small_problem(5)
+    for side, own, other in ((0, users, items), (1, items, users)):
+        objective, step = Side(data, others, side, other, BPR, L2), 1e-5
+        gradient = unpacked(objective.derivatives(own))[0]
+        for place in np.ndindex(own.shape):
+            moved = np.zeros_like(own)
+            moved[place] = step
+            difference = (objective.value(own + moved) - objective.value(own - moved)) / (2 * step)
+            assert gradient[place] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+def test_a_step_of_descent_follows_the_gradient_of_one_review():
+    data, others, users, items = small_problem(1)
+    bases, rate = (users / 3, items / 2), 0.01
+    for n in range(len(data.user)):
+        i, j, k = int(data.user[n]), int(data.item[n]), int(others[n, 0])
+        one = Reviewed(data.user[n : n + 1], data.item[n : n + 1], data.rating[n : n + 1], 4, 6)
+        tensors = [torch.tensor(of_side, requires_grad=True) for of_side in (users, items)]
+        far = [((tensor - torch.tensor(base)) ** 2).sum(1) for tensor, base in zip(tensors, bases, strict=True)]
+        total = by_definition(*tensors, one, others[n : n + 1, :1], BPR) + L2 / 2 * (far[0][i] + far[1][j] + far[1][k])
+        total.backward()
+        expected = [(tensor - rate * tensor.grad).detach().numpy() for tensor in tensors]
+        factors.descend(users, items, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2)
+        assert users == pytest.approx(expected[0], rel=1e-12)
+        assert items == pytest.approx(expected[1], rel=1e-12)
+
+
+@given(st.integers(0, 1000))
+def test_samples_are_items_that_the_user_has_not_reviewed(seed):
+    random = np.random.default_rng(seed)
+    data = reviewed(random, reviews=20)
+    reviewed_by = {i: set(data.item[data.user == i].tolist()) for i in range(4)}
+    for i, sampled in zip(data.user.tolist(), data.others(np.arange(20), 3, random).tolist(), strict=True):
+        assert len(reviewed_by[i]) == 6 or not reviewed_by[i] & set(sampled)
+
+
+def planted_rules_are_found(seed):
+    """Nodes of two levels separate the planted leaves. Rules may use other features below the root: who likes items
+    without feature 2 also mentions it less."""
+    source = GeneratedReviews(300, 120, 20, 4, 0.8, seed, 0, None, 1.0)
+    model, _ = fitted(source.load(), seed, normalized=False, alternations=1)
+    trees, planted = (model.user_tree, model.item_tree), source.planted()[:2]
+    for tree, profiles, leaves, features in zip(trees, model.profiles, planted, ({0, 1}, {2, 3}), strict=True):
+        table = np.zeros((len(tree.feature), 6), int)
+        np.add.at(table, (tree.route(profiles), leaves), 1)
+        assert table.max(1).sum() > 0.97 * len(profiles)
+        assert (table.sum(1) > 0).sum() <= 9
+        assert tree.feature[0] in features
+
+
+def test_planted_rules_are_found():
+    planted_rules_are_found(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 20))
+def test_planted_rules_are_found_with_other_seeds(seed):
+    planted_rules_are_found(seed)
+
+
+def test_the_objective_falls_and_validation_keeps_the_best_alternation(world):
+    reviews, _ = world
+    scores, seen = [0.0, 0.5, 0.0, 0.2, *[0.0] * 20], []  # of leaves and of vectors, in turn
+
+    def validate(model):
+        seen.append(model.scores(np.arange(5)))
+        return scores[len(seen) - 1]
+
+    model, rows = fitted(reviews, validate=validate, alternations=9, start_epochs=0)
+    assert 2 <= len(rows) < 9  # it ended where the objective did not fall
+    assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
+    assert (np.diff([row["objective"] for row in rows]) < 0).all()
+    assert [row["validation_ndcg_50"] for row in rows[:2]] == [0.5, 0.2]
+    assert (model.scores(np.arange(5)) == seen[1]).all()
+
+
+def test_the_vectors_of_leaves_are_those_of_the_trees(world):
+    reviews, _ = world
+    seen = []
+    model, _ = fitted(reviews, validate=lambda one: seen.append((one.users, one.items)) or 0.0, alternations=1)
+    for (leaves, tree), profiles in zip(
+        zip(seen[0], (model.user_tree, model.item_tree), strict=True), model.profiles, strict=True
+    ):
+        assert leaves == pytest.approx(tree.vectors[tree.route(profiles)])
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(world):
+    reviews, model = world
+    again, other = (fitted(reviews, seed, depth=4)[0].state() for seed in (0, 1))
+    for name, array in model.state().items():
+        assert array.tobytes() == again[name].tobytes()
+    assert model.state()["users"].tobytes() != other["users"].tobytes()
+
+
+def test_a_loaded_state_scores_and_explains_as_before(world):
+    reviews, model = world
+    loaded = FacT(**SMALL)
+    loaded.load(model.state(), reviews)
+    assert (loaded.scores(np.arange(120)) == model.scores(np.arange(120))).all()
+    assert loaded.explain(3, 4) == model.explain(3, 4)
+    assert loaded.trees() == model.trees()
+
+
+def test_other_numbers_for_users_items_and_features_permute_the_results(world):
+    reviews, model = world
+    random = np.random.default_rng(9)
+    users, items, features = (random.permutation(size) for size in (reviews.users, reviews.items, reviews.features))
+    names = np.empty(reviews.features, object)
+    names[features] = reviews.feature_names
+    renamed = replace(
+        reviews,
+        user=users[reviews.user].astype(np.int32),
+        item=items[reviews.item].astype(np.int32),
+        mention_feature=features[reviews.mention_feature].astype(np.int32),
+        feature_names=tuple(names),
+    )
+    other, _ = fitted(renamed, depth=4)
+    assert (other.scores(users)[:, items] == model.scores(np.arange(120))).all()
+    assert other.explain(int(users[3]), int(items[4])) == model.explain(3, 4)
+
+
+def test_explanations_name_features_of_both_paths_whose_branches_hold(world):
+    reviews, model = world
+    counts = reviews.user_profile(reviews.train)
+    profiles = counts / np.nansum(counts, axis=1, keepdims=True), reviews.item_profile(reviews.train)
+    numbers = {name: number for number, name in enumerate(reviews.feature_names)}
+    for user, item in zip(range(60), range(60), strict=True):
+        explanation = model.explain(user, item)
+        known = []
+        for side, one in (("user", user), ("item", item)):
+            for rule in explanation.paths[side]:
+                value = profiles[side == "item"][one, numbers[rule["feature"]]]
+                expected = "unknown" if np.isnan(value) else "left" if value >= rule["threshold"] else "right"
+                assert rule["branch"] == expected
+            good = [rule for rule in explanation.paths[side] if rule["value"] is not None and rule["value"] > 0]
+            known.append({rule["feature"] for rule in good})
+        assert set(explanation.features) <= ((known[0] & known[1]) or (known[0] | known[1]))
+        assert bool(explanation.features) == bool(known[0] | known[1])
+        assert all(name in explanation.sentence for name in explanation.features)
+
+
+def rule(feature, branch, value):
+    return {"feature": feature, "threshold": 2.0, "value": value, "branch": branch}
+
+
+def test_sentences_have_the_templates_of_the_dissertation():
+    user = [rule("case", "left", 3), rule("price", "right", 1), rule("ear", "unknown", None), rule("fit", "left", 2)]
+    item = [rule("case", "right", 1), rule("price", "left", 4), rule("size", "right", -1), rule("ear", "left", 9)]
+    assert said(user, item) == (
+        ("price", "case"),
+        "We recommend this item to you because its excellent price matches your taste in price "
+        "and its good case matches your emphasis on case.",
+    )
+    assert said(user[2:], item[2:]) == (
+        ("fit", "ear"),
+        "We guess you would like this item because of your preference for fit and its excellent ear.",
+    )
+    assert said(user[1:2], item[2:3])[1] == "We guess you would like this item because of your choice of price."
+    assert said(user[2:3], item[2:3]) == (
+        (),
+        "We guess you would like this item because customers with reviews like yours do.",
+    )
+
+
+def test_an_interview_asks_about_the_features_on_its_way_and_leads_to_their_leaf(world):
+    _, model = world
+    branches, leaves = ("left", "right", "unknown"), set()
+    for user in range(40):
+        rules = model.user_tree.path(model.profiles[0][user], model.names)
+        answers = {}  # the first of the user for each feature; a second rule gets the same
+        for one in rules:
+            answers.setdefault(f"How do you like this {one['feature']}?", branches.index(one["branch"]))
+        asked = []
+
+        def ask(question, choices, answers=answers, asked=asked):
+            assert choices == ANSWERS
+            asked.append(question)
+            return answers[question]
+
+        if all(answers[f"How do you like this {one['feature']}?"] == branches.index(one["branch"]) for one in rules):
+            leaf = model.user_tree.vectors[model.user_tree.route(model.profiles[0][user : user + 1])[0]]
+            assert model.interview(ask) == pytest.approx(model.items @ leaf, rel=1e-5, abs=1e-6)
+            assert asked == list(answers)
+            leaves.add(tuple(answers.items()))
+    assert len(leaves) > 5
+
+
+def test_an_interview_ends_where_the_answers_end(world):
+    _, model = world
+    tree = model.user_tree
+    for nodes in ([0], [0, tree.children[0, 2]]):
+        answers = iter([2] * (len(nodes) - 1))
+
+        def ask(question, choices, answers=answers):
+            for answer in answers:
+                return answer
+            raise EOFError
+
+        assert model.interview(ask) == pytest.approx(model.items @ tree.residual[nodes].sum(0), rel=1e-5, abs=1e-6)
+
+
+def test_a_new_user_gets_the_vector_of_its_leaf_however_many_reviews_its_profile_counts(world):
+    reviews, model = world
+    counts = reviews.user_profile(reviews.train)
+    leaves = model.user_tree.vectors[model.user_tree.route(model.profiles[0])]
+    for user in range(20):
+        expected = model.items @ leaves[user]
+        assert model.fold_in(counts[user]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+        assert (model.fold_in(3 * counts[user]) == model.fold_in(counts[user])).all()
+
+
+def test_a_fit_that_diverges_says_so():
+    with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match="not a finite number"):
+        fitted(generated(), learning_rate=50.0, start_epochs=3)
