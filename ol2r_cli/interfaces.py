@@ -393,6 +393,10 @@ class ClickModel(Role):
         """Return which of the shown documents are clicked, given their relevance grades."""
         raise NotImplementedError
 
+    def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"] | None:
+        """Return the probability that each place of a list with these grades is examined; None if it is not known."""
+        return None
+
 
 class IntentSchedule(Configured):
     """Which intent users have in which round: by the labels of their intent they judge documents. Not a role.

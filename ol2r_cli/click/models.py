@@ -120,6 +120,12 @@ class CascadeBased(_User):
         left_above = leaves.cumsum(1) > leaves
         return clicks & ~left_above & shown
 
+    def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """Return the probability of not having left above: E_{k+1} = E_k (1 - P(leave at k))."""
+        clicked, places = self.click_probability[grades], torch.arange(grades.shape[1], device=grades.device)
+        leaves = (1 - clicked) * self.probability[0, places, grades] + clicked * self.probability[1, places, grades]
+        return torch.cat([torch.ones_like(leaves[:, :1]), (1 - leaves).cumprod(1)[:, :-1]], 1)
+
     def _as_cascade(self) -> Any:
         """Return the user for rounds that are played together, which each choice below offers for itself."""
         return loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy()
@@ -195,9 +201,17 @@ class DynamicBayesian(CascadeBased):
 
 
 class IndependentClicks(_User):
-    """Clicks with `probability` P(click | place, grade) [K, G], whatever is clicked elsewhere."""
+    """Clicks with `probability` P(click | place, grade) [K, G], whatever is clicked elsewhere.
+
+    `examined` has the probability that a place is examined.
+    """
 
     probability: Tensor
+    examined: Tensor
+
+    def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """Return `examined` for each list."""
+        return self.examined[: grades.shape[1]].expand(grades.shape)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""
@@ -229,6 +243,7 @@ class PositionBased(IndependentClicks):
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
         examined = self._by_place("examination", self.examination, lambda rank: rank**-self.eta, context)
+        self.register_buffer("examined", examined, persistent=False)
         return examined[:, None] * self.click_probability
 
     for_loops = IndependentClicks._as_independent
@@ -259,6 +274,7 @@ class TrustBias(IndependentClicks):
         examined = self._by_place(
             "examination", self.examination, lambda rank: 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1)), context
         )
+        self.register_buffer("examined", examined, persistent=False)
         plus = self._by_place("epsilon_plus", self.epsilon_plus, lambda rank: 1 / (1 + 0.005 * (rank - 1)), context)
         minus = self._by_place("epsilon_minus", self.epsilon_minus, lambda rank: 0.65 / rank, context)
         relevant = self.click_probability
@@ -319,3 +335,16 @@ class UserBrowsing(_User):
             clicked[:, place] = (chance[:, place] < probability) & shown[:, place]
             last = torch.where(clicked[:, place], place, last)
         return clicked
+
+    def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """Return the mean of G over where the last click above is, which the places above decide one by one."""
+        attraction, examined = self.click_probability[grades], []
+        last = torch.zeros(len(grades), grades.shape[1] + 1, dtype=attraction.dtype, device=grades.device)
+        last[:, 0] = 1  # P(no click above), then P(the last click is at place 1), ..
+        for place in range(grades.shape[1]):
+            reached = last[:, : place + 1] * self.probability[place, : place + 1].flip(0)
+            clicked = reached * attraction[:, place, None]
+            examined.append(reached.sum(1))
+            last[:, : place + 1] -= clicked
+            last[:, place + 1] = clicked.sum(1)
+        return torch.stack(examined, 1)

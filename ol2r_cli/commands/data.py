@@ -1,10 +1,12 @@
-"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, verifying its files.
+"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, verifying its files; and
+`fit-clicks FILE`, a user as a click log describes it.
 
 examples:
   ol2r data info dataset=mq2008 dataset.path=$HOME/MQ2008 dataset.fold=2
   ol2r data info dataset=mslr_web10k 'dataset.group={feature:128,threshold:0}'
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2
+  ol2r data fit-clicks log.csv > choices/click/mine.yaml   then: ol2r run click=mine --config-dir choices
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
@@ -23,19 +26,35 @@ from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
+    from ol2r_cli.dataset import click_log
     from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
+    click_log = lazy("ol2r_cli.dataset.click_log")
+
+FITS = ("adjacent", "all-pairs", "pbm", "dcm")
 
 
 @command(
-    argument("action", choices=("info", "prepare", "check"), help="statistics; parse and cache; counts and checksums"),
-    argument("override", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`"),
+    argument(
+        *("action",),
+        choices=("info", "prepare", "check", "fit-clicks"),
+        help="statistics; parse and cache; counts and checksums; a user of a click log",
+    ),
+    argument("override", metavar="SETTING=VALUE|FILE", nargs="*", help="as for `ol2r run`; for fit-clicks the log"),
     add_config_dir,
+    argument("--fit", choices=FITS, help="of fit-clicks: harvesting, or maximum likelihood (default: adjacent)"),
+    argument("--folds", metavar="N", type=int, help="of fit-clicks: held-out parts of the queries (default: 5)"),
+    argument("--skip-bad", action="store_true", help="of fit-clicks: leave out malformed rows, and count them"),
 )
 def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
+    if given.action == "fit-clicks":
+        _fit_clicks(given)
+        return
+    if given.fit or given.folds is not None or given.skip_bad:
+        raise ValueError(f"--fit, --folds and --skip-bad go with fit-clicks, got {given.action}: leave them out")
     source = build(composer.compose([*given.override, *as_options(given.config_dir)]).config.dataset)
     if given.action == "check":
         _check(source)
@@ -119,3 +138,29 @@ def _check(source: DatasetSource) -> None:
         more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
         must = "{0} must be {2}, got {1}".format(*different[0])
         raise ValueError(f"{must}{more}: this is not the published set, or not all of it")
+
+
+def _fit_clicks(given: argparse.Namespace) -> None:
+    """Print the user of a click log as a YAML file, which says how well each fit predicts clicks of other queries."""
+    fit, folds = given.fit or "adjacent", 5 if given.folds is None else given.folds
+    if len(given.override) != 1 or given.config_dir:
+        raise ValueError("fit-clicks needs one FILE: type ol2r data fit-clicks log.csv")
+    file, what = Path(given.override[0]), "continuation" if fit == "dcm" else "examination"
+    logging.info("reading %s", file)
+    log, skipped = click_log.read(file, given.skip_bad)
+    queries, left_out = int(log.query.max()) + 1, f", {skipped:,} malformed rows left out" if skipped else ""
+    sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
+    logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
+    if fit == "dcm" and log.pages is None:
+        raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
+    if not 2 <= folds <= queries:
+        raise ValueError(f"--folds must be from 2 to the number of queries, {queries}, got {folds}")
+    reached = click_log.held_out(log, folds)
+    table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
+    comments = [
+        f"Users of {file.name}: {what} by place, {fit} of ol2r data fit-clicks.",
+        f"Fitted to {sizes}{left_out}.",
+        f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
+        "Assumed: attraction by grade, by quantiles of that of documents: docs/algorithms/real_users.md.",
+    ]
+    print(click_log.as_choice(log, fit, comments))

@@ -208,3 +208,25 @@ class TimeToFirstClick(Measure):
         """Return the rank of the first clicked place, NaN without one."""
         rank = 1 + rounds.clicks.int().argmax(2)
         return {"time_to_first_click": torch.where(rounds.clicks.any(2), rank.double(), torch.nan)}
+
+
+class Clicks(Measure):
+    """What kind of user was simulated: clicks of a page, whether it has one or several, and the click at each place.
+
+    Means over rounds are clicks a page, shares of pages, and click rates of the first ten places, which do not apply
+    where fewer documents are shown.
+    """
+
+    trace = (
+        Column("page_clicks", "clicks a page", digits=3),
+        Column("any_click", "pages with a click", digits=3),
+        Column("several_clicks", "pages with several", digits=3),
+        *(Column(f"ctr_{rank}", f"click rate at {rank}", digits=3) for rank in range(1, CUTOFF + 1)),
+    )
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the number of clicks, 0 or 1 for pages and places, and NaN where nothing is shown."""
+        clicks = rounds.clicks.sum(2).double()
+        by_place = rounds.clicks.double().masked_fill(~rounds.shown, torch.nan)[..., :CUTOFF].unbind(2)
+        pages = clicks, (clicks > 0).double(), (clicks > 1).double(), *by_place
+        return dict(zip((column.name for column in self.trace), pages, strict=False))

@@ -164,6 +164,21 @@ def test_every_user_does_what_the_definition_says_on_the_same_random_numbers():
         assert (abs(observed - share) <= BOUND * error + 1e-9).all(), (name, observed, share)
 
 
+def test_propensities_are_clicks_over_attraction():
+    """Also where documents of grade 0 are never clicked, and with trust bias, where clicks are affine in attraction."""
+    grades = torch.tensor([GRADES, GRADES[::-1]])
+    for name, definition in DEFINITIONS.items():
+        model = user(*f"click={name}".split())
+        found = model.propensities(grades)
+        if name == "trust_bias":
+            assert found.tolist() == [pytest.approx(TRUST[0])] * 2
+            continue
+        for row, of_list in zip(found.double(), grades.tolist(), strict=True):
+            attraction = model.click_probability[of_list].double()
+            assert (row * attraction).tolist() == pytest.approx(definition.clicks(of_list), abs=1e-12), name
+    assert user("click=perfect").propensities(grades).tolist() == [[1.0] * PLACES] * 2
+
+
 def stated(*settings: tuple[str, Any]) -> list[str]:
     """Settings of the click model as overrides."""
     return [f"click.{name}={value}".replace(" ", "") for name, value in settings]

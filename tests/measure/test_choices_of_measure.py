@@ -115,11 +115,16 @@ def test_measures_of_lists_are_their_definitions(no_relevant: str, loops: bool):
 
 
 def test_click_measures_are_their_definitions():
-    values, seen = measured(playing("ctr", "time_to_first_click"))
+    values, seen = measured(playing("ctr", "time_to_first_click", "clicks"))
     for t, interaction in enumerate(seen):
         for b in range(2):
             shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()
             assert float(values["ctr"][t, b]) == pytest.approx(sum(clicks) / shown)
+            of_page = [float(values[name][t, b]) for name in ("page_clicks", "any_click", "several_clicks")]
+            assert of_page == [sum(clicks), any(clicks), sum(clicks) > 1]
+            by_place = [float(values[f"ctr_{rank}"][t, b]) for rank in range(1, len(clicks) + 1)]
+            assert by_place[:shown] == clicks[:shown]
+            assert all(math.isnan(rate) for rate in by_place[shown:])
             first = float(values["time_to_first_click"][t, b])
             assert first == 1 + clicks.index(True) if any(clicks) else math.isnan(first)
     assert values["time_to_first_click"].isnan().any()

@@ -1,0 +1,160 @@
+"""Position bias of click logs: known parameters are recovered, fits are the maxima, and malformed rows are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli.click.models import DependentByPlace, PositionBased
+from ol2r_cli.commands.data import main
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.dataset.click_log import BELOW_ONE, FITS, ClickLog, dcm, held_out, pbm, read
+from ol2r_cli.interfaces import ClickModel, RunContext
+from ol2r_cli.tensor.streams import Streams
+
+PLACES, QUERIES, DOCUMENTS = 6, 40, 9
+EXAMINED = [1, 0.7, 0.5, 0.35, 0.25, 0.2]
+GOES_ON = [0.3, 0.5, 0.6, 0.45, 0.4, 0.7]
+
+
+def sessions(model: ClickModel, pages: int, seed: int = 0) -> pl.DataFrame:
+    """Pages of random lists, in which every document of a query has an attraction of its own: a grade."""
+    rng = np.random.default_rng(seed)
+    model.setup(RunContext(pages, 9, 1, PLACES, 1, 1, grades=QUERIES * DOCUMENTS), torch.zeros(1, 1))
+    query = rng.integers(QUERIES, size=pages)
+    documents = query[:, None] * DOCUMENTS + rng.random((pages, DOCUMENTS)).argsort(1)[:, :PLACES]
+    shown = torch.ones(pages, PLACES, dtype=torch.bool)
+    clicks = model.click(torch.tensor(documents), shown, Streams(torch.arange(pages), ahead=1).at("click", seed))
+    table = {"session": np.repeat(np.arange(pages), PLACES), "query": np.repeat(query, PLACES)}
+    table |= {"document": documents.ravel(), "position": np.tile(np.arange(PLACES) + 1, pages)}
+    return pl.DataFrame({**table, "click": clicks.numpy().ravel()})
+
+
+def attraction() -> list[float]:
+    return np.random.default_rng(7).uniform(0.1, 0.9, QUERIES * DOCUMENTS).tolist()
+
+
+def as_read(values: list[float]) -> list[float]:
+    """By document in the order of a log, in which queries and documents are sorted as text."""
+    order = sorted(range(len(values)), key=lambda document: (str(document // DOCUMENTS), str(document)))
+    return [values[document] for document in order]
+
+
+def position_based() -> ClickModel:
+    return PositionBased(attraction(), {}, 1, EXAMINED)
+
+
+def written(table: pl.DataFrame, path: Path) -> ClickLog:
+    table.write_parquet(path) if path.suffix == ".parquet" else table.write_csv(path)
+    log, skipped = read(path)
+    assert skipped == 0
+    return log
+
+
+def test_position_bias_is_recovered_from_sessions_and_from_their_counts(tmp_path: Path):
+    """To .02 from 120,000 pages: three standard errors of the last place, which has 5,000 clicks."""
+    table = sessions(position_based(), 120_000)
+    log = written(table, tmp_path / "log.parquet")
+    by = table.group_by("query", "document", place="position").agg(impressions=pl.len(), clicks=pl.col("click").sum())
+    counts = written(by, tmp_path / "counts.csv")
+    for name in "adjacent", "all-pairs", "pbm":
+        assert FITS[name](log) == pytest.approx(EXAMINED, abs=0.02), name
+        assert FITS[name](counts) == pytest.approx(FITS[name](log), abs=1e-9), "whatever the order of rows"
+    assert abs(pbm(log)[1] - as_read(attraction())).max() < 0.12  # four standard errors of 2,000 impressions
+    table = held_out(log, 4)
+    fitted = [table.pop(name) for name in ("adjacent", "all-pairs", "pbm")]
+    assert max(fitted) - min(fitted) < 1e-4
+    saturated = table.pop("saturated")
+    assert saturated > min(fitted) > max(table["1 / rank"], table["dcm"]) > table["no bias"]
+
+
+def test_dcm_is_recovered_from_sessions(tmp_path: Path):
+    log = written(sessions(DependentByPlace(attraction(), {}, GOES_ON), 60_000), tmp_path / "log.csv")
+    continuation, found, _ = dcm(log)
+    assert continuation[:-1] == pytest.approx(GOES_ON[:-1], abs=0.03)
+    assert abs(found - as_read(attraction())).max() < 0.12
+    table = held_out(log, 4)
+    assert table["dcm"] == max(value for name, value in table.items() if name != "saturated")
+
+
+def test_pbm_is_the_maximum_that_em_approaches():
+    """EM: a document that was not clicked was examined with probability theta (1 - a) / (1 - a theta)."""
+    rng = np.random.default_rng(3)
+    shown = rng.integers(0, 60, (12, 4)).astype(float)
+    clicks = rng.binomial(shown.astype(int), 0.5 / np.arange(1, 5)).astype(float)
+    theta, a = np.full(4, 0.5), np.full(12, 0.5)
+    for _ in range(20_000):
+        missed = (shown - clicks) / (1 - a[:, None] * theta)
+        both = clicks + missed * a[:, None] * (1 - theta), clicks + missed * theta * (1 - a[:, None])
+        a = np.minimum(both[0].sum(1) / shown.sum(1), BELOW_ONE)
+        theta = np.minimum(both[1].sum(0) / shown.sum(0), BELOW_ONE)
+    chance = a[:, None] * theta
+    likelihood = (clicks * np.log(chance) + (shown - clicks) * np.log1p(-chance)).sum()
+    found = pbm(ClickLog(np.arange(12), shown, clicks))
+    assert found[2] == pytest.approx(likelihood, abs=1e-3)
+    assert found[0] == pytest.approx(theta / theta.max(), abs=1e-3)
+    alone = pbm(ClickLog(np.arange(12), shown, clicks), found[0])
+    assert alone[1] == pytest.approx(found[1], abs=2e-3)
+    assert pbm(ClickLog(np.arange(12), shown, clicks), np.ones(4))[1] == pytest.approx(clicks.sum(1) / shown.sum(1))
+
+
+HEADER, GOOD = "query,document,place,impressions,clicks", "q,a,1,10,3\nq,b,2,10,1\nr,a,1,10,4\nr,a,2,9,3"
+SHOWN = "session,query,document,place,click"
+
+
+@pytest.mark.parametrize(("header", "row", "found"), [
+    (HEADER, "q,a,1,10,11", "clicks from 0 to impressions, got query q, document a, place 1, impressions 10"),
+    (HEADER, "q,a,0,10,1", "place from 1 to 1000, got query q, document a, place 0"),
+    (HEADER, "q,a,first,10,1", "place from 1 to 1000, got query q, document a, place None"),
+    (HEADER, "q,a,1,0,0", "impressions from 1, got"),
+    (HEADER, ",a,1,10,1", "query, document, place, got query None"),
+    (SHOWN, "1,q,a,1,2", "click 0 or 1, got session 1"),
+    (SHOWN, "1,q,a,1,1\n1,q,b,1,0", "each place and document of a session once, got session 1"),
+    (SHOWN, "1,q,a,1,1\n1,r,b,2,0", "one query in a session, got session 1"),
+])  # fmt: skip
+def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, header: str, row: str, found: str):
+    good = GOOD if header == HEADER else "7,q,a,1,1\n7,q,b,2,0"
+    file = tmp_path / "log.csv"
+    file.write_text(f"{header}\n{good}\n{row}\n")
+    assert main(["fit-clicks", str(file)]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"ol2r data: {file}, line {len(good.splitlines()) + 2}: a row must have {found}")
+    assert error.endswith(": --skip-bad leaves them out")
+    assert read(file, skip_bad=True)[1] == len(row.splitlines())
+
+
+def test_the_file_that_is_printed_is_a_choice_at_once(tmp_path: Path, capsys, caplog):
+    caplog.set_level("INFO")
+    log, folder = tmp_path / "log.parquet", tmp_path / "choices"
+    sessions(position_based(), 4_000).write_parquet(log)
+    (folder / "click").mkdir(parents=True)
+    for fit, kind in ("pbm", PositionBased), ("dcm", DependentByPlace):
+        assert main(["fit-clicks", str(log), "--fit", fit, "--folds", "2"]) == 0
+        assert "fold 2 of 2" in caplog.text
+        (folder / "click" / f"mine_{fit}.yaml").write_text(capsys.readouterr().out)
+        composed = Composer()([f"click=mine_{fit}", f"hydra.searchpath=[file://{folder}]"]).config.click
+        user = build(composed, "click")
+        assert isinstance(user, kind)
+        user.setup(RunContext(1, 9, 1, PLACES, 1, 1, grades=3), torch.zeros(1, 1))
+        assert not user.warnings
+
+
+def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "log.csv"
+    for text, words, message in [
+        ("a,b\n1,2", [], "must have the columns query, document, place, impressions, clicks, or session, query,"),
+        (f"{HEADER}\n{GOOD}", ["--fit", "dcm"], f"--fit dcm needs sessions, and {file} has counts: type --fit pbm"),
+        (f"{HEADER}\n{GOOD}", ["--folds", "3"], "--folds must be from 2 to the number of queries, 2, got 3"),
+        (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", ["--folds", "2"], "no document was shown at places 1 and 2 and clicked"),
+    ]:
+        file.write_text(f"{text}\n")
+        assert main(["fit-clicks", str(file), *words]) == 2
+        assert message in capsys.readouterr().err.splitlines()[-1]
+    assert main(["info", "--skip-bad"]) == 2
+    assert main(["fit-clicks", str(tmp_path / "none.csv")]) == 2
+    assert "FILE must be a csv or parquet file" in capsys.readouterr().err
