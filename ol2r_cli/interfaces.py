@@ -355,6 +355,13 @@ class Exploration(Role):
         """Return an order of the candidates and the reasons for it."""
         raise NotImplementedError
 
+    def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"] | None:
+        """Return the probability of the shown list, given the ranker's scores; None if it is not known.
+
+        It is asked only where nothing reranks the proposal.
+        """
+        return None
+
 
 class Fairness(Role):
     """Reranks a proposed order."""

@@ -45,7 +45,6 @@ FITS = ("adjacent", "all-pairs", "pbm", "dcm")
     argument("override", metavar="SETTING=VALUE|FILE", nargs="*", help="as for `ol2r run`; for fit-clicks the log"),
     add_config_dir,
     argument("--fit", choices=FITS, help="of fit-clicks: harvesting, or maximum likelihood (default: adjacent)"),
-    argument("--folds", metavar="N", type=int, help="of fit-clicks: held-out parts of the queries (default: 5)"),
     argument("--skip-bad", action="store_true", help="of fit-clicks: leave out malformed rows, and count them"),
 )
 def main(given: argparse.Namespace) -> None:
@@ -53,8 +52,8 @@ def main(given: argparse.Namespace) -> None:
     if given.action == "fit-clicks":
         _fit_clicks(given)
         return
-    if given.fit or given.folds is not None or given.skip_bad:
-        raise ValueError(f"--fit, --folds and --skip-bad go with fit-clicks, got {given.action}: leave them out")
+    if given.fit or given.skip_bad:
+        raise ValueError(f"--fit and --skip-bad go with fit-clicks, got {given.action}: leave them out")
     source = build(composer.compose([*given.override, *as_options(given.config_dir)]).config.dataset)
     if given.action == "check":
         _check(source)
@@ -142,7 +141,7 @@ def _check(source: DatasetSource) -> None:
 
 def _fit_clicks(given: argparse.Namespace) -> None:
     """Print the user of a click log as a YAML file, which says how well each fit predicts clicks of other queries."""
-    fit, folds = given.fit or "adjacent", 5 if given.folds is None else given.folds
+    fit = given.fit or "adjacent"
     if len(given.override) != 1 or given.config_dir:
         raise ValueError("fit-clicks needs one FILE: type ol2r data fit-clicks log.csv")
     file, what = Path(given.override[0]), "continuation" if fit == "dcm" else "examination"
@@ -153,8 +152,8 @@ def _fit_clicks(given: argparse.Namespace) -> None:
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
     if fit == "dcm" and log.pages is None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
-    if not 2 <= folds <= queries:
-        raise ValueError(f"--folds must be from 2 to the number of queries, {queries}, got {folds}")
+    if (folds := min(5, queries)) < 2:
+        raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
     reached = click_log.held_out(log, folds)
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
     comments = [

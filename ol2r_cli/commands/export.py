@@ -6,6 +6,7 @@ examples:
   ol2r export 0123456789 --to per-query --out queries.csv        a run below outputs by its id
   ol2r export 0123456789 --to per-query --split validation --out queries.csv
   ol2r export 0123456789 --to trec --out trec                    trec/seed-0.run, .. and trec/qrels.txt
+  ol2r export 0123456789 --to clicks --out log.parquet           clicks and examination; or log.csv, log.txt
   ol2r export outputs --to tensorboard --out tb                  then: tensorboard --logdir tb
   ol2r export outputs --to mlflow --out runs.db                  then: mlflow ui --backend-store-uri sqlite:///runs.db
   ol2r export outputs --to wandb --out wb                        offline; then, if wanted: wandb sync wb/wandb/offline-*
@@ -30,12 +31,13 @@ from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
 
 if TYPE_CHECKING:
-    from ol2r_cli.export import ranked_split, trackers
+    from ol2r_cli.export import click_log, ranked_split, trackers
 else:
+    click_log = lazy("ol2r_cli.export.click_log")
     ranked_split, trackers = lazy("ol2r_cli.export.ranked_split"), lazy("ol2r_cli.export.trackers")
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
-WHAT = ("per-query", "trec", *TRACKERS)
+WHAT = ("per-query", "trec", "clicks", *TRACKERS)
 
 
 @command(
@@ -43,7 +45,7 @@ WHAT = ("per-query", "trec", *TRACKERS)
     argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}"),
     argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples"),
     argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
-    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query and trec"),
+    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query, trec and clicks"),
     add_config_dir,
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
@@ -57,12 +59,18 @@ def main(given: argparse.Namespace) -> None:
         raise ValueError(f"--points must be 1 or more, got {given.points}")
     if given.to == "per-query" and given.out.suffix not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet, got {given.out}")
+    if given.to == "clicks" and given.split is not None:
+        raise ValueError("--split does not go with --to clicks, as users click in training: leave it out")
+    if given.to == "clicks" and given.out.suffix not in (".parquet", ".csv", ".txt"):
+        raise ValueError(f"--out must end in .parquet, .csv or .txt, got {given.out}")
     names = given.runs or [str(default_output_dir())]
     paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     try:
         if given.to in TRACKERS:
             runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
             lines = getattr(trackers, f"write_{given.to}")(runs, given.out)
+        elif given.to == "clicks":
+            lines = _clicks(given, paths)
         else:
             lines = _ranked(given, paths)
         for line in lines:
@@ -87,6 +95,16 @@ def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
     else:
         write_parquet(out, table)
     yield f"written: {out} ({len(table):,} rows of {plural(table['run'].n_unique(), 'run')})"
+
+
+def _clicks(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    if len(paths) > 1:
+        raise ValueError(f"--to clicks is for one RUN, got {len(paths)}: type its id")
+    with torch.inference_mode():
+        table, dataset = click_log.click_log(paths[0], given.data, trusted_targets(given.config_dir))
+        click_log.write(table, dataset, given.out)
+    clicks = f"{int(table['click'].sum()):,} clicks"
+    yield f"written: {given.out} ({len(table):,} shown documents, {clicks}, {table['session'].n_unique():,} sessions)"
 
 
 def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:

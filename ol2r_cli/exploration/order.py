@@ -6,6 +6,7 @@ exploration of PDGD (CIKM 2018, equation 1). loops/lists.py has the same for rou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,7 +14,15 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Share
-from ol2r_cli.interfaces import BY_SCORE, PLACKETT_LUCE, Candidates, Exploration, Prediction, Proposal
+from ol2r_cli.interfaces import (
+    BY_SCORE,
+    PLACKETT_LUCE,
+    Candidates,
+    Exploration,
+    Interaction,
+    Prediction,
+    Proposal,
+)
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -60,6 +69,18 @@ class EpsilonGreedy(Exploration):
         coins = random.uniform(min(self.ranking_depth, documents), "coin") < self.epsilon
         return Proposal(take_turns(keys, coins.long()), scores)
 
+    def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
+        """Return the product of epsilon / n + (1 - epsilon) / m, the latter for the m best of the n documents left."""
+        scores = interaction.proposal.scores.double()
+        level = (scores + TINY).view(torch.int64) // CHANCE  # the same for scores that are equal to `sortable`
+
+        def chances(left: Bool[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+            first = scores.masked_fill(~left, -torch.inf).argmax(1, keepdim=True)
+            equal = left & (level == level.gather(1, first))
+            return self.epsilon * left / left.sum(1, keepdim=True) + (1 - self.epsilon) * equal / equal.sum(1, True)
+
+        return _product(interaction, chances)
+
 
 class PlackettLuce(Exploration):
     """Draws for each place one of the remaining documents with probability proportional to e^score.
@@ -77,6 +98,20 @@ class PlackettLuce(Exploration):
         scores = mean_of_members(prediction)
         sooner = scores.double() - random.exponential(scores.shape[1]).log()
         return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)
+
+    def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
+        """Return the product of e^score over the sum of those that are left."""
+        scores = interaction.proposal.scores.double()
+        return _product(interaction, lambda left: scores.masked_fill(~left, -torch.inf).softmax(1))
+
+
+def _product(interaction: Interaction, chances: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:
+    """The probability of the shown list: `chances` are those of documents to come next, given which are left [B D]."""
+    left, probability = interaction.candidates.mask.clone(), torch.ones_like(interaction.proposal.scores[:, 0]).double()
+    for document, shown in zip(interaction.ranking.split(1, 1), interaction.shown.unbind(1), strict=True):
+        probability *= torch.where(shown, chances(left).gather(1, document)[:, 0], 1)
+        left.scatter_(1, document, False)
+    return probability
 
 
 def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Float[Tensor, "B N D"]:

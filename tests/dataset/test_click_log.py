@@ -11,7 +11,8 @@ import torch
 
 from ol2r_cli.click.models import DependentByPlace, PositionBased
 from ol2r_cli.commands.data import main
-from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.catalogue import as_options
+from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.click_log import BELOW_ONE, FITS, ClickLog, dcm, held_out, pbm, read
 from ol2r_cli.interfaces import ClickModel, RunContext
@@ -108,14 +109,13 @@ SHOWN = "session,query,document,place,click"
 
 
 @pytest.mark.parametrize(("header", "row", "found"), [
-    (HEADER, "q,a,1,10,11", "clicks from 0 to impressions, got query q, document a, place 1, impressions 10"),
+    (HEADER, "q,a,1,10,11", "clicks from 0 to impressions, got query q, document a, place 1, impressions 10, clicks"),
     (HEADER, "q,a,0,10,1", "place from 1 to 1000, got query q, document a, place 0"),
     (HEADER, "q,a,first,10,1", "place from 1 to 1000, got query q, document a, place None"),
     (HEADER, "q,a,1,0,0", "impressions from 1, got"),
-    (HEADER, ",a,1,10,1", "query, document, place, got query None"),
-    (SHOWN, "1,q,a,1,2", "click 0 or 1, got session 1"),
-    (SHOWN, "1,q,a,1,1\n1,q,b,1,0", "each place and document of a session once, got session 1"),
-    (SHOWN, "1,q,a,1,1\n1,r,b,2,0", "one query in a session, got session 1"),
+    (HEADER, ",a,1,10,1", "query and document, got query None"),
+    (SHOWN, "1,q,a,1,2", "clicks from 0 to impressions, got session 1"),
+    (SHOWN, "1,q,a,1,1\n1,q,b,1,0", "each place of a session once, got session 1"),
 ])  # fmt: skip
 def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, header: str, row: str, found: str):
     good = GOOD if header == HEADER else "7,q,a,1,1\n7,q,b,2,0"
@@ -124,7 +124,7 @@ def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, hea
     assert main(["fit-clicks", str(file)]) == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith(f"ol2r data: {file}, line {len(good.splitlines()) + 2}: a row must have {found}")
-    assert error.endswith(": --skip-bad leaves them out")
+    assert error.endswith(f"; {len(row.splitlines())} rows are malformed: --skip-bad leaves them out")
     assert read(file, skip_bad=True)[1] == len(row.splitlines())
 
 
@@ -134,10 +134,10 @@ def test_the_file_that_is_printed_is_a_choice_at_once(tmp_path: Path, capsys, ca
     sessions(position_based(), 4_000).write_parquet(log)
     (folder / "click").mkdir(parents=True)
     for fit, kind in ("pbm", PositionBased), ("dcm", DependentByPlace):
-        assert main(["fit-clicks", str(log), "--fit", fit, "--folds", "2"]) == 0
-        assert "fold 2 of 2" in caplog.text
+        assert main(["fit-clicks", str(log), "--fit", fit]) == 0
+        assert "fold 5 of 5" in caplog.text
         (folder / "click" / f"mine_{fit}.yaml").write_text(capsys.readouterr().out)
-        composed = Composer()([f"click=mine_{fit}", f"hydra.searchpath=[file://{folder}]"]).config.click
+        composed = compose([f"click=mine_{fit}", *as_options([folder])]).config.click
         user = build(composed, "click")
         assert isinstance(user, kind)
         user.setup(RunContext(1, 9, 1, PLACES, 1, 1, grades=3), torch.zeros(1, 1))
@@ -149,8 +149,8 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
     for text, words, message in [
         ("a,b\n1,2", [], "must have the columns query, document, place, impressions, clicks, or session, query,"),
         (f"{HEADER}\n{GOOD}", ["--fit", "dcm"], f"--fit dcm needs sessions, and {file} has counts: type --fit pbm"),
-        (f"{HEADER}\n{GOOD}", ["--folds", "3"], "--folds must be from 2 to the number of queries, 2, got 3"),
-        (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", ["--folds", "2"], "no document was shown at places 1 and 2 and clicked"),
+        (f"{HEADER}\nq,a,1,9,3", [], f"{file} must have two queries or more, as others are held out, got one"),
+        (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", [], "no document was shown at places 1 and 2 and clicked"),
     ]:
         file.write_text(f"{text}\n")
         assert main(["fit-clicks", str(file), *words]) == 2

@@ -3,6 +3,7 @@ random numbers, and against their definitions by counting."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import pytest
@@ -14,6 +15,7 @@ from ol2r_cli.exploration.order import EpsilonGreedy, NoExploration, PlackettLuc
 from tests.reference.epsilon_greedy import order as greedy_order
 from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
 from tests.rounds import LEAST_P, REPLICAS, fresh, p_value, propose, ranked, shown, some_scores
+from tests.worlds import simulate, tiny
 
 LENGTHS = [12, 1, 5, 2, 9]
 
@@ -88,3 +90,31 @@ def test_plackett_luce_lists_are_as_frequent_as_the_model_says():
             assert p_value([tuple(row) for row in lists], chances) > LEAST_P, (scores, dtype)
     far = torch.tensor([[[-1000.0, 1000.0, 0.0]]], dtype=torch.float64).expand(100, 1, 3)
     assert propose(PlackettLuce(), far, [3] * 100, 3).order.tolist() == [[1, 2, 0]] * 100
+
+
+def test_list_probabilities_are_those_of_the_definition():
+    """Of all lists of three of four documents, two of which have equal scores; padding stays out of every sum."""
+    lists = [*permutations(range(4), 3)]
+    played = next(iter(simulate(tiny("ranker=pdgd"), list(range(len(lists))), 1).play()))[1]
+    slots = torch.arange(played.candidates.mask.shape[1]).expand(len(lists), -1)
+    mask, scores = slots < 4, torch.tensor([0.5, -0.3, 0.5, 1.0, 9.0])[slots.clamp(max=4)]
+    shown = replace(
+        played,
+        candidates=replace(played.candidates, mask=mask),
+        proposal=replace(played.proposal, scores=scores),
+        ranking=torch.tensor(lists),
+        shown=mask[:, :3],
+        clicks=~mask[:, :3],
+    )
+    found = PlackettLuce().list_probability(shown)
+    assert found.tolist() == pytest.approx([probability(each, scores[0, :4].tolist()) for each in lists])
+    for epsilon in 0.0, 0.3, 1.0:
+        found = EpsilonGreedy(epsilon).list_probability(shown)
+        for chance, ranking in zip(found.tolist(), lists, strict=True):
+            expected, left = 1.0, [0, 1, 2, 3]
+            for document in ranking:
+                best_left = [other for other in left if scores[0, other] == max(scores[0, left])]
+                greedy = (document in best_left) / len(best_left)
+                expected *= epsilon / len(left) + (1 - epsilon) * greedy
+                left.remove(document)
+            assert chance == pytest.approx(expected), (epsilon, ranking)

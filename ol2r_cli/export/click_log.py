@@ -1,0 +1,94 @@
+"""The clicks of a finished run as a log for counterfactual learners: its rounds are played again, and compared.
+
+docs/export.md describes the columns. The same settings give the same rounds, so that nothing was saved for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from ol2r_cli.config.instantiate import check_stored
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.files import write_parquet, write_text
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.report.frames import as_csv
+from ol2r_cli.run import CONFIG
+from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.recomputed import dataset_settings
+from ol2r_cli.run.run import Run
+from ol2r_cli.simulation import Simulation
+
+
+def click_log(path: Path, data: Path | None = None, own_targets: Collection[str] = ()) -> tuple[pl.DataFrame, Dataset]:
+    """Return a row for each shown document of the run in `path`, by session and position, and the run's dataset.
+
+    `document` is the row of the dataset's table. `data` and `own_targets` are those of `RankedSplit`. ValueError where
+    the run cannot be played again as it was.
+    """
+    run = Run.read_finished(path)
+    for group, settings in run.settings.items():
+        check_stored(settings, group, path / CONFIG, own_targets)
+    experiment = Experiment({**run.settings, "dataset": dataset_settings(run, own_targets, data)}, run.choices)
+    simulation = experiment.simulation()
+    if experiment.id != run.id:
+        other = "its data, its own code, the version of ol2r or the device is another one"
+        raise ValueError(f"{path} cannot be played again, as {other}: type {run.command} force=true")
+    parts = [_rows(simulation, experiment.seeds, t, interaction) for t, interaction in simulation.play()]
+    table = pl.concat(parts).sort("seed", "round", "position")
+    rounds = table.group_by("seed", "round", maintain_order=True).agg(clicks=pl.col("click").sum())
+    played, there = rounds["clicks"].to_list(), run.trace.sort("seed", "round")["clicks"].to_list()
+    if played != there:
+        number = next((t for t, pair in enumerate(zip(played, there, strict=False)) if pair[0] != pair[1]), 0)
+        found = f"round {rounds['round'][number]} has other clicks than {path} when it is played again"
+        raise ValueError(f"{found}, by another processor or version: type {run.command} force=true")
+    ids, train = pl.Series(experiment.dataset.query_ids), experiment.dataset.splits["train"].numpy()
+    query = ids[train[table["query"].to_numpy()]]
+    session = pl.struct("seed", "round").rank("dense").cast(pl.Int64)
+    return table.select(session.alias("session"), query.alias("query"), pl.exclude("query")), experiment.dataset
+
+
+def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Interaction) -> pl.DataFrame:
+    """A row for each document that was shown in round `t`, which the simulation has just recorded."""
+    measurement, shown = simulation.measurement, interaction.shown.cpu().numpy()
+    grades = measurement.grades[measurement.recorded - 1, :, : shown.shape[1]]
+    if measurement.full():
+        measurement.measures()
+    reranks = simulation.fairness.reranks
+    probability = None if reranks else simulation.exploration.list_probability(interaction)
+    values = {
+        "document": interaction.candidates.document.gather(1, interaction.ranking),
+        "click": interaction.clicks,
+        "examination": simulation.click.propensities(grades.long()),
+        "list_probability": None if probability is None else probability[:, None].expand(shown.shape),
+        "grade": grades,
+        "query": interaction.candidates.query[:, None].expand(shown.shape),
+    }
+    replica, place = np.nonzero(shown)
+    columns = {"seed": np.asarray(seeds)[replica], "round": np.full(len(place), t), "position": place + 1}
+    taken = {name: None if each is None else each.cpu().numpy()[shown] for name, each in values.items()}
+    types = {"click": pl.Int8, "examination": pl.Float64, "list_probability": pl.Float64, "grade": pl.Int8}
+    return pl.DataFrame({**columns, **taken}, schema_overrides=types)
+
+
+def write(table: pl.DataFrame, dataset: Dataset, out: Path) -> None:
+    """Write a click log with the features of its documents to a .parquet or .csv file, or as LETOR lines to another.
+
+    A LETOR line has the click in place of the grade and the session in place of the query.
+    """
+    features = dataset.features.numpy()[table["document"].to_numpy()]
+    if out.suffix in (".parquet", ".csv"):
+        named = {f"feature_{number}": column for number, column in enumerate(features.T, 1)}
+        table = table.hstack(pl.DataFrame(named))
+        write_parquet(out, table) if out.suffix == ".parquet" else write_text(out, as_csv(table))
+        return
+    told = [name for name in table.columns if name not in ("click", "session")]
+    lines = []
+    for row, values in zip(table.iter_rows(named=True), features, strict=True):
+        numbers = " ".join(f"{number}:{value:.9g}" for number, value in enumerate(values.tolist(), 1) if value)
+        comment = " ".join(f"{name} = {row[name]}" for name in told)
+        lines.append(f"{row['click']} qid:{row['session']} {numbers} # {comment}\n")
+    write_text(out, "".join(lines))
