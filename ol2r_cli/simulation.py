@@ -196,9 +196,7 @@ class Simulation(nn.Module):
             order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
             ranking = order[:, : context.positions]
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
-            judged = labels
-            if context.attraction is not None:
-                judged = self.train_split.of_intent(candidates.document, intent)
+            judged = labels if context.attraction is None else self.train_split.of_intent(candidates.document, intent)
             clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
             preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
