@@ -57,12 +57,16 @@ def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Int
     grades = measurement.grades[measurement.recorded - 1, :, : shown.shape[1]]
     if measurement.full():
         measurement.measures()
+    judged, document = grades.long(), interaction.candidates.document.gather(1, interaction.ranking)
+    if simulation.context.attraction is not None:
+        intent = None if simulation.intents is None else simulation.intents.at(t - 1)
+        judged = simulation.train_split.of_intent(document, intent)
     reranks = simulation.fairness.reranks
     probability = None if reranks else simulation.exploration.list_probability(interaction)
     values = {
-        "document": interaction.candidates.document.gather(1, interaction.ranking),
+        "document": document,
         "click": interaction.clicks,
-        "examination": simulation.click.propensities(grades.long()),
+        "examination": simulation.click.propensities(judged),
         "list_probability": None if probability is None else probability[:, None].expand(shown.shape),
         "grade": grades,
         "query": interaction.candidates.query[:, None].expand(shown.shape),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 import torch
 
+from ol2r_cli import api
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.contracts.laws import LAWS, check_composition, law_name
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.export.click_log import click_log
 from tests.choices import composition
 from tests.rounds import rounds
 from tests.worlds import simulate
@@ -86,6 +89,19 @@ def test_users_click_by_the_attraction_of_their_intent(tmp_path, loops):
         clicks[t // 1500].scatter_add_(0, document[one.shown], one.clicks[one.shown].float())
     p = dataset.intents.attraction
     assert ((clicks / shown - p).abs() < 5 * (p * (1 - p) / shown).sqrt()).all()
+
+
+def test_an_exported_log_has_the_examination_by_attraction(tmp_path):
+    """Of cascade users: nothing above attracts, by the attractions of the round's intent."""
+    words = ["dataset=yandex_bandit", f"dataset.path={written(tmp_path)}", "dataset.intents=2", "ranker=random"]
+    words += ["intent=abrupt", "intent.every=20", "click=cascade", "positions=4", f"output_dir={tmp_path}"]
+    run = api.run(*words, rounds=40)
+    table, dataset = click_log(run.path)
+    for row in table.iter_rows(named=True):
+        above = (pl.col("round") == row["round"]) & (pl.col("position") < row["position"])
+        documents = table.filter(above)["document"].to_list()
+        attraction = dataset.intents.attraction[(row["round"] - 1) // 20, documents]
+        assert row["examination"] == pytest.approx(float((1 - attraction).prod())), row
 
 
 def test_what_is_not_as_it_should_be_is_one_line(tmp_path):
