@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, WholeNumber
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, WholeNumber
 from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side
 from ol2r_cli.recommend.model import Ask, Explanation, Recommender, StepProgress, Validate
 from ol2r_cli.recommend.reviews import Reviews
@@ -30,10 +30,11 @@ class FacT(Recommender):
 
     factors: numbers in a vector, d. depth: rules on a path at most. thresholds: tried for a feature at most.
     normalized: rules compare shares of a user's mentions, whatever the number of its reviews, and not counts.
-    The objective is squared error of ratings - bpr x log sigma of pairs (4.2.2) + l2 / 2 of vectors + personal_l2 / 2
-    of personal residuals, for each occurrence (factors.py), + node_l2 / 2 of the residuals of nodes. samples: other
-    items for each review while trees grow. start_epochs, epochs: passes over the reviews before the trees and in an
-    alternation. learning_rate: of a step for one review and one other item.
+    The objective (4.2.2) is squared error of ratings - bpr x log sigma of pairs + user_l2 / 2 of users + item_l2 / 2 of
+    items (factors.py) + node_l2 / 2 of the residuals of nodes. personal: the share of the l2 of users and items that is
+    of the personal residual; the rest is of the vector. samples: other items for each review while trees grow.
+    start_epochs, epochs: passes over the reviews before the trees and in an alternation. learning_rate: of a step for
+    one review and one other item.
     """
 
     packages = ("numba",)
@@ -49,8 +50,9 @@ class FacT(Recommender):
         thresholds: Count,
         normalized: bool,
         bpr: NonNegative,
-        l2: NonNegative,
-        personal_l2: NonNegative,
+        user_l2: NonNegative,
+        item_l2: NonNegative,
+        personal: Share,
         node_l2: Positive,
         samples: Count,
         start_epochs: WholeNumber,
@@ -59,7 +61,7 @@ class FacT(Recommender):
         learning_rate: Positive,
     ):
         self.factors, self.depth, self.thresholds, self.samples = factors, depth, thresholds, samples
-        self.bpr, self.l2, self.personal_l2, self.node_l2 = bpr, l2, personal_l2, node_l2
+        self.bpr, self.l2, self.personal, self.node_l2 = bpr, (user_l2, item_l2), personal, node_l2
         self.start_epochs, self.alternations, self.epochs = start_epochs, alternations, epochs
         self.learning_rate, self.normalized = learning_rate, normalized
 
@@ -80,7 +82,7 @@ class FacT(Recommender):
         for step in range(1, self.alternations + 1):
             trees = []
             for side in (0, 1):
-                loss = Side(data, others, side, vectors[1 - side], self.bpr, self.l2)
+                loss = self._side(data, others, side, vectors)
                 tree, node, _ = grow(profiles[side], loss, self.factors, self.depth, self.thresholds, self.node_l2)
                 trees.append(tree)
                 leaves[side] = tree.vectors[node]
@@ -104,21 +106,21 @@ class FacT(Recommender):
     def _descend(
         self, data: Reviewed, vectors: list[Floats], leaves: list[Floats], epochs: int, random: np.random.Generator
     ) -> None:
-        l2 = self.l2 + self.personal_l2
-        bases = [self.personal_l2 / l2 * leaf if l2 else leaf for leaf in leaves]  # both l2 together are least there
+        bases = [self.personal * leaf for leaf in leaves]  # where both parts of the l2 together are least
         for _ in range(epochs):
-            data.descend(vectors, bases, self.learning_rate, self.bpr, l2, random)
+            data.descend(vectors, bases, self.learning_rate, self.bpr, self.l2, random)
+
+    def _side(self, data: Reviewed, others: Ints, side: int, vectors: list[Floats]) -> Side:
+        return Side(data, others, side, vectors[1 - side], self.bpr, (1 - self.personal) * self.l2[side])
 
     def _objective(
         self, data: Reviewed, others: Ints, vectors: list[Floats], leaves: list[Floats], trees: list[Tree]
     ) -> float:
-        """Return the whole objective."""
-        sides = [Side(data, others, side, vectors[1 - side], self.bpr, self.l2) for side in (0, 1)]
-        total = sides[0].value(vectors[0]) + self.l2 / 2 * sides[1].squares(vectors[1])
-        for side, own, leaf, tree in zip(sides, vectors, leaves, trees, strict=True):
-            total += self.personal_l2 / 2 * side.squares(own - leaf) + self.node_l2 / 2 * float(
-                (tree.residual**2).sum()
-            )
+        users, items = sides = [self._side(data, others, side, vectors) for side in (0, 1)]
+        total = users.value(vectors[0]) + items.l2 / 2 * items.squares(vectors[1])
+        for number, (side, tree) in enumerate(zip(sides, trees, strict=True)):
+            total += self.personal * self.l2[number] / 2 * side.squares(vectors[number] - leaves[number])
+            total += self.node_l2 / 2 * float((tree.residual**2).sum())
         return total
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -127,12 +129,8 @@ class FacT(Recommender):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Vectors and trees."""
-        return {
-            "users": self.users,
-            "items": self.items,
-            **self.user_tree.state("user"),
-            **self.item_tree.state("item"),
-        }
+        vectors = {"users": self.users, "items": self.items}
+        return vectors | self.user_tree.state("user") | self.item_tree.state("item")
 
     def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
         """Take a state, and from the reviews profiles and names."""

@@ -2,7 +2,8 @@
 
 Dissertation, equation (4.2.2): the squared error of u'v as a rating, less `bpr` times log sigma(u'v - u'w) for pairs of
 a reviewed item v and another one w, plus l2. D_i^o of the text has all other items; here each review has a few samples,
-which share the weight `bpr`. A vector's l2 counts once for each review, and each share of a sample, that it occurs in.
+which share the weight `bpr`. The l2 of a user counts once for each of its reviews, that of an item once for each sample
+that it is on average: all items have the same, so that what many have reviewed is not held back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ol2r_cli.loops.compile import compiled, compiled_sums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Pair = Sequence[Floats]  # [U, d] of users and [I, d] of items
+L2 = tuple[float, float]  # of users and of items
 
 
 @dataclass(frozen=True)
@@ -42,44 +45,31 @@ class Reviewed:
         skip_reviewed(others, self.user[rows], self.items, *self._of_users)
         return others
 
-    def descend(
-        self,
-        vectors: Sequence[Floats],
-        bases: Sequence[Floats],
-        rate: float,
-        bpr: float,
-        l2: float,
-        random: np.random.Generator,
-    ) -> None:
+    def descend(self, vectors: Pair, bases: Pair, rate: float, bpr: float, l2: L2, random: np.random.Generator) -> None:
         """Take as many steps as there are reviews, each for a review at random, in the vectors of users and items.
 
         The l2 is of the distance from the bases.
         """
-        (users, items), (user_base, item_base) = vectors, bases
         rows = random.integers(len(self.user), size=len(self.user))
         other = self.others(rows, 1, random)[:, 0]
-        user, item, rating = self.user[rows], self.item[rows], self.rating[rows]
-        descend(users, items, user_base, item_base, user, item, rating, other, rate, bpr, l2)
+        reviews = self.user[rows], self.item[rows], self.rating[rows], other
+        descend(vectors[0], vectors[1], bases[0], bases[1], *reviews, rate, bpr, *l2)
 
 
 class Side:
     """The objective as a function of the vectors of one side, users (0) or items (1), for `given` ones of the other.
 
-    `others` [R, K] are samples of `Reviewed.others` for all reviews.
+    `others` [R, K] are samples of `Reviewed.others` for all reviews; `l2` is that of the side.
     """
 
     def __init__(self, data: Reviewed, others: Ints, side: int, given: Floats, bpr: float, l2: float):
         self.reviews = data.user, data.item, data.rating, others, bpr
         self.side, self.given, self.l2 = side, given, l2
-        sampled = np.bincount(others.ravel(), minlength=data.items) / others.shape[1]
-        self.often = (
-            np.bincount(data.item, minlength=data.items) + sampled
-            if side
-            else np.bincount(data.user, minlength=data.users)
-        )
+        even = np.full(data.items, len(data.user) / data.items)
+        self.often = even if side else np.bincount(data.user, minlength=data.users)
 
     def squares(self, vectors: Floats) -> float:
-        """Return the sum of squares of vectors, for each occurrence."""
+        """Return the sum of squares of vectors, each as often as its l2 counts."""
         return float(self.often @ (vectors**2).sum(1))
 
     def value(self, vectors: Floats) -> float:
@@ -89,13 +79,11 @@ class Side:
 
     def derivatives(self, vectors: Floats) -> Floats:
         """Return gradient and Hessian, for items its bound, [n, d + d (d + 1) / 2]: the lower triangle by rows."""
-        d = vectors.shape[1]
-        if self.side:
-            derivatives = item_derivatives(self.given, vectors, *self.reviews)
-        else:
-            derivatives = user_derivatives(vectors, self.given, *self.reviews)
-        derivatives[:, :d] += self.l2 * self.often[:, None] * vectors
-        derivatives[:, d - 1 + np.cumsum(np.arange(1, d + 1))] += self.l2 * self.often[:, None]  # the diagonal
+        both = (self.given, vectors) if self.side else (vectors, self.given)
+        derivatives = (item_derivatives if self.side else user_derivatives)(*both, *self.reviews)
+        d, l2 = vectors.shape[1], self.l2 * self.often[:, None]
+        derivatives[:, :d] += l2 * vectors
+        derivatives[:, d - 1 + np.cumsum(np.arange(1, d + 1))] += l2  # the diagonal
         return derivatives
 
 
@@ -115,10 +103,10 @@ def skip_reviewed(others, user, items, start, reviewed):
 
 
 @compiled
-def descend(users, items, user_base, item_base, user, item, rating, other, rate, bpr, l2):
+def descend(users, items, user_base, item_base, user, item, rating, other, rate, bpr, user_l2, item_l2):
     """Take a step of stochastic gradient descent for each review [n], with one other item each, in place.
 
-    The l2 is of the distance from the bases, which are the vectors of trees, or zeros.
+    The l2 is of the distance from the bases, for items in that of the other item only.
     """
     for n in range(len(user)):
         i, j, k = user[n], item[n], other[n]
@@ -129,9 +117,9 @@ def descend(users, items, user_base, item_base, user, item, rating, other, rate,
         error, push = 2 * (rating[n] - high), bpr / (1 + np.exp(high - low))
         for f in range(users.shape[1]):
             u, v, w = users[i, f], items[j, f], items[k, f]
-            users[i, f] += rate * (error * v + push * (v - w) - l2 * (u - user_base[i, f]))
-            items[j, f] += rate * ((error + push) * u - l2 * (v - item_base[j, f]))
-            items[k, f] -= rate * (push * u + l2 * (w - item_base[k, f]))
+            users[i, f] += rate * (error * v + push * (v - w) - user_l2 * (u - user_base[i, f]))
+            items[j, f] += rate * (error + push) * u
+            items[k, f] -= rate * (push * u + item_l2 * (w - item_base[k, f]))
 
 
 @compiled_sums

@@ -23,8 +23,9 @@ SMALL = {
     "thresholds": 16,
     "normalized": True,
     "bpr": 20.0,
-    "l2": 0.2,
-    "personal_l2": 2.0,
+    "user_l2": 2.0,
+    "item_l2": 3.0,
+    "personal": 0.9,
     "node_l2": 20.0,
     "samples": 5,
     "start_epochs": 30,
@@ -89,10 +90,7 @@ def unpacked(derivatives, d=3):
 def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed):
     data, others, *vectors = small_problem(seed)
     objective = Side(data, others, side, vectors[1 - side], BPR, L2)
-    often = [0.0] * len(vectors[side])  # how often the objective has the vector
-    for i, j, sampled in zip(data.user, data.item, others, strict=True):
-        for one, weight in [(j, 1.0), *[(k, 0.5) for k in sampled]] if side else [(i, 1.0)]:
-            often[one] += weight
+    often = [9 / 6] * 6 if side else [(data.user == i).sum() for i in range(4)]  # 9 reviews, 6 items
 
     def value(flat):
         own, given = flat.view(vectors[side].shape), torch.tensor(vectors[1 - side])
@@ -129,14 +127,14 @@ def test_a_step_of_descent_follows_the_gradient_of_one_review():
     data, others, users, items = small_problem(1)
     bases, rate = (users / 3, items / 2), 0.01
     for n in range(len(data.user)):
-        i, j, k = int(data.user[n]), int(data.item[n]), int(others[n, 0])
+        i, k = int(data.user[n]), int(others[n, 0])
         one = Reviewed(data.user[n : n + 1], data.item[n : n + 1], data.rating[n : n + 1], 4, 6)
         tensors = [torch.tensor(of_side, requires_grad=True) for of_side in (users, items)]
         far = [((tensor - torch.tensor(base)) ** 2).sum(1) for tensor, base in zip(tensors, bases, strict=True)]
-        total = by_definition(*tensors, one, others[n : n + 1, :1], BPR) + L2 / 2 * (far[0][i] + far[1][j] + far[1][k])
+        total = by_definition(*tensors, one, others[n : n + 1, :1], BPR) + L2 / 2 * far[0][i] + L2 * far[1][k]
         total.backward()
         expected = [(tensor - rate * tensor.grad).detach().numpy() for tensor in tensors]
-        factors.descend(users, items, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2)
+        factors.descend(users, items, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2, 2 * L2)
         assert users == pytest.approx(expected[0], rel=1e-12)
         assert items == pytest.approx(expected[1], rel=1e-12)
 
