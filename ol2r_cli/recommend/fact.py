@@ -160,17 +160,14 @@ class FacT(Recommender):
         return (self.user_tree.vectors[leaf[0]] @ self.items.T).astype(np.float32)
 
     def interview(self, ask: Ask) -> NDArray[np.float32]:
-        """Ask about the features of the rules on the way (4.2.4), each once; where the answers end, the way does."""
+        """Ask about the features of the rules on the way (4.2.4), each once."""
         tree, node, answers = self.user_tree, 0, dict[int, int]()
-        while node >= 0 and (feature := int(tree.feature[node])) >= 0:
+        while (feature := int(tree.feature[node])) >= 0:
             if feature not in answers:
-                try:
-                    answers[feature] = ask(f"How do you like this {self.names[feature]}?", ANSWERS)
-                except EOFError:
-                    break
-            if (below := tree.children[node, answers[feature]]) < 0:
+                answers[feature] = ask(f"How do you like this {self.names[feature]}?", ANSWERS)
+            if (below := int(tree.children[node, answers[feature]])) < 0:
                 break
-            node = int(below)
+            node = below
         return (tree.vectors[node] @ self.items.T).astype(np.float32)
 
     def explain(self, user: int, item: int) -> Explanation:

@@ -299,18 +299,20 @@ def test_an_interview_asks_about_the_features_on_its_way_and_leads_to_their_leaf
     assert len(leaves) > 5
 
 
-def test_an_interview_ends_where_the_answers_end(world):
+def test_an_interview_ends_above_a_way_that_nobody_took_and_with_the_input(world):
     _, model = world
-    tree = model.user_tree
-    for nodes in ([0], [0, tree.children[0, 2]]):
-        answers = iter([2] * (len(nodes) - 1))
+    cut = FacT(**SMALL)
+    vars(cut).update(vars(model))
+    cut.user_tree = replace(model.user_tree, children=model.user_tree.children.copy())
+    cut.user_tree.children[0, 1] = -1
+    root = model.user_tree.residual[0]
+    assert cut.interview(lambda question, answers: 1) == pytest.approx(model.items @ root, rel=1e-5, abs=1e-6)
 
-        def ask(question, choices, answers=answers):
-            for answer in answers:
-                return answer
-            raise EOFError
+    def end(question, answers):
+        raise EOFError
 
-        assert model.interview(ask) == pytest.approx(model.items @ tree.residual[nodes].sum(0), rel=1e-5, abs=1e-6)
+    with pytest.raises(EOFError):
+        model.interview(end)
 
 
 def test_a_new_user_gets_the_vector_of_its_leaf_however_many_reviews_its_profile_counts(world):
