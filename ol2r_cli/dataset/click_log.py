@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import one_line, plural
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
@@ -58,7 +58,8 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
     """
     is_csv = path.suffix != ".parquet"
     try:
-        table = pl.read_csv(path, infer_schema=False) if is_csv else pl.read_parquet(path, glob=False)
+        with path.open("rb") as file:
+            table = pl.read_csv(file, infer_schema=False) if is_csv else pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ValueError(f"FILE must be a csv or parquet file, got {path} ({one_line(error)[:120]})") from None
     if "place" not in table.columns:
@@ -71,6 +72,7 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
         table = table.rename({"click": "clicks"}).with_columns(impressions=1)
     numbers = pl.col("place", "impressions", "clicks").cast(pl.String).replace({"true": "1", "false": "0"})
     page = ["session"] * has_pages
+    typed = table  # as it is in the file
     table = table.select(
         *page, pl.col("query", "document").cast(pl.String), numbers.str.strip_chars().cast(pl.Int64, strict=False)
     )
@@ -89,9 +91,11 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
     if bad and not skip_bad:
         row = int((~kept).arg_max() or 0)
         rule = next(name for name in rules if not holds[name][row])
-        found = ", ".join(f"{name} {value!s}" for name, value in table.row(row, named=True).items())
+        found = ", ".join(
+            f"{name} {value!s}" for name, value in typed.select(table.columns).row(row, named=True).items()
+        )
         where = f"line {row + 2}" if is_csv else f"row {row + 1}"
-        of_all = f"; {bad:,} rows are malformed: --skip-bad leaves them out"
+        of_all = f"; --skip-bad leaves {plural(bad, 'such row')} out"
         raise ValueError(f"{path}, {where}: a row must have {rule}, got {found}{of_all}")
     if bad == len(kept):
         raise ValueError(f"{path} has no row that can be used")
@@ -149,9 +153,11 @@ Fitted = tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"], float]  # by plac
 def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fitted:
     """Return examination, the largest is 1, and attraction of largest likelihood; with `examination` only the latter.
 
-    EM would need thousands of steps for what Newton's do in a hundred.
+    EM would need thousands of steps for what Newton's do in a hundred. Documents that were never clicked have
+    attraction 0, which costs no likelihood, so that they say nothing of examination.
     """
-    shown, clicks = log.impressions, log.clicks
+    some = log.clicks.sum(1) > 0
+    shown, clicks, found = log.impressions[some], log.clicks[some], np.zeros(len(some))
     theta = 1 / np.arange(1.0, shown.shape[1] + 1) if examination is None else examination
     attraction, reached = np.full(len(shown), 0.5), -np.inf
     for step in range(STEPS):
@@ -169,7 +175,8 @@ def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fit
             attraction = np.minimum(attraction * ascent, (1 + attraction) / 2)
         else:
             theta = np.minimum(theta * ascent, (1 + theta) / 2)
-    return theta / theta.max(), attraction * theta.max(), reached
+    found[some] = attraction * theta.max()
+    return theta / theta.max(), found, reached
 
 
 def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fitted:
