@@ -63,7 +63,6 @@ class ClickCounts:
         attractions = np.stack([np.concatenate(each) for each in by_intent])
         grades = np.stack([np.concatenate([(each < each[:, None]).sum(1) for each in moved]) for moved in by_intent])
         intents = Intents(torch.from_numpy(grades.astype(np.int8)), self.documents, torch.from_numpy(attractions))
-        left_out = f"{bad} rows of {file} have more clicks than impressions, and are left out"
         dataset = Dataset(
             name=self.name,
             fingerprint=digest([kept, offsets.tolist(), attractions.tolist(), self.documents, self.intent]),
@@ -73,7 +72,7 @@ class ClickCounts:
             query_ids=kept,
             grades=self.documents,
             splits={"train": torch.arange(len(kept))},
-            warnings=(left_out,) if bad else (),
+            warnings=(f"{bad} rows of {file} have more clicks than impressions, and are left out",) if bad else (),
             intents=intents if self.intents else None,
             attraction=torch.from_numpy(attractions[0]),
         )
@@ -124,6 +123,4 @@ def examination(shown: Floats, clicks: Floats) -> Floats:
 def _moved(attraction: Floats, by: int) -> Floats:
     """Return the attractions after so many ranks."""
     order = np.argsort(-attraction, kind="stable")
-    moved = np.empty_like(attraction)
-    moved[order] = np.roll(attraction[order], by)
-    return moved
+    return np.roll(attraction[order], by)[np.argsort(order)]
