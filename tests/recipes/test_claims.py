@@ -38,7 +38,10 @@ def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
     """Mean difference and half the interval of one pair of rows; None where a row is not published."""
     page, metric = claim["page"], claim["metric"]
     parts = []
+    on_page = pl.read_parquet(published_dir() / f"{page}.parquet")["about"]
     for dataset in claim.get("datasets", CONTENT["pages"][page]["datasets"]):
+        if not on_page.str.contains(f'"table": "{dataset}", ', literal=True).any():
+            continue  # the page does not have it yet
         differences: dict[tuple[int | None, int], list[float]] = {}
         variance, users = 0.0, claim.get("users", CONTENT["users"])
         for user in users:
