@@ -74,6 +74,7 @@ class Prediction:
     scores: Float[Tensor, "B N D"]
     tangent: Callable[[], Tangent]  # returns the same object in every call of one round
     certain: Bool[Tensor, "B D D"] | None = None  # [i, j]: i certainly above j; only from rankers that state it
+    directions: Float[Tensor, "B M P"] | None = None  # from the first member to the others; only of dueling bandits
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +291,7 @@ class Role(Configured):
     needs: tuple[Need, ...] = ()
     offers: frozenset[str] = frozenset()
     packages: tuple[str, ...] = ()  # optional packages that decide its numbers; `run.json` records their versions
+    learns_late = True  # False if `learn` needs more of a round than its interaction, which may be of an earlier one
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each; `setup` may set it
 
     def setting(self, name: str) -> str:
@@ -322,6 +324,7 @@ class Ranker(Role):
     pairs: str = "matching"  # how clicks become preferences, see learning/preferences.py; "none" for no preferences
     forgetting = Forgetting()  # what its estimate makes of old pairs; explorations that keep pairs do the same
     generalises = True  # False if it cannot score queries that it has not served; then it is not evaluated offline
+    starts = False  # True if it can begin with the parameters of another ranker, by `start_from`
     linear = False  # True if `deploy` returns the weights of a linear score, one per feature
     dtype: torch.dtype = torch.float64  # precision if device.dtype=auto
 
@@ -331,6 +334,10 @@ class Ranker(Role):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """Score the candidates of one round, including any perturbation that the ranker uses to explore."""
+        raise NotImplementedError
+
+    def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
+        """Begin with these parameters, which `deploy` of a ranker with the same model has returned; after `setup`."""
         raise NotImplementedError
 
     def deploy(self) -> Float[Tensor, "B P"]:

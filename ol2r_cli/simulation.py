@@ -5,7 +5,7 @@ Where every role has a form for loops, one call of a compiled loop (loops/play.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -30,6 +30,7 @@ from ol2r_cli.interfaces import (
     Role,
     RunContext,
 )
+from ol2r_cli.learning.late import LateFeedback
 from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.shapes import Int
@@ -78,10 +79,13 @@ class Simulation(nn.Module):
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
     blocks of any round are kept, `loops` whether compiled loops may be used, `code` that of `RunContext`. `intent` is
-    None if users judge by the labels of the dataset in every round.
+    None if users judge by the labels of the dataset in every round. `start` returns the parameters [B, P] with which
+    the ranker begins. With `update_every` or `delay` ranker and
+    exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at once.
     """
 
     round: Tensor
+    moved: Tensor  # theta as learned from the rounds since it was updated, where these are played together
 
     def __init__(
         self,
@@ -102,6 +106,9 @@ class Simulation(nn.Module):
         loops: bool = False,
         intent: IntentSchedule | None = None,
         code: str = "",
+        start: Callable[[RunContext], Tensor] | None = None,
+        update_every: int = 1,
+        delay: int = 0,
     ):
         super().__init__()
         schedule = intent if intent is not None and intent.changes else None
@@ -149,6 +156,8 @@ class Simulation(nn.Module):
                     raise
                 message = f"{type(role).__name__} must name an attribute differently: {error.args[0]}"
                 raise ValueError(message) from error
+        if start is not None:
+            ranker.start_from(start(self.context).to(seeds.device, dtype))
         judged = self.train_split.judged()
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
@@ -158,7 +167,13 @@ class Simulation(nn.Module):
             # round from waiting for the device to learn its shapes.
             queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(rounds))
             self.longest = torch.stack([self.train_split.length[query].max() for query in queries]).tolist()
+        self.late: LateFeedback | None = None
+        if update_every > 1 or delay:
+            late = ranker, exploration, self.streams, lambda query, longest: self.train_split.serve(query, longest)[0]
+            self.late = LateFeedback(update_every, delay, *late)
         self.together = self._recording_together()
+        if self.together is not None and self.late is not None:
+            self.register_buffer("moved", torch.from_numpy(ranker.for_loops().theta.copy()))
         if self.together == []:
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // len(seeds))))
 
@@ -200,18 +215,27 @@ class Simulation(nn.Module):
             clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
             preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
-            ranker.learn(interaction, streams.at("learn/ranker", t))
-            exploration.learn(interaction, streams.at("learn/exploration", t))
+            for known, given in self._known(t, interaction):
+                ranker.learn(given, streams.at("learn/ranker", known))
+                exploration.learn(given, streams.at("learn/exploration", known))
             fairness.learn(interaction, streams.at("learn/fairness", t))
             finished.fill_(t + 1)
             self.measurement.record(t + 1, interaction, labels)
             yield t + 1, interaction
 
+    def _known(self, t: int, interaction: Interaction) -> Iterable[tuple[int, Interaction]]:
+        """The rounds to learn from after round `t`: this one, unless feedback comes late."""
+        if self.late is None:
+            return [(t, interaction)]
+        self.late.add(t, interaction)
+        return self.late.due(t)
+
     def _recording_together(self) -> list[Measure] | None:
         """Return the measures that receive every round, if rounds are played together; None if they must be single.
 
         That is so if a role has no form for loops, and if a measure has none that receives these rounds. A form that a
-        class only inherits does not count, because the class may do something else.
+        class only inherits does not count, because the class may do something else. Rounds that are learned from at
+        once are played together where theta alone decides what is shown.
         """
         if not self.context.loops or self.context.attraction is not None:  # without loops, numba may be absent
             return None
@@ -219,7 +243,10 @@ class Simulation(nn.Module):
         recording = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
         parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click, *recording]
         formed = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
-        return recording if formed else None
+        if not formed or self.late is None:
+            return recording if formed else None
+        by_theta = self.ranker.for_loops().kind in loops.play.BY_THETA and not self.exploration.for_loops().intervals
+        return recording if by_theta and not self.late.delay else None
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
@@ -239,7 +266,8 @@ class Simulation(nn.Module):
         if drawn:
             sources = [self.streams.at(stream, first + row) for row in range(rounds)]
             directions = ranker.directions_of(sources).numpy()
-        rounds = min(rounds, at_once, until)
+        moving, every = (learner.theta, 1 << 62) if self.late is None else (self.moved.numpy(), self.late.every)
+        rounds = min(rounds, at_once, until, every - first % every)
         intents = np.zeros((rounds, replicas), np.int64)
         if self.intents is not None:
             intents = self.intents(first, rounds).numpy()
@@ -252,10 +280,13 @@ class Simulation(nn.Module):
             blocks = tuple(array[recorded] for array in measure.for_loops())
         record = *(array[recorded] for array in self.measurement.arrays), *blocks
         play = loops.play.playing(listing, kind_of_user, kind, pairs, bool(space))
+        state = [learner.theta, moving, *state[1:]]
         roles = parameter, intervals, tuple(user), tuple(state), (space, kept), directions
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
         last = first + played - 1
+        if (last + 1) % every == 0:
+            learner.theta[:] = moving
         ranker.after_loops(played, self.streams.at("learn/ranker", last))
         self.exploration.after_loops(played, self.streams.at("learn/exploration", last))
         return played

@@ -71,6 +71,7 @@ class NeuralConfidence(DivideAndConquer):
         self.alpha = float(alpha)  # the square of a whole number may be too large for a tensor
         self.covariance, self.l2 = covariance, l2
         self.tangent_at, self.dtype, self.prune = tangent_at, getattr(torch, precision), prune
+        self.learns_late = covariance == "diagonal" and tangent_at == "serving"
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with A = l2 I; ValueError if the largest possible full covariance exceeds the memory."""
@@ -121,7 +122,9 @@ class NeuralConfidence(DivideAndConquer):
             both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
             self.waiting = gather(interaction.candidates.features, both), preferences.valid
         else:
-            self.tangents.learn(preferences)
+            tangent = interaction.prediction.tangent()
+            assert isinstance(tangent, LayeredTangent)
+            self.tangents.learn(preferences, tangent)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown.
@@ -219,9 +222,9 @@ class DiagonalTangentCovariance:
             layers = tangents.rows(layers, slice(None), slice(needed))
         return criterion.certain(squared_distances(tangents.gram(layers, inverse, self.in_loops)))
 
-    def learn(self, preferences: Preferences) -> None:
+    def learn(self, preferences: Preferences, tangent: LayeredTangent) -> None:
         both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
-        self._add(tangents.chosen(self.layers, both), preferences.valid)
+        self._add(tangents.chosen(tangents.layers_of(tangent.factors), both), preferences.valid)
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
         added = (tangents.differences(pairs).square_() * valid[:, :, None]).sum(1)
@@ -291,7 +294,7 @@ class FullTangentCovariance:
             self.solved[replica] = solved, order
         return criterion.certain(squared_distances(solved.residual[:, first:, first:]).div_(self.l2))
 
-    def learn(self, preferences: Preferences) -> None:
+    def learn(self, preferences: Preferences, tangent: LayeredTangent) -> None:
         """Add pairs of documents that have just been solved for, which costs little."""
         for replica, (solved, order) in self.solved.items():
             valid = preferences.valid[replica]

@@ -3,8 +3,8 @@
 Objective in sum form (PairRank, WWW 2021, equation 1), rows x = x_winner - x_loser, label 1:
     f(theta) = sum_i log(1 + exp(-x_i.theta)) + l2_n / 2 |theta|^2,
 with l2_n = l2 (`reduction: sum`, the paper) or 2 n l2 (`reduction: mean`, the authors' code: mean cross-entropy plus
-l2 |theta|^2, times n). Where old pairs are forgotten (`Forgetting`), pair i counts w_i times, by its age, and n is the
-sum of the weights.
+l2 |theta|^2, times n). After a warm start from theta_0 it has |theta - theta_0|^2. Where old pairs are forgotten
+(`Forgetting`), pair i counts w_i times, by its age, and n is the sum of the weights.
 
 `AnchoredNewton` decides by values, for a CPU. `descend` takes a fixed number of steps on many objectives at once.
 `RestartedLBFGS` is the authors' fit, only to compare published curves.
@@ -79,6 +79,7 @@ class AnchoredNewton(nn.Module):
         shape = context.replicas, context.features
         self.discount = history.forgetting.discount
         self.register_buffer("theta", torch.zeros(shape, **place))
+        self.start = torch.zeros_like(self.theta)  # theta_0: a setting, not state
         if not self.loops:
             return
         for name in "anchor", "gradient":
@@ -93,13 +94,18 @@ class AnchoredNewton(nn.Module):
             self.register_buffer(name, torch.zeros_like(history.count))
         self.register_buffer("base_mass", torch.zeros_like(history.mass))
 
+    def start_from(self, theta: Float[Tensor, "B F"]) -> None:
+        """Begin with theta_0, the minimum of the objective without pairs."""
+        for values in (self.theta, self.start, *([self.anchor] if self.loops else [])):
+            values.copy_(theta)
+
     def l2_for(self, count: Int[Tensor, "*B"] | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """The multiplier of |theta|^2 / 2 in the sum form of the objective, for so many pairs, or their weight."""
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
 
     def l2_for_now(self) -> Float[Tensor, "B"]:
-        """`l2_for` the pairs that count, and above 0 without any: then theta returns to 0."""
+        """`l2_for` the pairs that count, and above 0 without any: then theta returns to theta_0."""
         mass = self.history.mass
         return self.l2_for(mass) + self.l2 * (mass == 0)
 
@@ -107,7 +113,7 @@ class AnchoredNewton(nn.Module):
         """The state for rounds that are played together, after which `attend` must be called."""
         history = self.history
         self._step, self._attend = np.empty_like(self.anchor.numpy()), np.zeros(len(self.anchor), np.int64)
-        buffers = [history.count, history.pairs, history.rows, self.anchor, self.gradient, self.objective]
+        buffers = [history.count, history.pairs, history.rows, self.start, self.anchor, self.gradient, self.objective]
         buffers += [self.inverse, self.scores, self.base_count]
         arrays = *(buffer.numpy() for buffer in buffers), self._step, self._attend
         return self.l2, self.reduction == "mean", self.growth, *arrays
@@ -126,7 +132,7 @@ class AnchoredNewton(nn.Module):
         if self.history.forgets:
             self._forget()
         count, step = self.history.count, torch.empty_like(self.anchor)
-        buffers = count, self.anchor, self.gradient, self.objective, self.inverse, self.scores, step
+        buffers = count, self.start, self.anchor, self.gradient, self.objective, self.inverse, self.scores, step
         how = added.numpy(), valid.numpy(), self.l2, self.reduction == "mean"
         q = loops.updates.newton_step(*how, *(buffer.numpy() for buffer in buffers)).tolist()
         state = zip(q, self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
@@ -145,13 +151,14 @@ class AnchoredNewton(nn.Module):
 
         Pairs that a discount drops have no weight to speak of and stay as they are.
         """
-        history, anchor, gradient, objective = self.history, self.anchor, self.gradient, self.objective
+        history, gradient, objective = self.history, self.gradient, self.objective
+        moved = self.anchor - self.start
         if self.discount < 1:
             gradient.mul_(self.discount)
             objective.mul_(self.discount)
             if self.reduction == "sum":  # with `mean` the penalty weighs as much as the pairs
-                gradient.add_(anchor, alpha=(1 - self.discount) * self.l2)
-                objective.add_(anchor.square().sum(1), alpha=(1 - self.discount) * self.l2 / 2)
+                gradient.add_(moved, alpha=(1 - self.discount) * self.l2)
+                objective.add_(moved.square().sum(1), alpha=(1 - self.discount) * self.l2 / 2)
             return
         for replica, dropped in enumerate(history.dropped.tolist()):
             if not dropped:
@@ -162,11 +169,12 @@ class AnchoredNewton(nn.Module):
             gradient[replica] += torch.sigmoid(-scores) @ rows
             objective[replica] -= softplus(-scores).sum()
             if self.reduction == "mean":
-                gradient[replica] -= 2 * self.l2 * dropped * anchor[replica]
+                gradient[replica] -= 2 * self.l2 * dropped * moved[replica]
 
     def _restart(self, replica: int, count: int) -> None:
-        """Start one replica again at theta = 0: all its pairs have been forgotten."""
-        for values in self.anchor, self.gradient, self.objective, self.hessian, self.inverse, self.base_mass:
+        """Start one replica again at theta_0: all its pairs have been forgotten."""
+        self.anchor[replica] = self.start[replica]
+        for values in self.gradient, self.objective, self.hessian, self.inverse, self.base_mass:
             values[replica] = 0
         self.hessian[replica].diagonal().add_(self.l2_for(self.history.mass[replica]))
         self.base_count[replica] = self.base_first[replica] = self.cleared[replica] = count
@@ -193,7 +201,9 @@ class AnchoredNewton(nn.Module):
         most = int(min(rounds, history.forgetting.memory) * history.per_round)  # that count at once
         steps = 16 if most <= 50 * rows.shape[2] else 8
         weights = history.weights(slice(None), slice(count)) if history.forgets else None
-        self.theta.copy_(descend(theta, rows, torch.zeros_like(theta), self.l2_for_now(), steps, weights)[:, 0])
+        l2 = self.l2_for_now()
+        tilt = (l2[:, None] * self.start).to(theta.dtype)[:, None]  # which moves the penalty's centre to theta_0
+        self.theta.copy_(descend(theta, rows, tilt, l2, steps, weights)[:, 0])
 
     def _poor(self, q: float, objective: float) -> bool:
         """Whether the step from the anchor may miss the guarantee."""
@@ -218,13 +228,13 @@ class AnchoredNewton(nn.Module):
             damping = math.log1p(longest) / longest if longest > self.drift else 1.0
             self.anchor[replica] += damping * step
             scores = self.scores[replica, first:count].add_(damping * change)
-            theta, l2 = self.anchor[replica], self.l2_for(self.history.mass[replica])
+            moved, l2 = self.anchor[replica] - self.start[replica], self.l2_for(self.history.mass[replica])
             push, loss = torch.sigmoid(-scores), softplus(-scores)
             if self.discount < 1:
                 weights = self.history.weights(replica, slice(first, count))
                 push, loss = push * weights, loss * weights
-            self.gradient[replica] = l2 * theta - push @ self.history.rows[replica, first:count]
-            self.objective[replica] = loss.sum() + l2 / 2 * theta @ theta
+            self.gradient[replica] = l2 * moved - push @ self.history.rows[replica, first:count]
+            self.objective[replica] = loss.sum() + l2 / 2 * moved @ moved
             if (corrected := self._correct(replica, first, count)) is not None:
                 factor = corrected
         if factor is not None:

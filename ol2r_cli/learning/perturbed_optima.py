@@ -100,7 +100,7 @@ class PerturbedOptima(nn.Module):
             if count > begin:
                 self.theta[replica] = self._optima(replica, count, noise * self.variance**0.5)
             else:
-                self.theta[replica] = 0
+                self.theta[replica] = self.solver.start[replica]
 
     def _descend(self, random: Random) -> None:
         """Move all replicas and members together, over the whole history.
@@ -115,7 +115,7 @@ class PerturbedOptima(nn.Module):
         gamma = random.normal(count * self.members, "every pair").unflatten(1, (count, self.members)).to(rows.dtype)
         if weights is not None:
             gamma = gamma * weights[:, :, None]
-        tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5
+        tilt = torch.bmm(gamma.mT, rows) * self.variance**0.5 + (l2[:, None] * solver.start).to(rows.dtype)[:, None]
         theta = solver.theta[:, None].expand(-1, self.members, -1)
         for halvings in range(math.ceil(math.log2(max(1 / solver.l2, 1)))):
             theta = descend(theta, rows, tilt, l2.clamp(min=0.5**halvings), 2, weights)
@@ -130,7 +130,7 @@ class PerturbedOptima(nn.Module):
         inverse, l2 = solver.inverse[replica], float(solver.l2_for(self.history.mass[replica]))
         tolerated = 1e-3 + 1e-5 * float(solver.objective[replica])
         theta = solver.anchor[replica].repeat(self.members, 1)
-        residual = solver.gradient[replica] - noise
+        residual, noise = solver.gradient[replica] - noise, noise + l2 * solver.start[replica]
         before = None
         for _ in range(self.passes):
             step = residual @ inverse

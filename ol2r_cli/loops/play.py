@@ -20,6 +20,7 @@ from ol2r_cli.loops.random_numbers import uniform
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
 PDGD, RANKNET, DUELING, NULL_SPACE, COUNTERFACTUAL, INTERVENTION_AWARE, PAIRWISE = range(7)
+BY_THETA = PDGD, RANKNET, DUELING, COUNTERFACTUAL  # rankers of whose state nothing but theta shows in their lists
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
@@ -72,8 +73,8 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
       [N] or nothing, and first row and length [Q] of every query;
     - `intents` [rounds, B] of the users, from 0;
     - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
-    - parameter and intervals of `Strategy`; theta, rate, decay, delta and candidates of `Learner`, and `kept`: its
-      `space` and what it has `kept`;
+    - parameter and intervals of `Strategy`; theta, what moves (theta itself, or a copy, for rounds that are learned
+      from at once), rate, decay, delta and candidates of `Learner`, and `kept`: its `space` and what it has `kept`;
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
     - `directions` [rounds, B, M, F] that dueling bandits and COLTR try, or from which NSGD finds those that it tries,
@@ -87,7 +88,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream, policy_stream = numbers
         by_grade, by_place = user
-        (thetas, rates, decay, delta, candidates), (space, state) = learner, kept
+        (thetas, moving, rates, decay, delta, candidates), (space, state) = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
         features, positions = table.shape[1], clicked.shape[2]
         members, dtype = 1 + candidates, thetas.dtype
@@ -95,7 +96,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
         for row in range(rounds):
             t = first + row
             for b in range(len(seeds)):
-                seed, theta, rate = seeds[b : b + 1], thetas[b : b + 1], rates[b : b + 1]
+                seed, theta, moved, rate = seeds[b : b + 1], thetas[b : b + 1], moving[b], rates[b : b + 1]
                 query = np.int64(uniform(seed, query_stream, t, 1, _in_fours(1))[0, 0, 0] * len(starts))
                 start, length = starts[query : query + 1], lengths[query : query + 1]
                 documents = length[0]
@@ -184,10 +185,10 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 elif kind_of_pairs == _ADJACENT:
                     lists.adjacent(shown_list, clicks, shown, winner, loser, valid)
                 if kind == PDGD:
-                    updates.pdgd(theta[0], rate[0], decay, table, start[0], scores[0, 0], ranking, clicks[0])
+                    updates.pdgd(moved, rate[0], decay, table, start[0], scores[0, 0], ranking, clicks[0])
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
-                    updates.ranknet(theta[0], rate[0], decay, table, start[0], scores[0, 0], *pairs)
+                    updates.ranknet(moved, rate[0], decay, table, start[0], scores[0, 0], *pairs)
                 elif kind == DUELING or kind == NULL_SPACE:  # noqa: SIM109 (numba leaves out what is known to be false)
                     total = dueling.earned(credit, ranking, clicks[0])
                     won = np.empty(candidates, np.bool_)
@@ -197,15 +198,15 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                         dueling.store_query(t, b, difficult, start[0], documents, ranking, clicks[0])
                         dueling.best_alone(weights[0], won, b, difficult, table)
                     if projected:
-                        moved = dueling.projected(tried, won, b, space, table, start[0] + ranking, clicks[0])
-                        dueling.step(theta[0], rate[0], decay, moved, np.full(1, won.any()))
+                        inside = dueling.projected(tried, won, b, space, table, start[0] + ranking, clicks[0])
+                        dueling.step(moved, rate[0], decay, inside, np.full(1, won.any()))
                     else:
-                        dueling.step(theta[0], rate[0], decay, tried, won)
+                        dueling.step(moved, rate[0], decay, tried, won)
                     if kind == NULL_SPACE:
                         dueling.store_losers(tried, total, b, losers)
                 elif kind == COUNTERFACTUAL:
                     won = dueling.less_risk(tried, delta, variance_penalty, table, start[0] + ranking, clicks[0])
-                    dueling.step(theta[0], rate[0], decay, tried, won)
+                    dueling.step(moved, rate[0], decay, tried, won)
                     rate[0, 0] = max(rate[0, 0], least)
                 elif kind == INTERVENTION_AWARE:
                     chance = uniform(seed, policy_stream, t, 1, _in_fours(documents * state[1]))[0, 0]
@@ -244,10 +245,11 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
 def _refit(b, theta, document, winner, loser, valid, added, newton):
     """Add the pairs [1, M] of documents with these numbers [1, d] to replica b of a pairwise ranker, and move theta
     [1, F] to the optimum, unless the ranker has to be attended to."""
-    l2, mean, growth, count, logged, rows, anchor, gradient, objective, inverse, scores, held, step, attend = newton
+    l2, mean, growth, count, logged, rows, start, anchor = newton[:8]
+    gradient, objective, inverse, scores, held, step, attend = newton[8:]
     one = slice(b, b + 1)
     updates.append(document, winner, loser, valid, added, count[one], logged[one], rows[one])
-    state = anchor[one], gradient[one], objective[one], inverse[one], scores[one]
+    state = start[one], anchor[one], gradient[one], objective[one], inverse[one], scores[one]
     q = updates.newton_step(added, valid, l2, mean, count[one], *state, step[one])
     if count[b] > growth * held[b]:
         attend[b] = 2

@@ -192,11 +192,11 @@ def add_outer_products(matrix, inverse, rows, valid):
 
 
 @compiled_sums
-def newton_step(added, valid, l2, mean, count, anchor, gradient, objective, inverse, scores, step):
+def newton_step(added, valid, l2, mean, count, start, anchor, gradient, objective, inverse, scores, step):
     """Add a round's pairs at the anchor of `AnchoredNewton`, and write the step [B, F]; return q [B] of every step.
 
-    `added` [B, M, F], of which `valid` [B, M] are pairs; count[b] includes them. `mean` is whether the penalty grows
-    with the pairs.
+    `added` [B, M, F], of which `valid` [B, M] are pairs; count[b] includes them. `mean` is whether the penalty, of the
+    distance from `start` [B, F], grows with the pairs.
     """
     features = anchor.shape[1]
     q = np.empty(len(anchor))
@@ -218,7 +218,7 @@ def newton_step(added, valid, l2, mean, count, anchor, gradient, objective, inve
                 objective[b] += np.log1p(np.exp(-score)) if score > -30 else -score
         if mean:
             for f in range(features):
-                gradient[b, f] += 2 * l2 * new * anchor[b, f]
+                gradient[b, f] += 2 * l2 * new * (anchor[b, f] - start[b, f])
         total = 0.0
         for f in range(features):
             moved = 0.0

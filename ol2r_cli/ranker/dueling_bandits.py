@@ -9,6 +9,7 @@ open is as in the authors' code, HCDM/OnlineLearningToRank at bfb9d70, `algorith
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -71,7 +72,7 @@ class DuelingBandits(GradientRanker):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         self.directions = self.draw(candidates, random)
-        return super().predict(candidates, random)
+        return dataclasses.replace(super().predict(candidates, random), directions=self.directions)
 
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return the directions of this round, of length 1: M = `candidates`, of P parameters."""
@@ -94,6 +95,8 @@ class DuelingBandits(GradientRanker):
         return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state, space, drawn=drawn)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
+        assert interaction.prediction.directions is not None
+        self.directions = interaction.prediction.directions
         won = self.winners(interaction, random)
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)

@@ -6,7 +6,8 @@ The parameters minimise
 
     1/2 sum over shown documents of (f(x) - y)^2  +  m l2/2 |theta - theta_0|^2,
 
-with m the width of the model (1 where it is linear) and theta_0 its initial parameters (0 where it is linear).
+with m the width of the model (1 where it is linear) and theta_0 its initial parameters (0 where it is linear, unless
+it has a warm start).
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ class IPSRegression(HistoryRanker):
             self.register_buffer("inverse", inverse.expand(context.replicas, -1, -1).clone())
         else:
             self.history.setup(context, features)
+
+    def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
+        super().start_from(parameters)
+        if self.linear:  # theta = A^-1 b is then theta_0 before the first round
+            self.moment.copy_(parameters * self.l2)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The loss of a document is (r - c/p)^2 up to a constant: least squares with the target c/p."""

@@ -137,6 +137,8 @@ class GradientRanker(ModelRanker):
     round that moved theta.
     """
 
+    starts = True
+
     theta: Tensor
     rate: Tensor
 
@@ -150,6 +152,9 @@ class GradientRanker(ModelRanker):
         theta = initial.to(context.device, context.dtype).expand(context.replicas, -1).clone()
         self.register_buffer("theta", theta)
         self.register_buffer("rate", torch.full_like(theta[:, :1], self.learning_rate))
+
+    def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
+        self.theta.copy_(parameters)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
@@ -206,7 +211,7 @@ class SGDRankNet(GradientRanker):
 
 
 class HistoryRanker(ModelRanker):
-    """Fits its model to all feedback so far, from the model's initial parameters.
+    """Fits its model to all feedback so far, from the model's initial parameters, or those of a warm start.
 
     A refit follows the last one after `every` rounds, or when the number of rounds has grown by the factor `growth`,
     whichever is later: with `growth` > 1 the cost of a round does not grow with the history. Where old pairs are
@@ -214,6 +219,7 @@ class HistoryRanker(ModelRanker):
     """
 
     members = 1
+    starts = True
 
     theta: Tensor
     start: Tensor
@@ -234,6 +240,11 @@ class HistoryRanker(ModelRanker):
 
     def weights(self) -> Float[Tensor, "B N P"]:
         return self.theta
+
+    def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
+        """Begin all members with these, or each with its own; refits and penalties take them for theta_0."""
+        self.start.copy_(parameters.unflatten(1, (-1, self.start.shape[2])))
+        self.theta.copy_(self.start)
 
     def is_due(self) -> bool:
         """Count a round, and return whether it is time to refit."""

@@ -38,6 +38,8 @@ class PairwiseRanker(LinearRanker):
     round. One of the two is None or 1.
     """
 
+    starts = True
+
     solver: AnchoredNewton | RestartedLBFGS
 
     def __init__(
@@ -57,9 +59,10 @@ class PairwiseRanker(LinearRanker):
             raise ValueError(f"{self.setting('solver')} must be newton with {forgetting}, got {solver}")
         self.history = PairHistory()
         self.solver_name, self.solver = solver, SOLVERS[solver](l2, reduction)
+        self.starts = solver != "lbfgs_restart"
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Reserve the history and start at theta = 0. ValueError where the solver cannot compute on this device."""
+        """Reserve the history and begin with theta = 0. ValueError where the solver cannot compute on this device."""
         self.history.setup(context, features, most_pairs(self.pairs, context.positions))
         if self.solver_name == "exact" and not context.loops:
             setting = self.setting("solver")
@@ -68,6 +71,11 @@ class PairwiseRanker(LinearRanker):
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
         self.solver.setup(context, self.history)
+
+    def start_from(self, parameters: Float[Tensor, "B F"]) -> None:
+        """Begin with these weights, from which the penalty is then taken: l2 |theta - start|^2."""
+        assert isinstance(self.solver, AnchoredNewton)
+        self.solver.start_from(parameters)
 
     def for_loops(self) -> Any:
         if self.solver_name != "newton" or self.history.forgets:
@@ -121,6 +129,10 @@ class PerturbedRanker(PairwiseRanker):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
         self.optima.setup(context, self.solver, most_pairs(self.pairs, context.positions))
+
+    def start_from(self, parameters: Float[Tensor, "B F"]) -> None:
+        super().start_from(parameters)
+        self.optima.theta.copy_(parameters[:, None])
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         super().learn(interaction, random)

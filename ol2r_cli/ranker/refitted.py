@@ -75,6 +75,7 @@ class RefittedRanker(HistoryRanker):
         if batch is not None and discount < 1:
             raise ValueError(f"{self.setting('batch')} must be null with {self.setting('discount')}, got {batch}")
         self.pairs, self.loss = pairs, LOSSES[loss]()
+        self.starts = descends and self.starts
         self.covariance = FeatureCovariance(damping) if descends and damping is not None else None
         self.refit: GradientRefit | AuthorsFit = (
             GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
@@ -108,6 +109,7 @@ class LabelledRanker(RefittedRanker):
     """
 
     needs_labels = True
+    starts = False
 
     loss: LabelledLoss
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
-from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
@@ -25,6 +24,7 @@ from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.identity import identity, own_code, run_path
 from ol2r_cli.run.run import Run
+from ol2r_cli.run.start import WarmStart, fit_offline
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.simulation import Simulation, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
@@ -49,6 +49,9 @@ class RunSettings:
     replicas: Annotated[int, Range(1, 100_000)]
     rounds: Count
     positions: Annotated[int, Range(1, 100_000)]
+    update_every: Count
+    delay: WholeNumber
+    start: Mapping[str, Any]
     evaluate_every: Count
     evaluate_rounds: Literal["even", "log"]
     evaluate_on: Sequence[Literal["validation", "test"]]
@@ -102,6 +105,7 @@ class Experiment:
             )
         source: DatasetSource = _made(DatasetSource, "dataset", self.settings["dataset"], make)
         self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
+        self.start = WarmStart(self.settings, self.roles["ranker"])
         self.device.prepare()  # after the import of own classes, which can set modes of torch
         self.dataset: Dataset = source.load()
         if self.intent.changes:
@@ -112,7 +116,7 @@ class Experiment:
         self.code = own_code(self.settings) if code is None else code
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
-        decisive = {**self.settings, "device": device}
+        decisive = {**self.settings, "device": device, "start": self.start.decisive()}
         if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
             decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
@@ -199,6 +203,9 @@ class Experiment:
             loops=self.device.engine == "loops",
             intent=self.intent,
             code=" ".join(self.code.values()),
+            start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,
+            update_every=settings["update_every"],
+            delay=settings["delay"],
         )
 
     def warnings(self) -> list[str]:
@@ -243,11 +250,8 @@ class Experiment:
         """
         if not self.settings["trace_cosine"]:
             return None
-        content = Catalogue().choices["ranker"]["offline_ranknet"].content
-        settings = {name: value for name, value in content.items() if name != "defaults"}
-        offline: Ranker = build(settings | {"cache_dir": self.settings["cache_dir"]}, "ranker")
-        offline.setup(simulation.context, self.dataset.features, self.dataset.oracle())
-        return offline.deploy()[0]
+        cache, oracle = {"cache_dir": self.settings["cache_dir"]}, self.dataset.oracle()
+        return fit_offline("offline_ranknet", cache, simulation.context, self.dataset, oracle)
 
 
 def _made(kind: type[Any], group: str, settings: Mapping[str, Any], make: Make) -> Any:

@@ -53,6 +53,9 @@ STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 # Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
 ADDED: Mapping[str, Any] = {
     "evaluate_rounds": "even",
+    "update_every": 1,
+    "delay": 0,
+    "start": {"run": None, "labels": None, "noise": 0.0},
     "intent": {"_target_": "ol2r_cli.intent.schedules.NoChange"},
     "ranker.projection": "none",
     "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},

@@ -104,11 +104,13 @@ def render(run: Run, finished_before: bool = False) -> str:
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     online, cumulative, ndcg = ndcg_columns(main_cutoff(metrics))
     test = f"test_{ndcg.name}"
+    start = run.settings.get("start") or {}
+    before = "at the start" if start.get("run") or start.get("labels") else "untrained"
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
         f"{choices['dataset']}, {run.rounds:,} rounds, {which_seeds}",
         "note": manifest.get("note", ""),
-        f"test {ndcg.heading}": of(f"{test}_untrained", words="{} untrained, ")
+        f"test {ndcg.heading}": of(f"{test}_untrained", words=f"{{}} {before}, ")
         + of(test, words=f"{{}} after {run.rounds:,} rounds")
         + of(f"{test}_best", words="; {} at the best round by validation"),
         online.heading: of(online.name, words="{} of the lists shown")

@@ -1,0 +1,133 @@
+"""Learning from several rounds at once, and late: against the definition, in both forms, and after a resume."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+
+import pytest
+import torch
+
+from ol2r_cli import cli
+from ol2r_cli.run.run import Run, find_runs
+from tests.choices import each_choice, play, seen, simulation
+from tests.moments import at_round
+
+ROUNDS = 14
+NETWORK = ("ranker=olranknet", "ranker.every=1", "ranker.growth=1")
+SINGLE = [
+    *(("ranker=pairrank",), ("ranker=pepairrank",), ("ranker=nsgd",), ("ranker=toprank",), NETWORK),
+    *(("ranker=intervention_aware", "ranker.every=2"), ("ranker=ips_regression", "fairness=fairco")),
+    *(("ranker=pairrank", "ranker.window=4"), ("ranker=pdgd", "ranker/model=mlp"), ("ranker=p2neurrank",)),
+]
+BY_THETA = ("ranker=pdgd", "ranker=sgd_ranknet", "ranker=dbgd", "ranker=mgd", "ranker=coltr")
+ONLY_SHOWN = {"trace_blocks": False, "trace_regret": False}
+
+
+def close(found, expected, what) -> None:
+    torch.testing.assert_close(found, expected, equal_nan=True, msg=f"{what}")
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_what_is_learned_late_is_what_was_given(loops):
+    """The definition: copies of the roles learn at once, from the interactions as they were given; what serves are the
+    parameters as they were after the last due round."""
+    for overrides in SINGLE:
+        late = simulation(overrides, rounds=ROUNDS, loops=loops, update_every=3, delay=2)
+        given, learned, ranker, exploration = [], 0, None, None
+        with torch.inference_mode():
+            for t, interaction in late.play():
+                if ranker is None:  # as they are before the first update, without what a round has left in them
+                    ranker, exploration = copy.deepcopy((late.ranker, late.exploration))
+                ranker.predict(interaction.candidates, late.streams.at("judge", t - 1))  # which reserves memory
+                given.append(interaction)
+                while t % 3 == 0 and learned < t - 2:
+                    for name, role in (("ranker", ranker), ("exploration", exploration)):
+                        role.learn(given[learned], late.streams.at(f"learn/{name}", learned))
+                    learned += 1
+                for name, role in (("ranker", ranker), ("exploration", exploration)):
+                    close(getattr(late, name).state_dict(), role.state_dict(), (overrides, t, name))
+        assert learned == 10, overrides
+
+
+def test_a_batch_of_pdgd_is_the_sum_of_its_gradients_at_the_served_weights():
+    at_once = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, loops=False, update_every=5, **ONLY_SHOWN)
+    with torch.inference_mode():
+        frozen = play(at_once, 5)
+        total = torch.zeros_like(at_once.ranker.theta)
+        for t, one in enumerate(frozen):
+            alone = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, loops=False, **ONLY_SHOWN)
+            alone.ranker.learn(
+                one, alone.streams.at("learn/ranker", t)
+            )  # from theta = 0, which all five were served by
+            total += alone.ranker.theta
+    assert total.norm() > 0
+    close(at_once.ranker.theta, total, "theta")
+
+
+def test_rounds_together_are_single_rounds_and_tensors():
+    for ranker in BY_THETA:
+        results = []
+        for loops, together in ((True, True), (True, False), (False, False)):
+            running = simulation((ranker,), rounds=32, loops=loops, update_every=4, **ONLY_SHOWN)
+            assert (running.together is not None) == loops
+            with torch.inference_mode():
+                for _ in running.play_until(lambda t: t % 10 == 0) if together else running.play():
+                    pass
+                first, columns = running.measurement.measures()
+            results.append((columns, running.ranker.state_dict()))
+            assert first == 1
+        for columns, state in results[1:]:
+            close(columns, results[0][0], ranker)
+            close(state, results[0][1], ranker)
+
+
+def test_what_else_shows_in_lists_is_played_round_by_round():
+    for overrides, how in (
+        (("ranker=pdgd",), {"update_every": 2, "delay": 1}),
+        (("ranker=nsgd",), {"update_every": 2}),
+        (("ranker=sgd_ranknet", "exploration=confidence"), {"update_every": 2}),
+        (("ranker=pairrank",), {"update_every": 2}),
+    ):
+        assert simulation(overrides, rounds=2, loops=True, **ONLY_SHOWN, **how).together is None, overrides
+
+
+def test_every_choice_goes_on_where_it_stopped():
+    """The state has what waits: a fresh simulation continues to the last bit, in the middle of a batch."""
+    for overrides in each_choice():
+        make = [simulation(overrides, rounds=ROUNDS, update_every=4, delay=3, **ONLY_SHOWN) for _ in range(3)]
+        with torch.inference_mode():
+            expected = seen(play(make[0], ROUNDS))
+            first = seen(play(make[1], 9))
+            make[2].load_state_dict(copy.deepcopy(make[1].state_dict()))
+            assert first + seen(play(make[2], ROUNDS - 9)) == expected, overrides
+            close(make[2].ranker.deploy(), make[0].ranker.deploy(), overrides)
+
+
+def test_what_cannot_learn_late_is_refused():
+    for setting in ("exploration.covariance=full", "exploration.tangent_at=refit"):
+        with pytest.raises(ValueError, match="got 1 and 2: the exploration NeuralConfidence with its"):
+            simulation((*NETWORK, setting), delay=2)
+
+
+def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, monkeypatch):
+    words = "run dataset.queries.train=9 dataset.documents=6 rounds=60 update_every=8 replicas=2 checkpoint_rounds=5"
+    for ranker in ("pdgd", "pairrank"):
+        tables = []
+        for stops in ((), (5, 30)):
+            command = [
+                *words.split(),
+                "start.labels=0.5",
+                f"ranker={ranker}",
+                f"output_dir={tmp_path / f'{ranker}{len(stops)}'}",
+            ]
+            for stop in stops:
+                with monkeypatch.context() as patch:
+                    at_round(patch, stop, lambda: os.kill(os.getpid(), signal.SIGINT))
+                    assert cli.main(command) == 130
+            assert cli.main(command) == 0
+            run = Run.read_finished(next(find_runs(command[-1].partition("=")[2])))
+            tables.append((run.trace, (run.path / "ranker.pt").read_bytes()))
+        assert tables[0][0].equals(tables[1][0])
+        assert tables[0][1] == tables[1][1]
