@@ -80,8 +80,8 @@ class Simulation(nn.Module):
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
     blocks of any round are kept, `loops` whether compiled loops may be used, `code` that of `RunContext`. `intent` is
     None if users judge by the labels of the dataset in every round. `start` returns the parameters [B, P] with which
-    the ranker begins. With `update_every` or `delay` ranker and
-    exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at once.
+    the ranker begins. With `update_every` or `delay` ranker and exploration learn late (`LateFeedback`), fairness in
+    every round: who was exposed is known at once.
     """
 
     round: Tensor

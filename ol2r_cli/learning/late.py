@@ -3,19 +3,15 @@ late, as where clicks are collected before a model is trained (`update_every`, `
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ol2r_cli.interfaces import Candidates, Exploration, Interaction, Prediction, Preferences, Proposal, Ranker, Tangent
 from ol2r_cli.tensor.streams import Streams
-
-_RECORDS = {"prediction": Prediction, "proposal": Proposal, "preferences": Preferences}
-_OWN = ("order", "ranking", "shown", "clicks")  # tensors of an interaction itself
 
 
 class LateFeedback(nn.Module):
@@ -45,60 +41,49 @@ class LateFeedback(nn.Module):
                 raise ValueError(f"update_every and delay must be 1 and 0, got {every} and {delay}: the {cannot}")
         self.every, self.delay, self.streams, self.serve = every, delay, streams, serve
         object.__setattr__(self, "ranker", ranker)  # not as a submodule: its state is in that of the simulation
-        self.waiting: deque[dict[str, Any]] = deque()
-        self._weights: Tensor | None = None  # of a network, as they serve
+        self.network: Any = None if ranker.linear else getattr(ranker, "model", None)
+        self.serving: Tensor | None = None  # the parameters of a network, once for all rounds that they serve
+        self.waiting: deque[tuple[int, dict[str, Tensor]]] = deque()  # round, from 0, and what is kept of it
 
     def add(self, t: int, interaction: Interaction) -> None:
-        """Keep round `t`, from 0."""
-        kept: dict[str, Any] = {"round": t, "query": interaction.candidates.query}
-        if self._model() is not None and self._weights is None:
-            self._weights = self.ranker.weights().clone()
-        kept |= {"weights": self._weights} | {name: getattr(interaction, name) for name in _OWN}
-        for name, record in _RECORDS.items():
-            values = getattr(interaction, name)
-            fields = {field.name: getattr(values, field.name) for field in dataclasses.fields(record)}
-            kept[name] = {field: value for field, value in fields.items() if isinstance(value, Tensor)}
-        self.waiting.append(kept)
+        """Keep round `t`."""
+        kept = {"query": interaction.candidates.query}
+        if self.network is not None:
+            self.serving = self.ranker.weights().clone() if self.serving is None else self.serving
+            kept["serving"] = self.serving
+        for record in ("", "prediction", "proposal", "preferences"):
+            values: Any = getattr(interaction, record) if record else interaction
+            given = {f"{record}.{field.name}": getattr(values, field.name) for field in fields(values)}
+            kept |= {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        self.waiting.append((t, kept))
 
     def due(self, t: int) -> Iterator[tuple[int, Interaction]]:
         """Yield the rounds to learn from after round `t`, by number."""
-        if (t + 1) % self.every:
-            return
-        while self.waiting and self.waiting[0]["round"] <= t - self.delay:
-            self._weights = None
-            kept = self.waiting.popleft()
-            yield kept["round"], self._interaction(kept)
+        while (t + 1) % self.every == 0 and self.waiting and self.waiting[0][0] <= t - self.delay:
+            self.serving = None
+            played, kept = self.waiting.popleft()
+            yield played, self._interaction(played, kept)
 
-    def _model(self) -> Any:
-        return None if self.ranker.linear else getattr(self.ranker, "model", None)
+    def _interaction(self, played: int, kept: dict[str, Tensor]) -> Interaction:
+        candidates, tangents = self.serve(kept["query"], kept["prediction.scores"].shape[2]), list[Tangent]()
 
-    def _interaction(self, kept: Mapping[str, Any]) -> Interaction:
-        candidates = self.serve(kept["query"], kept["prediction"]["scores"].shape[2])
+        def of(record: str) -> dict[str, Any]:
+            return {name.partition(".")[2]: value for name, value in kept.items() if name.startswith(f"{record}.")}
 
         def tangent() -> Tangent:
-            if not tangents:
-                model, random = self._model(), self.streams.at("judge", kept["round"])
-                served = model and model.forward(kept["weights"], candidates.features)
-                tangents.append((served or self.ranker.predict(candidates, random)).tangent())
+            if not tangents and self.network is None:  # that of a linear score depends on features alone
+                tangents.append(self.ranker.predict(candidates, self.streams.at("judge", played)).tangent())
+            elif not tangents:
+                tangents.append(self.network.forward(kept["serving"], candidates.features).tangent())
             return tangents[0]
 
-        tangents: list[Tangent] = []
-        prediction, proposal = Prediction(**kept["prediction"], tangent=tangent), Proposal(**kept["proposal"])
-        own, preferences = {name: kept[name] for name in _OWN}, Preferences(**kept["preferences"])
-        return Interaction(candidates, prediction, proposal, preferences=preferences, **own)
+        prediction, proposal = Prediction(**of("prediction"), tangent=tangent), Proposal(**of("proposal"))
+        preferences = Preferences(**of("preferences"))
+        return Interaction(candidates, prediction, proposal, preferences=preferences, **of(""))
 
-    def get_extra_state(self) -> dict[str, Any]:
-        return {"waiting": list(self.waiting), "weights": self._weights}
+    def get_extra_state(self) -> list[Any]:
+        return list(self.waiting)
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        moved = _to(state, self.streams.device)
-        self.waiting, self._weights = deque(moved["waiting"]), moved["weights"]
-
-
-def _to(value: Any, device: torch.device) -> Any:
-    """Return nested containers with their tensors on a device."""
-    if isinstance(value, dict):
-        return {name: _to(each, device) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_to(each, device) for each in value]
-    return value.to(device) if isinstance(value, Tensor) else value
+    def set_extra_state(self, state: list[Any]) -> None:
+        device = self.streams.device
+        self.waiting = deque((t, {name: value.to(device) for name, value in kept.items()}) for t, kept in state)

@@ -26,8 +26,7 @@ from ol2r_cli.tensor.streams import Random, Streams
 
 @dataclass(frozen=True)
 class StartSettings:
-    """A finished run, or a share of the training queries, of which each label is replaced with the probability `noise`
-    by a grade drawn uniformly."""
+    """What `start` of configs/run.yaml may have."""
 
     run: str | None
     labels: PositiveShare | None
@@ -35,23 +34,20 @@ class StartSettings:
 
 
 class WarmStart:
-    """What a ranker starts from. `settings` are those of an experiment.
-
-    ValueError, which says what to type, for settings that do not go together, a ranker that cannot be started, and a
-    run that is not finished.
-    """
+    """What a ranker starts from, with the settings of an experiment. ValueError, which says what to type, for settings
+    that do not go together, a ranker that cannot be started, and a run that is not finished."""
 
     def __init__(self, settings: Mapping[str, Any], ranker: Ranker):
         check_settings(StartSettings, settings["start"], "start")
         self.start, self.ranker = StartSettings(**settings["start"]), ranker
-        self.settings, self.fits = settings, dict[int, Tensor]()
+        self.settings = settings
         self.trained: TrainedRanker | None = None
-        run, labels, noise = self.start.run, self.start.labels, self.start.noise
-        if run is not None and labels is not None:
+        run, labelled, noise = self.start.run, self.start.labels is not None, self.start.noise
+        if run is not None and labelled:
             raise ValueError(f"start.run must be null with start.labels, got {run}: type one of them")
-        if noise and labels is None:
+        if noise and not labelled:
             raise ValueError(f"start.noise must be 0 without start.labels, got {noise}: type start.labels=SHARE")
-        self.given = run is not None or labels is not None
+        self.given = run is not None or labelled
         if self.given and not ranker.starts:
             raise ValueError(
                 f"start.run and start.labels must be null with {type(ranker).__name__} and its settings, which cannot "
@@ -88,20 +84,19 @@ class WarmStart:
         return torch.stack([trained.deployed[trained.replica(seed, "seed, with this start.run,")] for seed in seeds])
 
     def _fitted(self, context: RunContext, dataset: Dataset, seed: int) -> Float[Tensor, "P"]:
-        if seed not in self.fits:
-            assert self.start.labels is not None
-            random, settings = Streams(torch.tensor([seed]), ahead=1).at("start", 0), {}
-            oracle = some_labels(dataset.oracle(), self.start.labels, self.start.noise, dataset.grades, random)
-            if not self.ranker.linear:
-                settings["model"] = self.settings["ranker"]["model"]
-            choice = "offline_ranknet" if self.ranker.linear else "offline_network"
-            settings["cache_dir"] = self.settings["cache_dir"]
-            self.fits[seed] = fit_offline(choice, settings, context, dataset, oracle)
-        return self.fits[seed]
+        assert self.start.labels is not None
+        random, settings = Streams(torch.tensor([seed]), ahead=1).at("start", 0), {}
+        oracle = some_labels(dataset.oracle(), self.start.labels, self.start.noise, dataset.grades, random)
+        if not self.ranker.linear:
+            settings["model"] = self.settings["ranker"]["model"]
+        choice = "offline_ranknet" if self.ranker.linear else "offline_network"
+        settings["cache_dir"] = self.settings["cache_dir"]
+        return fit_offline(choice, settings, context, dataset, oracle)
 
 
 def some_labels(oracle: Oracle, share: float, noise: float, grades: int, random: Random) -> Oracle:
-    """Return a random share of the training queries, at least one, and labels with noise (`StartSettings`)."""
+    """Return a random share of the training queries, at least one, and labels of which each is replaced with the
+    probability `noise` by a grade drawn uniformly."""
     number = max(1, round(share * len(oracle.start)))
     chosen = random.uniform(len(oracle.start), "queries")[0].argsort(stable=True)[:number].sort().values
     labels: Int[Tensor, "N"] = oracle.labels
