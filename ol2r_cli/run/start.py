@@ -24,6 +24,9 @@ from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random, Streams
 
 
+L2 = 0.01  # of the offline fit of a linear score: more than that of the skyline, as few labels need (docs/algorithms)
+
+
 @dataclass(frozen=True)
 class StartSettings:
     """What `start` of configs/run.yaml may have."""
@@ -85,13 +88,13 @@ class WarmStart:
 
     def _fitted(self, context: RunContext, dataset: Dataset, seed: int) -> Float[Tensor, "P"]:
         assert self.start.labels is not None
-        random, settings = Streams(torch.tensor([seed]), ahead=1).at("start", 0), {}
+        random = Streams(torch.tensor([seed]), ahead=1).at("start", 0)
         oracle = some_labels(dataset.oracle(), self.start.labels, self.start.noise, dataset.grades, random)
-        if not self.ranker.linear:
-            settings["model"] = self.settings["ranker"]["model"]
-        choice = "offline_ranknet" if self.ranker.linear else "offline_network"
-        settings["cache_dir"] = self.settings["cache_dir"]
-        return fit_offline(choice, settings, context, dataset, oracle)
+        cache = {"cache_dir": self.settings["cache_dir"]}
+        if self.ranker.linear:
+            return fit_offline("offline_ranknet", {"l2": L2, **cache}, context, dataset, oracle)
+        settings = {"model": self.settings["ranker"]["model"], **cache}
+        return fit_offline("offline_network", settings, context, dataset, oracle)
 
 
 def some_labels(oracle: Oracle, share: float, noise: float, grades: int, random: Random) -> Oracle:
