@@ -23,7 +23,6 @@ from ol2r_cli.run.run import Run, find_run
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random, Streams
 
-
 L2 = 0.01  # of the offline fit of a linear score: more than that of the skyline, as few labels need (docs/algorithms)
 
 
