@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, WholeNumber
 from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side
 from ol2r_cli.recommend.model import Ask, Explanation, Recommender, StepProgress, Validate
-from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.recommend.reviews import Reviews, by_first_use
 from ol2r_cli.recommend.trees import Tree, grow
 
 ANSWERS = ("a lot", "a little", "no opinion")  # in the order of trees.BRANCHES
@@ -69,8 +69,8 @@ class FacT(Recommender):
         """Alternate. Users, items and features are in the order of their first reviews, whatever their numbers are."""
         random, rows = np.random.default_rng(seed), reviews.train
         mentioned = reviews.mention_feature[np.isin(reviews.mention_review, rows)]
-        orders = [_by_first_use(reviews.user[rows], reviews.users), _by_first_use(reviews.item[rows], reviews.items)]
-        by_feature, ranks = _by_first_use(mentioned, reviews.features), [np.argsort(order) for order in orders]
+        orders = [by_first_use(reviews.user[rows], reviews.users), by_first_use(reviews.item[rows], reviews.items)]
+        by_feature, ranks = by_first_use(mentioned, reviews.features), [np.argsort(order) for order in orders]
         self._read(reviews)
         profiles = [whole[np.ix_(order, by_feature)] for whole, order in zip(self.profiles, orders, strict=True)]
         user, item = ranks[0][reviews.user[rows]], ranks[1][reviews.item[rows]]
@@ -207,10 +207,3 @@ def said(user: Sequence[Mapping[str, Any]], item: Sequence[Mapping[str, Any]]) -
 def _and(parts: Sequence[str]) -> str:
     """Return parts as a list in words."""
     return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-
-
-def _by_first_use(used: NDArray[Any], size: int) -> Ints:
-    """Return 0 .. size - 1 in the order of their first use in `used`; those without use come last."""
-    first = np.full(size, len(used))
-    np.minimum.at(first, used, np.arange(len(used)))
-    return np.argsort(first, kind="stable")

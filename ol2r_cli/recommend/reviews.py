@@ -142,3 +142,10 @@ class Reviews:
         signs = ((self.mention_sign == sign) & counted[self.mention_review] for sign in (1, -1))
         length = size * self.features
         return [np.bincount(cell[s], minlength=length).reshape(size, -1).astype(np.float64) for s in signs]
+
+
+def by_first_use(used: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """Return 0 .. size - 1 in the order of their first use in `used`; those without use come last."""
+    first = np.full(size, len(used))
+    np.minimum.at(first, used, np.arange(len(used)))
+    return np.argsort(first, kind="stable")

@@ -1,0 +1,246 @@
+"""MTER: users, items, features and opinion phrases as factors of three tensors that are decomposed together.
+
+Dissertation, section 4.1; Wang et al., Explainable recommendation via multi-task learning in opinionated text data.
+SIGIR 2018. `joint_tensors.py` has the tensors and the terms of the objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ol2r_cli.config.ranges import Count, NonNegative, Positive
+from ol2r_cli.recommend.joint_tensors import (
+    MODES,
+    Array,
+    Entries,
+    Pairs,
+    descend,
+    joint_tensors,
+    ranking_loss,
+    reconstruct,
+    squared_error,
+)
+from ol2r_cli.recommend.model import Explanation, Recommender, StepProgress, Validate
+from ol2r_cli.recommend.reviews import Reviews, by_first_use
+
+_FEATURES, _PHRASES = 3, 2  # of an explanation, and of each of its features
+
+Rows = NDArray[np.int64]
+
+
+class MTER(Recommender):
+    """Non-negative factors of users, items, features and phrases, and a core for each of three tensors (4.1.9).
+
+    decomposition: tucker; canonical (MTER-S), whose factors are the sum of a part that the tensors share and a part of
+    the tensor; shared_canonical (MTER-SA), without the latter. A canonical decomposition is a Tucker decomposition
+    whose core is 0 off its diagonal; here the diagonal is one number, which stays. user_factors, item_factors,
+    feature_factors, phrase_factors: numbers a, b, c, d of factors. ranking: lambda_B, the weight of the mean loss of
+    pairs; that of the mean squared error of entries is 1 for each tensor. factor_l2: lambda_F, for the rows that a step
+    moves. core_l2: lambda_G. start: the mean entry at the start, as a share of that of the data. learning_rate,
+    core_rate: of Adagrad, for factors and for cores. steps: their number. entries, pairs: samples of a step, of each
+    tensor and of BPR. validate_every: steps after which the validation reviews decide whether the state is the best.
+    """
+
+    packages = ("numba",)
+    parameters: dict[str, Array]
+    reviews: Reviews
+
+    def __init__(
+        self,
+        decomposition: Literal["tucker", "canonical", "shared_canonical"],
+        user_factors: Count,
+        item_factors: Count,
+        feature_factors: Count,
+        phrase_factors: Count,
+        ranking: NonNegative,
+        factor_l2: NonNegative,
+        core_l2: NonNegative,
+        start: Positive,
+        learning_rate: Positive,
+        core_rate: NonNegative,
+        steps: Count,
+        entries: Count,
+        pairs: Count,
+        validate_every: Count,
+    ):
+        self.decomposition, self.ranking, self.factor_l2, self.core_l2 = decomposition, ranking, factor_l2, core_l2
+        self.width = {"user": user_factors, "item": item_factors, "feature": feature_factors, "phrase": phrase_factors}
+        self.start, self.learning_rate, self.core_rate, self.steps = start, learning_rate, core_rate, steps
+        self.entries, self.pairs, self.validate_every = entries, pairs, validate_every
+        if decomposition != "tucker" and len({*self.width.values()}) > 1:
+            equal = " ".join(f"model.{mode}_factors={user_factors}" for mode in self.width)
+            raise ValueError(f"model.decomposition={decomposition} needs equal numbers of factors: type {equal}")
+
+    def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
+        """Descend by mini-batches, with a call of `progress` after every `validate_every` steps; keep the best state.
+
+        The objective is the mean over these steps, of samples and without l2. Users, items, features and phrases are
+        in the order of their first reviews, whatever their numbers are.
+        """
+        random, every, best = np.random.default_rng(seed), self.validate_every, -np.inf
+        ranks, ordered = _by_first_review(reviews)
+        tensors = {name: each for name, each in joint_tensors(ordered, ordered.train).items() if len(each.value)}
+        pairs, state, objective = Pairs(ordered, ordered.train), self._initial(ordered, tensors, random), 0.0
+        tables = {name: array.reshape(1, -1) if array.ndim == 3 else array for name, array in state.items()}
+        squares, totals = ({name: np.zeros_like(table) for name, table in tables.items()} for _ in range(2))
+        kept: dict[str, Array] = {}
+        for step in range(1, self.steps + 1):
+            batch = {name: each.draw(random, self.entries) for name, each in tensors.items()}
+            loss, gradient = self.gradient(state, batch, pairs.draw(random, self.pairs))
+            objective += loss
+            for name, (rows, slopes) in gradient.items():
+                core = name.startswith("core")
+                rate, l2 = (self.core_rate, self.core_l2) if core else (self.learning_rate, self.factor_l2)
+                descend(tables[name], squares[name], totals[name], rows, slopes, rate, l2)
+            if step % every == 0 or step == self.steps:
+                objective /= (step - 1) % every + 1
+                if not np.isfinite(objective):
+                    raise FloatingPointError("the objective is not a finite number: type a lower model.learning_rate")
+                as_numbered = {name: array[ranks.get(name.split("_")[0], ...)].copy() for name, array in state.items()}
+                self.load(as_numbered, reviews)
+                quality = validate(self)
+                progress(-(-step // every), objective=objective, validation_ndcg_50=quality)
+                if quality > best:
+                    best, kept = quality, as_numbered
+                objective = 0.0
+        self.load(kept, reviews)
+
+    def _initial(
+        self, reviews: Reviews, tensors: Mapping[str, Entries], random: np.random.Generator
+    ) -> dict[str, Array]:
+        """Uniform numbers for factors, and for cores a diagonal of a scale that makes the mean entry what `start` says.
+
+        In a core of uniform numbers all users would like the same items at first, and do for long.
+        """
+        sizes = {"user": reviews.users, "item": reviews.items, "feature": reviews.features + 1}
+        sizes["phrase"] = reviews.phrases
+        used = {mode for tensor in tensors for mode in MODES[tensor]}
+        state = {mode: random.random((size, self.width[mode])) for mode, size in sizes.items() if mode in used}
+        for tensor, entries in tensors.items():
+            if self.decomposition == "canonical":
+                state |= {f"{mode}_of_{tensor}": random.random(state[mode].shape) for mode in MODES[tensor]}
+            core = np.zeros([self.width[mode] for mode in MODES[tensor]])
+            core[*(np.arange(max(core.shape)) % width for width in core.shape)] = 1
+            means = [_factors(state, tensor, mode, slice(None)).mean(0, keepdims=True) for mode in MODES[tensor]]
+            state[f"core_of_{tensor}"] = core * (self.start * entries.value.mean() / reconstruct(core, *means))
+        return state
+
+    @np.errstate(over="ignore", invalid="ignore")  # `fit` reports what is not finite
+    def gradient(
+        self, state: Mapping[str, Array], batch: Mapping[str, Entries], pairs: Rows
+    ) -> tuple[float, dict[str, tuple[Rows, Array]]]:
+        """Return the weighted mean losses of entries and of pairs [S, 3], and their gradients without l2.
+
+        The gradient of a parameter is rows [S] and the terms [S, d] whose sum by row it is; a core is one row.
+        """
+        loss, found = 0.0, dict[str, list[tuple[Rows, Array]]]()
+        jobs: list[tuple[str, Sequence[str], list[Rows], Any]] = [
+            (tensor, MODES[tensor], [*each.rows.T], (squared_error, each.value)) for tensor, each in batch.items()
+        ]
+        if self.ranking and len(pairs):
+            overall = np.array([len(state["feature"]) - 1])
+            places = "feature", "user", "item", "item"
+            jobs.append(("rating", places, [overall, *pairs.T], (ranking_loss, self.ranking)))
+        for tensor, modes, rows, (term, target) in jobs:
+            factors = [_factors(state, tensor, *each) for each in zip(modes, rows, strict=True)]
+            value, of_core, slopes = term(state[f"core_of_{tensor}"], *factors, target)
+            loss += value
+            if self.decomposition == "tucker":
+                found.setdefault(f"core_of_{tensor}", []).append((np.zeros(1, np.int64), of_core.reshape(1, -1)))
+            for mode, of_mode, slope in zip(modes, rows, slopes, strict=True):
+                for name in _names(state, tensor, mode):
+                    found.setdefault(name, []).append((of_mode, slope))
+        return loss, {
+            name: (np.concatenate([rows for rows, _ in parts]), np.concatenate([slopes for _, slopes in parts]))
+            for name, parts in found.items()
+        }
+
+    def predict(self, tensor: str, *rows: Rows) -> Array:
+        """Return the entries [S] of a tensor for the rows [S] or [1] of its three modes."""
+        factors = [_factors(self.parameters, tensor, *each) for each in zip(MODES[tensor], rows, strict=True)]
+        number = np.broadcast_shapes(*(each.shape[:1] for each in factors))
+        factors = [np.broadcast_to(each, (*number, each.shape[1])) for each in factors]
+        return reconstruct(self.parameters[f"core_of_{tensor}"], *factors)
+
+    def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the overall ratings [n, I]."""
+        overall = _factors(self.parameters, "rating", "feature", np.array([self.reviews.features]))[0]
+        by_item = _factors(self.parameters, "rating", "user", users) @ (self.parameters["core_of_rating"] @ overall)
+        return (by_item @ _factors(self.parameters, "rating", "item", slice(None)).T).astype(np.float32)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the factors by mode, their parts of one tensor, and the cores."""
+        return dict(self.parameters)
+
+    def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
+        """As in `Recommender`."""
+        self.parameters, self.reviews = dict(state), reviews
+
+    def explain(self, user: int, item: int) -> Explanation:
+        """Name the features with the highest entries of X, and for each the phrases with those of Y^U x Y^I (4.1.8).
+
+        Features are those that training reviews of the item mention; without any, all that training reviews mention.
+        Phrases are those that training reviews have for the feature: factors of others have never been fitted. One
+        whose entry is 0 is not named.
+        """
+        reviews, (of_user, of_item) = self.reviews, np.array([[user], [item]])
+        mentions, trained = (np.isin(each, reviews.train) for each in (reviews.mention_review, reviews.phrase_review))
+        of_its = mentions & (reviews.item[reviews.mention_review] == item)
+        known = np.unique(reviews.mention_feature[of_its if of_its.any() else mentions]).astype(np.int64)
+        likes = self.predict("rating", of_user, of_item, known)
+        named = known[np.argsort(-likes, kind="stable")[:_FEATURES]]
+        words = dict[str, list[str]]()
+        for feature in named:
+            said = np.unique(reviews.phrase[trained & (reviews.phrase_feature == feature)]).astype(np.int64)
+            if len(said):
+                of_feature = np.array([feature])
+                fit = self.predict("user_phrase", of_user, of_feature, said)
+                fit = fit * self.predict("item_phrase", of_item, of_feature, said)
+                said = said[fit > 0][np.argsort(-fit[fit > 0], kind="stable")[:_PHRASES]]
+            words[reviews.feature_names[feature]] = [reviews.phrase_names[phrase] for phrase in said]
+        reasons = [f"its {name}" + f" ({', '.join(said)})" * bool(said) for name, said in words.items()]
+        reason = " and ".join(filter(None, [", ".join(reasons[:-1]), *reasons[-1:]]))
+        return Explanation(
+            features=tuple(words),
+            sentence=f"You may like this item {f'for {reason}' if words else 'because users like you do'}.",
+            phrases=tuple(phrase for said in words.values() for phrase in said),
+        )
+
+
+def _names(state: Mapping[str, Array], tensor: str, mode: str) -> list[str]:
+    """The parameters whose sum is the factors of a mode in a tensor: what tensors share, and what is of this one."""
+    return [name for name in (mode, f"{mode}_of_{tensor}") if name in state]
+
+
+def _factors(state: Mapping[str, Array], tensor: str, mode: str, rows: Rows | slice) -> Array:
+    """The factors [S, d] of entities of a mode in a tensor."""
+    parts = [state[name][rows] for name in _names(state, tensor, mode)]
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def _by_first_review(reviews: Reviews) -> tuple[dict[str, NDArray[np.int32]], Reviews]:
+    """The place of each user, item, feature and phrase in the order of training reviews, and reviews with these."""
+    trained = np.bincount(reviews.train, minlength=len(reviews.user)) > 0
+    mentions, phrases = trained[reviews.mention_review], trained[reviews.phrase_review]
+    used = {
+        "user": (reviews.user[reviews.train], reviews.users),
+        "item": (reviews.item[reviews.train], reviews.items),
+        "feature": (reviews.mention_feature[mentions], reviews.features),
+        "phrase": (reviews.phrase[phrases], reviews.phrases),
+    }
+    ranks = {mode: np.argsort(by_first_use(*each)).astype(np.int32) for mode, each in used.items()}
+    ordered = replace(
+        reviews,
+        user=ranks["user"][reviews.user],
+        item=ranks["item"][reviews.item],
+        mention_feature=ranks["feature"][reviews.mention_feature],
+        phrase_feature=ranks["feature"][reviews.phrase_feature],
+        phrase=ranks["phrase"][reviews.phrase],
+    )
+    overall = np.array([reviews.features], np.int32)
+    return ranks | {"feature": np.concatenate([ranks["feature"], overall])}, ordered
