@@ -27,6 +27,7 @@ from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
 from ol2r_cli.recipes.reproduce import drawn, print_result
 from ol2r_cli.recipes.results import TEST, Results, as_published, indifferent, played, published, published_choices
 from ol2r_cli.recipes.run_plan import Condition, RecipeRuns, RunPlan, benchmark_plan, by_name, run_recipe, value_of
+from ol2r_cli.report.figures.curves import MOST_CURVES
 from ol2r_cli.report.figures.drawing import NothingToDraw, save
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory
@@ -66,6 +67,8 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
                 for name, row in for_metric(rows, TEST).items()
                 if table[0] == title and row.group.choices["ranker"] not in WITHOUT_CURVE
             }
+            if len({condition.competitor for condition in groups}) > MOST_CURVES:  # without variants of rankers
+                groups = {of: group for of, group in groups.items() if ", " not in of.competitor}
             with suppress(NothingToDraw):
                 save(drawn("learning_curve", groups, bands="none"), directory.path / figure)
         _write_page(recipe, tables, directory)
