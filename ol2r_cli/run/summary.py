@@ -104,8 +104,8 @@ def render(run: Run, finished_before: bool = False) -> str:
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     online, cumulative, ndcg = ndcg_columns(main_cutoff(metrics))
     test = f"test_{ndcg.name}"
-    start = run.settings.get("start") or {}
-    before = "at the start" if start.get("run") or start.get("labels") else "untrained"
+    words = [word.lstrip("+") for word in shlex.split(manifest["command"])]
+    before = "at the start" if any(word.startswith(("start.run=", "start.labels=")) for word in words) else "untrained"
     lines = {
         "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
         f"{choices['dataset']}, {run.rounds:,} rounds, {which_seeds}",

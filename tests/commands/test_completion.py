@@ -44,7 +44,7 @@ WORDS = {
     "search --trials ": "",
     "list exp": "exploration|experiment",
     "list click nav": "navigational",
-    "data ": "info|prepare|check",
+    "data ": "info|prepare|check|fit-clicks",
     "bench pairr": "pairrank",
     "bench --replicas 1 10 --rounds 5 rou": "rounds=",
     "new expl": "exploration",
