@@ -50,9 +50,9 @@ def main(given: argparse.Namespace) -> None:
     others = [Catalogue([folder.path for folder in choice_folders(given.config_dir)], root) for root in other_roots()]
     if not group:
         _show_overview(catalogue, defaults)
-        for other in others:
-            print(f"\n{wrapped(' '.join(other.root.header))}")
-            _show_overview(other, {f"{group}={name}" for group, name in other.defaults.items()}, catalogue.groups)
+        for each in others:
+            print(f"\n{wrapped(' '.join(each.root.header))}")
+            _show_overview(each, {f"{group}={name}" for group, name in each.defaults.items()}, catalogue.groups)
         return
     catalogue = next((each for each in (catalogue, *others) if group in (each.root.name, *each.groups)), catalogue)
     defaults |= {f"{group}={name}" for group, name in catalogue.defaults.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.files import as_json, write_text
-from ol2r_cli.formatting import number, printable
+from ol2r_cli.formatting import printable
 from ol2r_cli.recommend.fit import Fit
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.run import DONE
@@ -80,10 +80,8 @@ def _rule(side: str, rule: Mapping[str, Any]) -> str:
     """A rule of a path with the value for which it holds: `battery: 4 mentions, 3 or more`."""
     if rule["branch"] == "unknown":
         return f"{rule['feature']}: never mentioned"
-    value, threshold = number(rule["value"], 6).rstrip("0").rstrip("."), f"{rule['threshold']:g}"
-    return (
-        f"{rule['feature']}: {value} {_SAYS[side]}, {'at least' if rule['branch'] == 'left' else 'below'} {threshold}"
-    )
+    holds = f"{'at least' if rule['branch'] == 'left' else 'below'} {rule['threshold']:g}"
+    return f"{rule['feature']}: {rule['value']:g} {_SAYS[side]}, {holds}"
 
 
 def _ask(question: str, answers: Sequence[str]) -> int:
@@ -91,9 +89,7 @@ def _ask(question: str, answers: Sequence[str]) -> int:
     choices = "  ".join(f"{place} {answer}" for place, answer in enumerate(answers, 1))
     while True:
         given = input(f"{question}\n  {choices}: ").strip().lower()
-        matching = [
-            n for n, answer in enumerate(answers) if given == str(n + 1) or (given and answer.startswith(given))
-        ]
-        if len(matching) == 1:
-            return matching[0]
+        for place, answer in enumerate(answers):
+            if given and (given == str(place + 1) or answer.lower().startswith(given)):
+                return place
         print(f"  type a number from 1 to {len(answers)}")

@@ -105,6 +105,9 @@ class Fit:
         reviews, explained = self.reviews, self.settings["explain"]
         if explained["user"] is None and explained["item"] is not None:
             raise ValueError("explain.item needs a user: type explain.user=NUMBER")
+        for given, method in ((explained["item"] is not None, "explain"), (self.settings["interview"], "interview")):
+            if given and getattr(type(self.model), method) is getattr(Recommender, method):
+                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
         for side, owners, size in (("user", reviews.user, reviews.users), ("item", reviews.item, reviews.items)):
             if (one := explained[side]) is not None and not one < size:
                 raise ValueError(f"explain.{side} must be from 0 to {size - 1}, got {one}")
