@@ -130,11 +130,7 @@ class NMF(Factors):
         for _ in range(self.steps):
             if self.cells == "all":
                 user, item = _by_scikit_learn(target, user, item, self.l2)
-                loss = (
-                    squared_norm(target)
-                    - 2 * ((target @ item) * user).sum()
-                    + ((user.T @ user) * (item.T @ item)).sum()
-                )
+                loss = _loss(target, user, item)
             else:
                 user, item = _observed(target, rows, columns, user, item, self.l2)
                 loss = ((target.data - np.einsum("rd,rd->r", user[rows], item[columns])) ** 2).sum()
