@@ -48,13 +48,14 @@ def main(given: argparse.Namespace) -> None:
     defaults = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
     defaults |= {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
     others = [Catalogue([folder.path for folder in choice_folders(given.config_dir)], root) for root in other_roots()]
-    catalogue = next((each for each in (catalogue, *others) if group in (each.root.name, *each.groups)), catalogue)
-    defaults |= {f"{group}={name}" for each in others for group, name in each.defaults.items()}
+    of_others = {f"{group}={name}" for each in others for group, name in each.defaults.items()}
+    if named := next((each for each in (catalogue, *others) if group in (each.root.name, *each.groups)), None):
+        catalogue, defaults = named, defaults if named is catalogue else of_others
     if not group:
         _show_overview(catalogue, defaults)
         for each in others:
             print(f"\n{wrapped(' '.join(each.root.header))}")
-            _show_overview(each, defaults, catalogue.groups)
+            _show_overview(each, of_others, catalogue.groups)
     elif group == catalogue.root.name:
         words = f"settings of `ol2r {group}`, as in `ol2r {group} {next(iter(catalogue.root.values))}=..`"
         print(wrapped(f"{words}; those of choices: `ol2r list GROUP`"))

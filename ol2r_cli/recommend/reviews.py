@@ -132,9 +132,8 @@ class Reviews:
             chosen = np.arange(len(self.user)) if split == "all" else getattr(self, split)
             said = np.isin(self.mention_review, chosen)
             features = self.features if split == "all" else len(np.unique(self.mention_feature[said]))
-            phrases = (
-                self.phrases if split == "all" else len(np.unique(self.phrase[np.isin(self.phrase_review, chosen)]))
-            )
+            opinions = self.phrase[np.isin(self.phrase_review, chosen)]
+            phrases = self.phrases if split == "all" else len(np.unique(opinions))
             people = (len(np.unique(of[chosen])) for of in (self.user, self.item))
             rows.append([split, *(f"{n:,}" for n in (*people, features, phrases, len(chosen), said.sum()))])
         return rows, ["split", "users", "items", "features", "opinions", "reviews", "mentions"]

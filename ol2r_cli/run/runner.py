@@ -413,7 +413,7 @@ class RunKind:
     render: Render
 
 
-EXPERIMENT = RunKind("ol2r_cli.run.runner.EXPERIMENT", "run", Experiment, Runner, render)
+EXPERIMENT = RunKind("ol2r_cli.run.runner.EXPERIMENT", "run", lambda *given: Experiment(*given), Runner, render)
 Runner.kind = EXPERIMENT
 
 
