@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_one_line_with_its_place(tmp_path: Path, changed:
 def test_a_missing_file_is_named_with_where_it_is_published(tmp_path: Path):
     made = files(tmp_path)
     (tmp_path / "test").unlink()
-    with pytest.raises(ValueError, match="must be a folder with test, got .*: it is published at https://example.org"):
+    with pytest.raises(ValueError, match=r"must be a folder with test, got .*: it is published at https://example.org"):
         made.load()
 
 
