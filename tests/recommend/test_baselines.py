@@ -89,7 +89,7 @@ def test_negative_samples_of_bprmf_are_never_reviewed():
 
 
 def test_efm_takes_the_gradient_to_zero():
-    """At the end of its updates, the gradient by a user's factors that only ratings have is 0 where they are above 0."""
+    """In the end the gradient by users' factors that only ratings have is 0 where they are above 0."""
     made, _ = fit(
         OF,
         "model=efm",
