@@ -82,7 +82,8 @@ def _rule(side: str, rule: Mapping[str, Any]) -> str:
         return f"{rule['feature']}: never mentioned"
     form, of = ("{:g}", "") if float(rule["value"]).is_integer() else ("{:.3g}%", "of ")
     value, threshold = (form.format(rule[name] * (100 if of else 1)) for name in ("value", "threshold"))
-    return f"{rule['feature']}: {value} {of}{_SAYS[side]}, {'at least' if rule['branch'] == 'left' else 'below'} {threshold}"
+    holds = "at least" if rule["branch"] == "left" else "below"
+    return f"{rule['feature']}: {value} {of}{_SAYS[side]}, {holds} {threshold}"
 
 
 def _ask(question: str, answers: Sequence[str]) -> int:

@@ -105,14 +105,14 @@ class Fit:
         reviews, explained = self.reviews, self.settings["explain"]
         if explained["user"] is None and explained["item"] is not None:
             raise ValueError("explain.item needs a user: type explain.user=NUMBER")
-        for given, method in ((explained["item"] is not None, "explain"), (self.settings["interview"], "interview")):
-            if given and getattr(type(self.model), method) is getattr(Recommender, method):
-                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
         for side, owners, size in (("user", reviews.user, reviews.users), ("item", reviews.item, reviews.items)):
             if (one := explained[side]) is not None and not one < size:
                 raise ValueError(f"explain.{side} must be from 0 to {size - 1}, got {one}")
             if one is not None and one not in owners[reviews.train]:
                 raise ValueError(f"explain.{side} must have a training review, got {one}, which has none")
+        for given, method in ((explained["item"] is not None, "explain"), (self.settings["interview"], "interview")):
+            if given and getattr(type(self.model), method) is getattr(Recommender, method):
+                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
 
     def setup_error(self) -> str:
         """Empty: the constructor has checked everything."""
@@ -208,7 +208,12 @@ class Fitting(Runner):
         def validate(model: Recommender) -> float:
             return float(fit.values(model, "validation", (50,))["validation_ndcg_50"].mean())  # type: ignore[arg-type]
 
-        with threadpool_limits(self.settings["device"]["threads"]), torch.inference_mode(False), torch.enable_grad():
+        with (
+            threadpool_limits(self.settings["device"]["threads"]),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            np.errstate(over="ignore", invalid="ignore"),  # what is not finite ends the fit by its scores
+        ):
             fit.model.fit(fit.reviews, seed, progress, validate)
             if sys.stderr.isatty() and self.render:
                 print("\r\x1b[K", end="", file=sys.stderr)
