@@ -19,7 +19,7 @@ from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.run import DONE
 
 LISTED = 10  # items of a list of recommendations
-_SAYS = {"user": "mentions", "item": "more good than bad mentions"}  # what a profile has of a feature
+_SAYS = {"user": "mentions", "item": "good minus bad mentions"}  # what a profile has of a feature
 
 
 def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -> int:
@@ -77,13 +77,13 @@ def _listed(reviews: Reviews, items: NDArray[np.int64]) -> list[str]:
 
 
 def _rule(side: str, rule: Mapping[str, Any]) -> str:
-    """A rule of a path with the value for which it holds: `battery: 4 mentions, at least 3`; shares as 12%."""
+    """A rule of a path with the value for which it holds: `battery: mentions 4, at least 3`; of a share 12%."""
     if rule["branch"] == "unknown":
         return f"{rule['feature']}: never mentioned"
-    form, of = ("{:g}", "") if float(rule["value"]).is_integer() else ("{:.3g}%", "of ")
+    form, of = ("{:g}", "") if float(rule["value"]).is_integer() else ("{:.3g}%", "share of ")
     value, threshold = (form.format(rule[name] * (100 if of else 1)) for name in ("value", "threshold"))
     holds = "at least" if rule["branch"] == "left" else "below"
-    return f"{rule['feature']}: {value} {of}{_SAYS[side]}, {holds} {threshold}"
+    return f"{rule['feature']}: {of}{_SAYS[side]} {value}, {holds} {threshold}"
 
 
 def _ask(question: str, answers: Sequence[str]) -> int:

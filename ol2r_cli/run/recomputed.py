@@ -50,7 +50,9 @@ class TrainedRanker:
         self.run, self.own_targets = run, own_targets
         file, again = run.path / RANKER, f"type {run.command} force=true"
         if PER_USER.file in run.files:
-            raise ValueError(f"RUN must be of `ol2r run`, got {run.path}, which is of {' '.join(run.command.split()[:2])}")
+            raise ValueError(
+                f"RUN must be of `ol2r run`, got {run.path}, which is of {' '.join(run.command.split()[:2])}"
+            )
         try:
             content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
