@@ -38,6 +38,7 @@ COMMANDS = {
     "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
     "clean": "disk usage of runs, and removal after confirmation",
     "bench": "rounds per second on a generated MSLR-sized dataset",
+    "recommend": "models of recommendation, and why: batch fits without clicks",
     "doctor": "versions, CUDA, data found, disk",
     "completion": "completion script for bash, zsh, fish or tcsh",
 }

@@ -7,6 +7,7 @@ examples:
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2
   ol2r data fit-clicks log.csv > choices/click/mine.yaml   then: ol2r run click=mine --config-dir choices
+  ol2r data info reviews=amazon_cellphones
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
-from ol2r_cli.config.catalogue import add_config_dir, as_options
+from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import number, show
 from ol2r_cli.lazy import lazy
@@ -54,6 +55,15 @@ def main(given: argparse.Namespace) -> None:
         return
     if given.fit or given.skip_bad:
         raise ValueError(f"--fit and --skip-bad go with fit-clicks, got {given.action}: leave them out")
+    groups = [word.partition("=")[0].partition(".")[0] for word in given.override]
+    if roots := {group: root for group, root in Catalogue().elsewhere.items() if group in groups}:
+        group, root = next(iter(roots.items()))  # data of another kind of run
+        if given.action != "info":
+            raise ValueError(f"{group} have no {given.action}: type ol2r data info {' '.join(given.override)}")
+        words = [*given.override, *as_options(given.config_dir)]
+        rows, headings = build(composer.Composer(words, root)(words).settings[group], group).load().described()
+        show(rows, headings, numbers=True)
+        return
     source = build(composer.compose([*given.override, *as_options(given.config_dir)]).config.dataset)
     if given.action == "check":
         _check(source)

@@ -13,13 +13,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from ol2r_cli.cli import argument, command
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, add_config_dir, choice_folders, dotted, measure_nodes
+from ol2r_cli.config.catalogue import (
+    MEASURE,
+    Catalogue,
+    Choice,
+    add_config_dir,
+    choice_folders,
+    dotted,
+    measure_nodes,
+    other_roots,
+)
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, number, show, shown_path, wrapped
 
@@ -38,15 +47,24 @@ def main(given: argparse.Namespace) -> None:
     name = given.choice or name
     defaults = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
     defaults |= {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
+    others = [Catalogue([folder.path for folder in choice_folders(given.config_dir)], root) for root in other_roots()]
+    of_others = {f"{group}={name}" for each in others for group, name in each.defaults.items()}
+    if named := next((each for each in (catalogue, *others) if group in (each.root.name, *each.groups)), None):
+        catalogue, defaults = named, defaults if named is catalogue else of_others
     if not group:
         _show_overview(catalogue, defaults)
-    elif group == RUN:
-        print(wrapped("settings of a run, as in `ol2r run rounds=1000`; those of choices: `ol2r list GROUP`"))
+        for each in others:
+            print(f"\n{wrapped(' '.join(each.root.header))}")
+            _show_overview(each, of_others, catalogue.groups)
+    elif group == catalogue.root.name:
+        words = f"settings of `ol2r {group}`, as in `ol2r {group} {next(iter(catalogue.root.values))}=..`"
+        print(wrapped(f"{words}; those of choices: `ol2r list GROUP`"))
         variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
         settings = catalogue.root.settings
         show([(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in settings], indent=4)
     elif group not in catalogue.groups:
-        raise ValueError(must_be_one_of("GROUP", [RUN, *catalogue.groups], group))
+        known = [RUN, *catalogue.groups, *(name for other in others for name in (other.root.name, *other.groups))]
+        raise ValueError(must_be_one_of("GROUP", list(dict.fromkeys(known)), group))
     else:
         choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
         if name and name not in choices:
@@ -71,15 +89,17 @@ def main(given: argparse.Namespace) -> None:
         print(f"refused: {path} has the name of {other}: rename it")
 
 
-def _show_overview(catalogue: Catalogue, defaults: set[str]) -> None:
-    """Print one line per choice, as it is typed; `*` marks the defaults of `ol2r run`."""
-    rows = []
-    for choice in (choice for group in catalogue.groups for choice in catalogue.choices[group].values()):
+def _show_overview(catalogue: Catalogue, defaults: set[str], without: Collection[str] = ()) -> None:
+    """Print one line per choice of groups but those in `without`, as it is typed; `*` marks the defaults."""
+    rows, groups = [], [group for group in catalogue.groups if group not in without]
+    for choice in (choice for group in groups for choice in catalogue.choices[group].values()):
         short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
         title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
         yours = "" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})"
         rows.append(("*" if _typed(choice) in defaults else "", _typed(choice), title + yours))
     show(rows)
+    if without:
+        return
     print(
         "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
         " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,12 @@ from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
+    from ol2r_cli.run.runner import RunKind
 
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
 
 
-class _Parser(Parser):
+class RunParser(Parser):
     """Lists the choices in its help, with those in the folders of the words, and knows what other words may mean."""
 
     def format_help(self) -> str:
@@ -51,7 +53,8 @@ class _Parser(Parser):
         return meant(name, value or after, given.overrides, self._catalogue()) or super().hint(option, given)
 
     def _catalogue(self) -> Catalogue:
-        return Catalogue([folder.path for folder in choice_folders(split_search_path(self.words)[1])])
+        folders = [folder.path for folder in choice_folders(split_search_path(self.words)[1])]
+        return Catalogue(folders, self.prog.split()[-1])  # the root configuration has the name of the command
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +65,7 @@ def _output(parser: argparse.ArgumentParser) -> None:
     one_of("--cfg", "-c", choices=("job", "hydra", "all"), help="show the configuration that would be run")
 
 
-@command(
+ARGUMENTS = (
     argument("overrides", nargs="*", help=argparse.SUPPRESS),
     argument(
         "-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4"
@@ -73,12 +76,17 @@ def _output(parser: argparse.ArgumentParser) -> None:
     argument("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model"),
     argument("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values"),
     add_config_dir,
-    make=_Parser,
-    usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]",
-    allow_abbrev=False,
 )
+
+
+@command(*ARGUMENTS, make=RunParser, usage="ol2r run [-m] [GROUP=CHOICE ...] [SETTING=VALUE ...]", allow_abbrev=False)
 def main(given: argparse.Namespace) -> int:
     """Run what the arguments say; everything that is no option is an override, which Hydra reads."""
+    return execute(given)
+
+
+def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], RunKind] | None = None) -> int:
+    """Run what the arguments say with the root configuration `root`; `find` returns the kind of its runs."""
     overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
     paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in paired:
@@ -93,11 +101,17 @@ def main(given: argparse.Namespace) -> int:
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
 
-        composer = Composer([*overrides, *as_options(folders)])
+        composer = Composer([*overrides, *as_options(folders)], root)
     jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])
-    return _sweep(given, composer, jobs) if given.multirun or given.dry_run else _run(given, composer, overrides)
+    with exits_when_interrupted():
+        from ol2r_cli.run.runner import EXPERIMENT
+
+        kind = find() if find else EXPERIMENT
+    if given.multirun or given.dry_run:
+        return _sweep(given, composer, jobs, kind)
+    return _run(given, composer, overrides, kind)
 
 
 def _show_configuration(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
@@ -116,15 +130,15 @@ def _show_configuration(given: argparse.Namespace, composer: Composer, overrides
     return DONE
 
 
-def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]]) -> int:
+def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]], kind: RunKind) -> int:
     with exits_when_interrupted():
         from ol2r_cli.run.summary import record
         from ol2r_cli.sweep.sweeper import print_plan, print_summary, sweep
 
     if given.dry_run:
-        return print_plan(jobs, composer, given.keep_going)
+        return print_plan(jobs, composer, given.keep_going, kind)
     terminal = None if given.quiet else sys.stderr
-    result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal)
+    result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal, kind=kind)
     with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
         print_summary(result)  # on stderr are the reasons of failures
     if given.json:
@@ -132,7 +146,7 @@ def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]])
     return result.code
 
 
-def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
+def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], kind: RunKind) -> int:
     """Import torch after everything that can be checked without it."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import check_grid
@@ -142,10 +156,11 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str]) ->
         check_grid(composition, words, "add -m")
 
         from ol2r_cli.run.runner import run_experiment
-        from ol2r_cli.run.summary import record, render
+        from ol2r_cli.run.summary import record
 
-        if composition.settings["device"].get("engine") != "tensors" and loops.available():
+        plays = kind.command == "run" and composition.settings["device"].get("engine") != "tensors"
+        if plays and loops.available():
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else render
-    return run_experiment(composition.settings, composition.choices, words, render=shown)
+    shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else kind.render
+    return run_experiment(composition.settings, composition.choices, words, render=shown, kind=kind)

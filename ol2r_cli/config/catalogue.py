@@ -128,6 +128,11 @@ class Choice:
         return {group: name for group, name in entries if name and group != self.group}
 
 
+def other_roots() -> list[str]:
+    """Return the names of the root configurations beside `run`, each that of a command."""
+    return sorted(path.stem for path in config_dir().glob("*.yaml") if path.stem != "run")
+
+
 def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:
     """(group, choice) of the entries `group: choice` and `override /group@package: choice` of a defaults list.
 
@@ -164,14 +169,16 @@ class Catalogue:
         roots = {path.stem: Choice("", path.stem, path) for path in sorted(config_dir().glob("*.yaml"))}
         self.root = roots.pop(root)
         self.defaults = dict(defaults_list(self.root.content))
-        elsewhere = {group for other in roots.values() for group, _ in defaults_list(other.content)}
+        # The groups that only other roots have, each with its root.
+        others = {group: name for name, other in roots.items() for group, _ in defaults_list(other.content)}
+        self.elsewhere = {group: name for group, name in others.items() if group not in self.defaults}
         found: dict[str, dict[str, Choice]] = {group: {} for group in self.defaults}
         self.collisions: list[tuple[Path, Path]] = []
         for folder in (config_dir(), *own):
             for path in _yaml_files(folder):
                 group = path.parent.relative_to(folder).as_posix()
                 top = group.partition("/")[0]
-                is_ours = top in self.defaults or (root == "run" and top not in elsewhere)
+                is_ours = top in self.defaults or (root == "run" and top not in self.elsewhere)
                 if group != "." and top not in RECIPES and is_ours:
                     choice = found.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
                     if choice.path != path:

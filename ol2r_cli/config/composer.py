@@ -78,17 +78,17 @@ class Composer:
     the project file come before those that are typed. Hydra composes once for each set of choices. Values are set on a
     copy of the result, which takes a tenth of the time and gives the same configuration; where a `+` or `~` is typed,
     Hydra sets them. ValueError for a folder that does not exist, for an own choice with the name of another one, and
-    for a bad project file.
+    for a bad project file. `root` is the root configuration and the command: `run`, or another file of configs/.
     """
 
-    def __init__(self, overrides: Sequence[str] = ()):
+    def __init__(self, overrides: Sequence[str] = (), root: str = "run"):
         folders = choice_folders(split_search_path(overrides)[1])
         # With these options the command of a job works anywhere; installed distributions are found anywhere.
         self.options = as_options(folder.path for folder in folders if not folder.package)
         self._project = read_project()
         searched = ",".join(as_typed(f"file://{folder.path}") for folder in folders)
         self._search_path = [f"hydra.searchpath=[{searched}]"] if searched else []
-        self.catalogue = Catalogue([folder.path for folder in folders])
+        self.catalogue = Catalogue([folder.path for folder in folders], root)
         for path, other in self.catalogue.collisions:
             raise ValueError(f"{path} must not have the name of {other}: rename it")
         chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
@@ -166,6 +166,8 @@ class Composer:
         if unknown := [name for name in settings if name not in self._needed and name not in base.choices]:
             raise ValueError(unknown_name(unknown[0], words, self.catalogue))
         resolved = self._resolved(settings)
+        if MEASURE not in self.catalogue.choices:
+            return resolved, settings, base
         nodes = measure_nodes(resolved, self.catalogue, of_measures)
         of_nodes = {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
         return resolved | of_nodes, settings | of_nodes, base
@@ -257,7 +259,7 @@ class Composer:
         """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""
         try:
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-                return hydra.compose("run", [*self._search_path, *words], return_hydra_config=True)
+                return hydra.compose(self.catalogue.root.name, [*self._search_path, *words], return_hydra_config=True)
         except yaml.YAMLError as error:
             for choice in (choice for known in self.catalogue.choices.values() for choice in known.values()):
                 _ = choice.content  # ValueError, which names the file

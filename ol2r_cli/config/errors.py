@@ -39,10 +39,14 @@ def unknown_name(name: str, overrides: Sequence[str], catalogue: Catalogue) -> s
         first_choice = f"type {above}={network}, or " if network in having else ""
         return f"{above}={chosen[above]} has no {what}: {first_choice}choose one of {', '.join(having)}"
     group = part or name.partition(".")[0]
+    if other := catalogue.elsewhere.get(group):
+        typed = next((word for word in overrides if word.lstrip("+~").startswith(name)), f"{name}=..")
+        return f"{group} is a group of `ol2r {other}`: type ol2r {other} {typed}"
     if group not in chosen or group == name:
         value = next((word.partition("=")[2] for word in overrides if word.lstrip("+~").startswith(f"{name}=")), "..")
         hint = meant(name, value, overrides, catalogue) or nearest(name, [*chosen, *catalogue.parts, *settings])
-        return f"there is no setting or group '{name}'{hint or ': `ol2r list run` shows settings, `ol2r list` choices'}"
+        shown = f": `ol2r list {catalogue.root.name}` shows settings, `ol2r list` choices"
+        return f"there is no setting or group '{name}'{hint or shown}"
     prefix = f"{group.replace('/', '.')}."
     missing = name.removeprefix(prefix)
     own = [setting.removeprefix(prefix) for setting in settings if setting.startswith(prefix)]

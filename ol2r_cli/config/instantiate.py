@@ -236,12 +236,12 @@ def _folder() -> Path:
     return path
 
 
-def command_of(words: Sequence[str]) -> str:
+def command_of(words: Sequence[str], command: str = "run") -> str:
     """Return the command of overrides: of a shell, or the call in Python if there are objects among its choices."""
     rest, folders = split_search_path(words)
     lasting = [f"--config-dir={path}" for path in folders if not path.name.startswith(_PREFIX)]
     if len(lasting) == len(folders):
-        return f"ol2r run {shlex.join(words)}".strip()
+        return f"ol2r {command} {shlex.join(words)}".strip()
     return f"ol2r.run({', '.join([*rest, *lasting])})"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import pkgutil
+import re
 import signal
 import sys
 import traceback
@@ -98,14 +100,19 @@ class Launcher(Protocol):
         """Kill the jobs that still run and release all resources. Called once, also after an error."""
 
 
-def payload(config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str) -> bytes:
+def payload(
+    config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str, kind: str = ""
+) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
+
+    `kind` is the name of its `RunKind`; empty for an experiment.
 
     It includes the working directory and the module search path, so that relative paths and the user's modules work,
     and the classes of a notebook or a script, which no other process can import or read: their `code` is that of the
     run.
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
+    run |= {"kind": kind} if kind else {}
     if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
         try:
             import cloudpickle
@@ -132,6 +139,7 @@ def run_payload(payload: bytes, **more: Any) -> int:
 
         # Nothing is printed in the end, since the log of a job that is done is removed.
         more |= {"id": run["id"], "code": run.get("code"), "render": lambda *_: ""}
+        more |= {"kind": pkgutil.resolve_name(run["kind"])} if "kind" in run else {}
         return run_experiment(run["config"], run["choices"], run["overrides"], **more)
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED
@@ -154,7 +162,7 @@ def reason(job: Job, code: int) -> str:
         return f"killed (signal {-code}, {names.get(-code, 'unknown')})"
     if code == INTERRUPTED:
         return "interrupted: what was done is kept"
-    output = last_line(job.log).removeprefix("ol2r run: ")
+    output = re.sub(r"^ol2r \w+: ", "", last_line(job.log))
     with suppress(ValueError, OSError):
         manifest = read_manifest(job.directory) or {} if code == FAILED else {}
         if manifest.get("status") == "failed" and manifest.get("error"):

@@ -87,7 +87,7 @@ class Recommender(ABC):
 
     def explain(self, user: int, item: int) -> Explanation:
         """Return why the item is recommended to the user; ValueError where the model has no explanations."""
-        raise ValueError(self._lacks("explain.user and explain.item", "mter, fact"))
+        raise ValueError(self._lacks("explain.item", "mter, fact"))
 
     def trees(self) -> dict[str, Any] | None:
         """Return the trees as plain data, {"user": .., "item": ..}, for tree.json; None for a model without trees."""

@@ -125,6 +125,19 @@ class Reviews:
             phrase=self.phrase[phrases],
         )
 
+    def described(self) -> tuple[list[list[str]], list[str]]:
+        """Return the rows of a table and its headings: what all reviews and those of each split have."""
+        rows = []
+        for split in ("all", *SPLITS):
+            chosen = np.arange(len(self.user)) if split == "all" else getattr(self, split)
+            said = np.isin(self.mention_review, chosen)
+            features = self.features if split == "all" else len(np.unique(self.mention_feature[said]))
+            opinions = self.phrase[np.isin(self.phrase_review, chosen)]
+            phrases = self.phrases if split == "all" else len(np.unique(opinions))
+            people = (len(np.unique(of[chosen])) for of in (self.user, self.item))
+            rows.append([split, *(f"{n:,}" for n in (*people, features, phrases, len(chosen), said.sum()))])
+        return rows, ["split", "users", "items", "features", "opinions", "reviews", "mentions"]
+
     def user_profile(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """[U, F]: how often the reviews `rows` of a user mention a feature (4.2.3); NaN where they never do."""
         good, bad = self._mentions(self.user, self.users, rows)

@@ -64,6 +64,8 @@ class Document:
         """The lines below the tables: what the numbers are, how rows were compared, which runs are left out."""
         folds = any(len(group.seeds) > 1 for group in self.groups)
         values = "(fold, seed), every fold counting the same" if folds else "seed"
+        if self.groups and self.groups[0].of_users:
+            values, folds = "user of each split, the mean over seeds", False
         units = f" with the {_units('folds')} where there are several folds, else with the seeds" if folds else ""
         lines = [
             f"{plural(len(self.collection.runs), 'run')}. Figures are means over n values, one for each {values}; ± is "
@@ -105,11 +107,11 @@ class Document:
             chosen_from = selection.cells[group] if selection else ""
             folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
             seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
-            n = f"{group.n} ({folds} folds{seeds})" if folds > 1 else str(group.n)
+            n = f"{group.n} ({folds} folds{seeds})" if folds > 1 and not group.of_users else str(group.n)
             row = [
                 ReportEntry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
                 ReportEntry("dataset", group.choices["dataset"], choices(group)),
-                ReportEntry("click", group.choices["click"]),
+                ReportEntry("click", group.choices["click"].removeprefix("none")),
                 ReportEntry("intent", group.choices.get("intent", "none").removeprefix("none")),
                 ReportEntry("ranker", labels.ranker(group) + baseline),
                 ReportEntry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
@@ -144,7 +146,7 @@ class Document:
             row = [
                 ReportEntry("metric", heading(d.metric), {"metric": d.metric}),
                 ReportEntry("dataset", d.group.choices["dataset"], choices(d.group)),
-                ReportEntry("click", d.group.choices["click"]),
+                ReportEntry("click", d.group.choices["click"].removeprefix("none")),
                 ReportEntry("ranker", names[d.group], {"row": names[d.group]}),
                 ReportEntry("minus", names[d.rival], rival | {"rival_row": names[d.rival]}),
             ]
@@ -242,10 +244,11 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
         mark = f"↑ and ↓ are significantly more and less than {comparison.baseline}"
         if comparison.baseline is None:
             mark = "Letters name the rows that a value is significantly better than"
-        units = _units(*sorted({"folds" if d.estimate.folds > 1 else "seeds" for d in tested}))
+        names = {"folds" if d.estimate.folds > 1 else "users" if d.group.of_users else "seeds" for d in tested}
+        units, pairs = _units(*sorted(names)), "users" if names == {"users"} else "(fold, seed)"
         lines.append(
             f"{mark}, at {ALPHA} after Holm's correction for the {comparisons} of each metric: "
-            f"{_TEST_NAMES[comparison.test]} over the (fold, seed) that both have, with the {units}."
+            f"{_TEST_NAMES[comparison.test]} over the {pairs} that both have, with the {units}."
         )
     if len(tested) < len(differences) or not tested:
         count = f"{len(differences) - len(tested)} of {len(differences)} not tested" if tested else "Nothing was tested"

@@ -19,17 +19,18 @@ from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.run.identity import ADDED, NOT_HASHED
-from ol2r_cli.run.run import DamagedFile, Run, scan
+from ol2r_cli.run.run import PER_USER, DamagedFile, Run, scan
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
-IGNORED = (NOT_HASHED - {"dataset", "measures"}) | {"seed", "replicas", FOLD}
+IGNORED = (NOT_HASHED - {"dataset", "measures"}) | {"seed", "replicas", FOLD, "reviews.split"}
 # Settings of what is recorded of an experiment. They do not change what happens in it.
 RECORDING = {
     *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_blocks", "trace_regret", "trace_cosine"),
     *("block_rounds", "save_interactions"),
 }
+AS_EXPERIMENT = {"reviews": "dataset", "model": "ranker"}  # groups of fits, and those of experiments like them
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _TYPED = re.compile(r"(?<!\S)['\"]*[+~]*([^\s'\"=]+)=")  # the name of a setting in a command
 
@@ -40,7 +41,8 @@ class FinishedRun:
 
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
     dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. values: the
-    metrics of each seed, None where one does not apply. typed: names of settings on the command line. columns: those of
+    metrics of each seed, None where one does not apply; `of_users`: of each user instead. typed: names of settings on
+    the command line. columns: those of
     its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
     """
 
@@ -56,6 +58,7 @@ class FinishedRun:
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
     note: str = ""
+    of_users: bool = False
 
     def __post_init__(self) -> None:
         """Make text, which may be of others, printable; ValueError for unknown metrics and for what is no number."""
@@ -96,22 +99,31 @@ def read_run(run: Run) -> FinishedRun:
     columns = dict(run.summary_file["by_seed"])
     if (seeds := columns.pop("seed")) != run.seeds:
         raise ValueError("summary.json must have the seeds of run.json")
+    values = {seed: dict(zip(columns, row, strict=True)) for seed, *row in zip(seeds, *columns.values(), strict=True)}
+    if of_users := PER_USER.file in run.manifest["files"]:  # a fit to reviews, whose groups stand for those of others
+        settings = {_as_experiment(name): value for name, value in settings.items()} | {"rounds": run.rounds}
+        values = {user.pop("user"): user for user in run.per_user.to_dicts()}
     return FinishedRun(
         path=run.path,
         choices=choices,
         settings=settings,
-        fold=run.flat_settings.get(FOLD),
+        fold=run.flat_settings.get("reviews.split" if of_users else FOLD),
         fingerprint=run.fingerprint,
-        values={
-            seed: dict(zip(columns, row, strict=True)) for seed, *row in zip(seeds, *columns.values(), strict=True)
-        },
+        values=values,
         typed=frozenset(_TYPED.findall(run.command)),
         id=run.id,
         columns=run.columns,
         cpu_seconds=run.manifest.get("cpu_seconds"),
         peak_memory_gb=run.manifest.get("peak_memory_gb"),
         note=run.manifest.get("note") or "",
+        of_users=of_users,
     )
+
+
+def _as_experiment(setting: str) -> str:
+    """The setting of an experiment that stands where this one of a fit does: `ranker.l2` for `model.l2`."""
+    group, dot, rest = setting.partition(".")
+    return f"{AS_EXPERIMENT.get(group, group)}{dot}{rest}"
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.finished_run import CODE, IGNORED, RECORDING, default_settings
+from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, RECORDING, default_settings
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
 
@@ -91,10 +91,11 @@ class Labels:
 
     def overrides(self, group: Group) -> str:
         """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
+        names = {as_one: own for own, as_one in AS_EXPERIMENT.items()} if group.of_users else {}
         return shlex.join(
-            f"{name}={value}"
+            f"{names.get(part := name.partition('.')[0], part)}{name[len(part) :]}={value}"
             for name, value in self.words(group).items()
-            if (name, value) not in (("fairness", "none"), ("intent", "none"))
+            if (name, value) not in (("fairness", "none"), ("intent", "none"), ("click", "none"))
             and not name.endswith((FINGERPRINT, "results_version", CODE))
         )
 

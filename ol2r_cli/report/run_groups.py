@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.catalogue import default_output_dir
@@ -210,9 +211,14 @@ class Group:
         return seeds
 
     @property
+    def of_users(self) -> bool:
+        """Whether values are of users, so that a metric has one for each (fold, user), the mean over seeds."""
+        return self.runs[0].of_users
+
+    @property
     def n(self) -> int:
-        """The number of (fold, seed)."""
-        return sum(map(len, self.seeds.values()))
+        """The number of (fold, seed); of (fold, user) with the first metric where values are of users."""
+        return len(self.values(self.metrics[0])) if self.of_users else sum(map(len, self.seeds.values()))
 
     @property
     def note(self) -> str:
@@ -244,6 +250,14 @@ class Group:
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
         """A metric by (fold, seed), where it applies."""
+        if self.of_users:  # units are the users of all folds
+            of_unit: dict[tuple[Any, int], list[float]] = {}
+            for run in self.runs:
+                for user, values in run.values.items():
+                    if (value := values.get(metric)) is not None:
+                        of_unit.setdefault((run.fold, user), []).append(value)
+            folds = sorted({fold for fold, _ in of_unit})
+            return {(None, user * len(folds) + folds.index(f)): fmean(v) for (f, user), v in of_unit.items()}
         return {
             (run.fold, seed): value
             for run, seeds in self.new_seeds(lambda run: metric in run.metrics)

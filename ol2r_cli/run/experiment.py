@@ -17,6 +17,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device
+from ol2r_cli.formatting import error_line
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
@@ -26,7 +27,7 @@ from ol2r_cli.run.identity import identity, own_code, run_path
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.start import WarmStart, fit_offline
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.simulation import Simulation, judged_by_intents
+from ol2r_cli.simulation import Simulation, check_needs, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Streams
@@ -147,6 +148,23 @@ class Experiment:
     def is_evaluated(self, round: int) -> bool:
         """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
         return is_evaluated(round, self.settings["evaluate_every"], self.settings["evaluate_rounds"])
+
+    def setup_error(self) -> str:
+        """Why the roles do not fit each other or the data: they are set up for one round of one replica.
+
+        A ranker that needs the labels is not set up, because it learns from them when it is.
+        """
+        try:
+            check_needs(self.roles)
+            if not self.roles["ranker"].needs_labels:
+                trial = self.renewed(1)
+                trial.settings["rounds"] = 1
+                trial.simulation()
+        except ValueError as error:
+            return str(error)
+        except Exception as error:  # of a user's role, or of torch: the other jobs of a sweep must still be checked
+            return error_line(error)
+        return ""
 
     def simulation(self) -> Simulation:
         """The roles on the training queries, ready for round 1.

@@ -27,7 +27,7 @@ from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION, check_unchanged
-from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
+from ol2r_cli.run.run import EVALUATION, PER_USER, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.tensor.shapes import Float
 
@@ -49,6 +49,10 @@ class TrainedRanker:
     def __init__(self, run: Run, own_targets: Collection[str] = ()):
         self.run, self.own_targets = run, own_targets
         file, again = run.path / RANKER, f"type {run.command} force=true"
+        if PER_USER.file in run.files:
+            raise ValueError(
+                f"RUN must be of `ol2r run`, got {run.path}, which is of {' '.join(run.command.split()[:2])}"
+            )
         try:
             content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
@@ -133,6 +137,9 @@ def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
     wrong = list(damaged_files(run.path, run.manifest["files"]))
     yield from wrong
     try:
+        if PER_USER.file in run.manifest["files"]:
+            yield from _of_users(run)
+            return
         yield from _trace(run)
         if len(run.interactions):
             yield from _interactions(run, [] if notes is None else notes)
@@ -141,6 +148,14 @@ def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
     except (*_ODD_VALUES, pl.exceptions.PolarsError) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
+
+
+def _of_users(run: Run) -> Iterator[str]:
+    """Whether the test metrics of the summary are the means over users."""
+    means = run.per_user.drop("user").mean().row(0, named=True)
+    stored = {name: run.summary[name]["mean"] for name in run.summary if name in means}
+    if not _equal(stored, means):
+        yield f"{SUMMARY}: metrics are not the means of {PER_USER.file}"
 
 
 def _trace(run: Run) -> Iterator[str]:

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Timer
 from typing import Any
 
@@ -90,18 +91,20 @@ def run_experiment(
     code: Mapping[str, str] | None = None,
     render: Render | None = render,
     make: Make = build,
+    kind: RunKind | None = None,
 ) -> int:
     """Run a composition (its `settings` and `choices`) unless it is finished; returns the exit code of `ol2r run`.
 
     `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
-    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its
-    source is known to another process only. `render` gives what is printed for a finished run; None leaves it out,
-    and the progress. `make` is that of `Experiment`. A bad configuration or bad data are one line on stderr, and
-    nothing is written. Never raises, except after a second Ctrl-C.
+    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
+    is known to another process only. `render` gives what is printed for a finished run; None leaves it out, and the
+    progress. `make` is that of `Experiment`, `kind` that of the run; None: an experiment. A bad configuration or bad
+    data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
     """
+    kind = EXPERIMENT if kind is None else kind
     try:
         with torch.inference_mode():
-            experiment = Experiment(settings, choices, make, code)
+            experiment = kind.experiment(settings, choices, make, code)
             if id not in ("", experiment.id):
                 raise ValueError("code or data were changed after the sweep was checked: type its command again")
             stored, directory = experiment.stored(), experiment.directory
@@ -117,18 +120,18 @@ def run_experiment(
                 print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
             # With force=true the command would start over instead of resuming the run.
             words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-            runner = Runner(experiment, command_of(words), render=render)
+            runner = kind.runner(experiment, command_of(words, kind.command), render=render)
             with directory:
                 return runner.run()
     except (ValueError, DirectoryLost) as error:
-        print(f"ol2r run: {error}", file=sys.stderr)
+        print(f"ol2r {kind.command}: {error}", file=sys.stderr)
         return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
         folders = f"output_dir ({settings['output_dir']}), data_dir and cache_dir must be folders that can be used"
         where = f": {error.filename}" if error.filename else ""
-        print(f"ol2r run: {folders}: {error.strerror or error}{where}", file=sys.stderr)
+        print(f"ol2r {kind.command}: {folders}: {error.strerror or error}{where}", file=sys.stderr)
         return BAD_CONFIGURATION
     except Exception:  # an error in the program must not end a sweep
         traceback.print_exc()
@@ -145,6 +148,8 @@ class Runner:
     less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
     a callback. It is not called for the last round, after which there is nothing left to stop.
     """
+
+    kind: RunKind
 
     def __init__(
         self,
@@ -175,14 +180,14 @@ class Runner:
                 with self._manifest(first) as manifest:
                     self._play(manifest, stop)
             except KeyboardInterrupt:
-                round = int(self.simulation.round)
                 command = "the same command" + (" without force=true" if self.settings["force"] else "")
-                _log.info("interrupted after round %d of %d: %s goes on", round, self.settings["rounds"], command)
-                print(f"interrupted after round {round}: {command} goes on from there", file=sys.stderr)
+                where, how = self._interrupted()
+                _log.info("interrupted %s: %s %s", where, command, how)
+                print(f"interrupted {where}: {command} {how}", file=sys.stderr)
                 return INTERRUPTED
             except Exception as error:
                 _log.error("%s", traceback.format_exc())
-                print(f"ol2r run: failed: {self._explain(error)}", file=sys.stderr)
+                print(f"ol2r {self.kind.command}: failed: {self._explain(error)}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
                     with suppress(DirectoryLost):
                         self.directory.clear()  # the first file could not be written: there is no run
@@ -190,10 +195,14 @@ class Runner:
                     print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
                 return FAILED
         with suppress(OSError):  # after the manifest says finished: a run that is killed before goes on from these
-            self.directory.clean_up(self.settings["keep_checkpoint"])
+            self.directory.clean_up(bool(self.settings.get("keep_checkpoint")))
         if self.render:
             print(self.render(Run.read_finished(self.directory.path), False))
         return DONE
+
+    def _interrupted(self) -> tuple[str, str]:
+        """Where the run is, and what the same command does from there."""
+        return f"after round {int(self.simulation.round)}", "goes on from there"
 
     def _resume(self) -> int:
         """Load the checkpoint, if there is one; returns the last completed round."""
@@ -388,6 +397,24 @@ class Runner:
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
+
+
+@dataclass(frozen=True)
+class RunKind:
+    """A kind of run: its command, what is built from its configuration, and what runs that; `name` is where it is.
+
+    `experiment` has settings, id, directory, `stored` and `setup_error` as `Experiment`; `runner` is made as `Runner`.
+    """
+
+    name: str
+    command: str
+    experiment: Callable[..., Any]
+    runner: Callable[..., Any]
+    render: Render
+
+
+EXPERIMENT = RunKind("ol2r_cli.run.runner.EXPERIMENT", "run", lambda *given: Experiment(*given), Runner, render)
+Runner.kind = EXPERIMENT
 
 
 def queue_length(simulation: Simulation) -> int:

@@ -62,11 +62,12 @@ class RunDirectory:
     has left. Leaving removes the directory if it is empty. `files` has the size and sha256 of every file as this
     object has written it, of the tables only those that have rows of the run.
 
-    A file is replaced in one step; `DirectoryLost` where the directory belonged to this object and does not any more.
+    `others` are files of results besides `RESULTS`. A file is replaced in one step; `DirectoryLost` where the directory
+    belonged to this object and does not any more.
     """
 
-    def __init__(self, path: str | os.PathLike[str], root: Path | None = None):
-        self.path, self.root = Path(path), root
+    def __init__(self, path: str | os.PathLike[str], root: Path | None = None, others: Sequence[str] = ()):
+        self.path, self.root, self.results = Path(path), root, (*RESULTS, *others)
         self.files: dict[str, dict[str, Any]] = {}
         self._lock: Lock | None = None
 
@@ -100,7 +101,7 @@ class RunDirectory:
     def clear(self) -> None:
         """Remove the files of an earlier run (`force=true`), and nothing that a user has put beside them."""
         self._check_lock()
-        for name in FILES:
+        for name in dict.fromkeys((*FILES, *self.results)):
             (self / name).unlink(missing_ok=True)
         self.files.clear()
         self.remove_parts()
@@ -306,7 +307,7 @@ class Manifest:
         if played and seconds > (SETTLED if content["status"] == "running" else 0):
             content["rounds_per_second"] = round(played / seconds, 3)
         if content["status"] == "finished":
-            content["files"] = {name: self.directory.files[name] for name in RESULTS if name in self.directory.files}
+            content["files"] = {n: self.directory.files[n] for n in self.directory.results if n in self.directory.files}
             content["checksum"] = checksum(content)
         self.directory.write_json(MANIFEST, content)
 

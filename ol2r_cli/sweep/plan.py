@@ -22,14 +22,15 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.config.overrides import split_launcher
 from ol2r_cli.device import Device
-from ol2r_cli.formatting import error_line, one_line
+from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.run import CHECKPOINT
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
-from ol2r_cli.simulation import check_needs
+from ol2r_cli.run.runner import EXPERIMENT, RunKind
 
+DATA = ("dataset", "reviews")  # groups of the data of a run, of which each kind of run has one
 _SHOWN = 10  # reasons that are listed; others are counted
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
@@ -70,10 +71,16 @@ class SweepJob:
     attempts: int = 0
     submitted: float = 0.0
     seconds: float = 0.0
+    run_kind: RunKind = EXPERIMENT
 
     @property
     def command(self) -> str:
-        return command_of([*self.words, *self.options])
+        return command_of([*self.words, *self.options], self.run_kind.command)
+
+    @property
+    def rounds(self) -> int:
+        """The number of its rounds; 1 for a run without rounds."""
+        return int(self.settings.get("rounds", 1))
 
     @property
     def succeeded(self) -> bool:
@@ -82,8 +89,8 @@ class SweepJob:
     @cached_property
     def kind(self) -> str:
         """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
-        data = {name: value for name, value in self.settings["dataset"].items() if name not in ("fold", "seed")}
-        return _as_json([self.choices, data, self.settings["replicas"], self.settings["device"]])
+        data = {name: value for name, value in _data(self.settings).items() if name not in ("fold", "seed")}
+        return _as_json([self.choices, data, self.settings.get("replicas"), self.settings["device"]])
 
     def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
@@ -117,7 +124,8 @@ class SweepJob:
         """The job for a launcher, made when it is first submitted."""
         assert self.directory is not None
         id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
-        content, before = payload(self.settings, self.choices, overrides, id), manifest_bytes(self.directory)
+        kind = "" if self.run_kind is EXPERIMENT else self.run_kind.name
+        content, before = payload(self.settings, self.choices, overrides, id, kind), manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
 
 
@@ -142,8 +150,8 @@ class Plan:
     `jobs` are the overrides of each job. A job is named by those that not all jobs have. `launcher` is where they say
     that jobs run, None if no job is good. `duplicates` maps the numbers of jobs that are the same run as an earlier job
     to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `terminal` is where to say how many
-    jobs are checked. `check` raises ValueError for an experiment that is bad for other reasons. ValueError if the
-    settings of the launcher are bad, or not the same for all jobs.
+    jobs are checked. `check` raises ValueError for an experiment that is bad for other reasons; `kind` is that of all
+    runs. ValueError if the settings of the launcher are bad, or not the same for all jobs.
     """
 
     def __init__(
@@ -152,6 +160,7 @@ class Plan:
         composer: Composer,
         terminal: TextIO | None = None,
         check: Callable[[Experiment], object] = lambda _: None,
+        kind: RunKind = EXPERIMENT,
     ):
         split = [split_launcher(job) for job in jobs]
         if any(set(launcher) != set(split[0][1]) for _, launcher in split):
@@ -160,15 +169,15 @@ class Plan:
         by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
         self.sweep_jobs: list[SweepJob] = []
         for number, (words, _) in enumerate(split):
-            name = " ".join(word for word in words if word not in common) or " ".join(words) or "ol2r run"
-            sweep_job = SweepJob(number, tuple(words), name, tuple(composer.options))
+            name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.command}"
+            sweep_job = SweepJob(number, tuple(words), name, tuple(composer.options), run_kind=kind)
             self.sweep_jobs.append(sweep_job)
             try:
                 composition = composer(words)
             except ValueError as error:
                 sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
-                by_dataset[_as_json(composition.settings["dataset"])].append((sweep_job, composition))
+                by_dataset[_as_json(_data(composition.settings))].append((sweep_job, composition))
         checked, shown = len(self.bad), time.monotonic()
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
@@ -224,40 +233,27 @@ def _check(
         key = f"{name}: {_as_json(node)}"
         if key not in made:
             made[key] = source = build(node, name)
-            if name == "dataset" and hasattr(source, "load"):
+            if name in DATA and hasattr(source, "load"):
                 made[key] = SimpleNamespace(load=cache(source.load))
             elif isinstance(source, Device):  # equal for all jobs, which play no round here
                 source.prepare = cache(source.prepare)  # type: ignore[method-assign]
         return made[key]
 
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
-    experiment = Experiment(settings, composition.choices, make)
+    experiment = sweep_job.run_kind.experiment(settings, composition.choices, make)
     check(experiment)
-    key = _as_json([settings[name] for name in (*experiment.roles, *_SETUP_SETTINGS)])
+    key = _as_json([settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name not in DATA])
     if key not in setup_errors:
-        setup_errors[key] = _setup_error(experiment)
+        setup_errors[key] = experiment.setup_error()
     if setup_errors[key]:
         raise ValueError(setup_errors[key])
     sweep_job.settings, sweep_job.choices = settings, composition.choices
     sweep_job.directory = experiment.directory.path
 
 
-def _setup_error(experiment: Experiment) -> str:
-    """Why the roles do not fit each other or the data: they are set up for one round of one replica.
-
-    A ranker that needs the labels is not set up, because it learns from them when it is.
-    """
-    try:
-        check_needs(experiment.roles)
-        if not experiment.roles["ranker"].needs_labels:
-            trial = experiment.renewed(1)
-            trial.settings["rounds"] = 1
-            trial.simulation()
-    except ValueError as error:
-        return str(error)
-    except Exception as error:  # of a user's role, or of torch: the other jobs must still be checked
-        return error_line(error)
-    return ""
+def _data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the data."""
+    return next(settings[name] for name in DATA if name in settings)
 
 
 def _as_json(settings: Any) -> str:

@@ -188,15 +188,15 @@ class StatusDisplay:
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending == Ending.DONE:
-                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.settings["rounds"])
+                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.rounds)
         for number, sweep_job in running.items():
             if (run := sweep_job.run_state()) is not None and run.remaining is not None:
-                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.settings["rounds"])
+                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.rounds)
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending is None:
                 if not (known := times[sweep_job.kind]):
                     return None
-                left += max(0.0, mean(known) * sweep_job.settings["rounds"] - ran.get(sweep_job.number, 0.0))
+                left += max(0.0, mean(known) * sweep_job.rounds - ran.get(sweep_job.number, 0.0))
         return left / max(1, len(running))
 
 
@@ -214,14 +214,14 @@ def table(running: Running, launcher: Launcher, totals: str, height: int) -> Any
     for sweep_job in shown:
         run = sweep_job.run_state()
         name = Text(sweep_job.name, no_wrap=True, overflow="ellipsis")
-        cells = [f"0/{sweep_job.settings['rounds']}", "", "", ""]
+        cells = [f"0/{sweep_job.rounds}", "", "", ""]
         if run is not None and run.state in ("running", "finished"):  # else it is as it was before it was resumed
             speed, remaining, ndcg = run.manifest.get("rounds_per_second"), run.remaining, list[bytes]()
             with suppress(OSError), open(run.path / "log.txt", "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
                 ndcg = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
             cells = [
-                f"{run.round}/{sweep_job.settings['rounds']}",
+                f"{run.round}/{sweep_job.rounds}",
                 f"{speed:,.0f}" if speed else "",
                 duration(remaining) if remaining is not None else "",
                 f"{float(ndcg[-1]):.4f}" if ndcg else "",

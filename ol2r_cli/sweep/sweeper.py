@@ -20,8 +20,8 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural, show
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.run import Run
+from ol2r_cli.run.runner import EXPERIMENT, RunKind
 from ol2r_cli.run.store import create_root
-from ol2r_cli.run.summary import render
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
 
@@ -54,13 +54,14 @@ def sweep(
     composer: Composer | None = None,
     keep_going: bool = False,
     terminal: TextIO | None = None,
+    kind: RunKind = EXPERIMENT,
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
     the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
-    for silence. Finished runs are not run again. ValueError, before anything is run, if the configuration of a job is
-    bad, unless `keep_going`.
+    for silence. kind: that of all runs. Finished runs are not run again. ValueError, before anything is run, if the
+    configuration of a job is bad, unless `keep_going`.
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
     """
@@ -69,7 +70,7 @@ def sweep(
         split = [split_search_path(job) for job in jobs]
         composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)))
         jobs = [words for words, _ in split]
-    plan = Plan([[*job, *launcher] for job in jobs], composer, terminal)
+    plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
     sweep_jobs, good = plan.sweep_jobs, len(jobs) - len(plan.bad)
     if plan.bad and not keep_going:
         lines, advice = reason_lines(plan.bad, len(jobs)), f"--keep-going runs the other {good}"
@@ -112,7 +113,8 @@ def print_summary(result: SweepResult) -> None:
     sweep_jobs = result.sweep_jobs
     if len(sweep_jobs) == 1 and sweep_jobs[0].succeeded:
         assert sweep_jobs[0].directory is not None
-        print(render(Run.read_finished(sweep_jobs[0].directory), sweep_jobs[0].ending == Ending.SKIPPED))
+        run = Run.read_finished(sweep_jobs[0].directory)
+        print(sweep_jobs[0].run_kind.render(run, sweep_jobs[0].ending == Ending.SKIPPED))
         return
     counts = Counter(sweep_job.ending for sweep_job in sweep_jobs)
     names = {Ending.SKIPPED: "finished before"}
@@ -136,9 +138,11 @@ def print_summary(result: SweepResult) -> None:
         print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
 
 
-def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False) -> int:
+def print_plan(
+    jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False, kind: RunKind = EXPERIMENT
+) -> int:
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
-    plan = Plan(jobs, composer, sys.stderr)
+    plan = Plan(jobs, composer, sys.stderr, kind=kind)
     states = [(sweep_job, *sweep_job.state()) for sweep_job in plan.sweep_jobs]
     show(
         [
@@ -155,5 +159,5 @@ def print_plan(jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bo
     if to_run and plan.launcher is not None:
         print(f"{max(1, min(plan.launcher.free_slots(), to_run))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
-        print(f"ol2r run: {line}", file=sys.stderr)
+        print(f"ol2r {kind.command}: {line}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

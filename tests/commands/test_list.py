@@ -29,6 +29,10 @@ def test_every_choice_has_one_line_with_its_description_and_defaults_are_marked(
         typed = typed.replace(f"measure={path.stem}", f"measures=[{path.stem}]")
         (line,) = [line for line in listed if typed in line.split()[:2]]
         assert first.rstrip(":") in line
+    listed, others = listed[: (start := listed.index(""))], "\n".join(listed[start:])
+    assert "batch fits on reviews without rounds and clicks" in others
+    assert "\n*  model=most_popular " in others, "of another command, apart"
+    assert not [line for line in listed if "model=most_popular" in line]
     starred = {line.split()[1] for line in listed if line.startswith("*  ")}
     chosen = {f"{group}={name}" for group, name in catalogue.chosen([]).items() if name}
     assert starred == chosen | {"measures=[ndcg]", "measures=[blocks]", "measures=[unfairness]"}

@@ -16,6 +16,7 @@ from ol2r_cli.recommend import factors
 from ol2r_cli.recommend.fact import ANSWERS, FacT, said
 from ol2r_cli.recommend.factors import Reviewed, Side
 from ol2r_cli.recommend.sources import GeneratedReviews
+from ol2r_cli.recommend.trees import Tree
 
 SMALL = {
     "factors": 4,
@@ -109,6 +110,22 @@ def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed)
         assert np.trace(blocks) <= 2 * np.trace(exact)
     else:
         assert blocks == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+def test_the_objective_of_a_fit_has_the_l2_of_vectors_of_personal_residuals_and_of_nodes():
+    data, others, users, items = small_problem(2)
+    model, leaves = FacT(**SMALL), [users / 2, items / 3]
+    trees = [Tree(np.array([-1]), np.zeros(1), np.full((1, 3), -1), np.full((1, 3), size)) for size in (1.0, 2.0)]
+    expected = float(by_definition(torch.tensor(users), torch.tensor(items), data, others, SMALL["bpr"]))
+    often = [(data.user == i).sum() for i in range(4)], [9 / 6] * 6
+    for counts, l2, vectors, of_leaf in zip(
+        often, (SMALL["user_l2"], SMALL["item_l2"]), (users, items), leaves, strict=True
+    ):
+        for count, vector, leaf in zip(counts, vectors, of_leaf, strict=True):
+            rest = SMALL["personal"] * ((vector - leaf) ** 2).sum()
+            expected += count * l2 / 2 * ((1 - SMALL["personal"]) * (vector**2).sum() + rest)
+    expected += SMALL["node_l2"] / 2 * (3 * 1.0 + 3 * 4.0)
+    assert model._objective(data, others, [users, items], leaves, trees) == pytest.approx(expected, rel=1e-12)
 
 
 def test_derivatives_are_finite_differences():
@@ -299,20 +316,24 @@ def test_an_interview_asks_about_the_features_on_its_way_and_leads_to_their_leaf
     assert len(leaves) > 5
 
 
-def test_an_interview_ends_above_a_way_that_nobody_took_and_with_the_input(world):
+def test_an_interview_asks_once_about_a_feature_and_ends_above_a_way_that_nobody_took_or_with_the_input(world):
     _, model = world
-    cut = FacT(**SMALL)
-    vars(cut).update(vars(model))
-    cut.user_tree = replace(model.user_tree, children=model.user_tree.children.copy())
-    cut.user_tree.children[0, 1] = -1
-    root = model.user_tree.residual[0]
-    assert cut.interview(lambda question, answers: 1) == pytest.approx(model.items @ root, rel=1e-5, abs=1e-6)
+    one, asked = FacT(**SMALL), []
+    vars(one).update(vars(model))
+    # Both rules are on feature 1; nobody is without it.
+    children = np.array([[1, 2, -1], [3, 4, -1], [-1] * 3, [-1] * 3, [-1] * 3])
+    one.user_tree = Tree(np.array([1, 1, -1, -1, -1]), np.array([1.0, 2.0, 0.0, 0.0, 0.0]), children, np.eye(5)[:, :4])
+    vectors = [[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]  # by the answer
+    for answer, vector in enumerate(vectors):
+        scores = one.interview(lambda question, answers, answer=answer: asked.append(question) or answer)
+        assert scores == pytest.approx(model.items @ vector, rel=1e-5, abs=1e-6)
+    assert asked == ["How do you like this feature 1?"] * 3
 
     def end(question, answers):
         raise EOFError
 
     with pytest.raises(EOFError):
-        model.interview(end)
+        one.interview(end)
 
 
 def test_a_new_user_gets_the_vector_of_its_leaf_however_many_reviews_its_profile_counts(world):

@@ -1,0 +1,263 @@
+"""One fit: from a configuration to reviews, model and run directory, and what the directory has in the end.
+
+A fit is a run without rounds: the same directory, id, sweep and report. It has no checkpoint: one that was killed
+starts again, to the same files. `per_user.parquet` has NDCG of every test user, so that tests are paired over users.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import torch
+import yaml
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns, ndcg_columns
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.ranges import WholeNumber, check_settings
+from ol2r_cli.formatting import duration, number, printable
+from ol2r_cli.recommend.evaluation import CUTOFFS, ndcg, rankings, users_of
+from ol2r_cli.recommend.model import Recommender
+from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.run import CONFIG, SUMMARY
+from ol2r_cli.run.experiment import Make
+from ol2r_cli.run.identity import RESULTS_VERSION, identity, own_code
+from ol2r_cli.run.run import EVALUATION, PER_USER, Run
+from ol2r_cli.run.runner import Render, RunKind, Runner
+from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
+
+MODEL, TREES = "model.npz", "tree.json"
+_GROUPS = ("reviews", "model", "device", "launcher")
+_NOT_HASHED = ("reviews", "device", "explain", "interview")  # and what no run hashes; the fingerprint says the reviews
+_WITH_HIT = "users=with_hit leaves out users without a hit among the first 100: a model can gain by having fewer hits"
+_log = logging.getLogger(LOGGER)
+
+
+@dataclass(frozen=True)
+class ExplainSettings:
+    """Which recommendation to explain: of an item to a user, or without an item of the user's first ten."""
+
+    user: WholeNumber | None
+    item: WholeNumber | None
+    out: str | None
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The settings of configs/recommend.yaml, where each is described, with the values that it may have."""
+
+    seed: WholeNumber
+    users: Literal["all", "with_hit"]
+    explain: Mapping[str, Any]
+    interview: bool
+    note: str
+    output_dir: str
+    data_dir: str
+    force: bool
+
+
+class Fit:
+    """A checked configuration with its reviews, its model (not fitted) and its run directory.
+
+    `make` builds what the settings of a group name. ValueError for bad settings or data.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        choices: Mapping[str, str],
+        make: Make = build,
+        code: Mapping[str, str] | None = None,
+    ):
+        self.began = time.monotonic()
+        check_settings(FitSettings, {name: settings[name] for name in settings if name not in _GROUPS}, "")
+        check_settings(ExplainSettings, settings["explain"], "explain")
+        self.settings, self.choices = dict(settings), choices
+        source = make(settings["reviews"], "reviews")
+        self.model: Recommender = make(settings["model"], "model")
+        if not callable(getattr(source, "load", None)) or isinstance(source, Recommender):
+            raise ValueError(f"reviews._target_ must be a class with a method `load`, got {type(source).__name__}")
+        if not isinstance(self.model, Recommender):
+            what = f"a class that is {Recommender.__module__}.Recommender"
+            raise ValueError(f"model._target_ must be {what}, got {type(self.model).__name__}")
+        if settings["device"]["name"] != "cpu":
+            raise ValueError(f"device must be cpu, since fits run on a CPU, got {settings['device']['name']}")
+        self.reviews: Reviews = source.load()
+        self._check_explained()
+        self.code = own_code(self.settings) if code is None else code
+        decisive = {name: value for name, value in settings.items() if name not in _NOT_HASHED}
+        self.id = identity(decisive, self.reviews.fingerprint, self.code)
+        path = Path(settings["output_dir"]).expanduser() / choices["reviews"] / f"{choices['model']}-{self.id}"
+        self.directory = RunDirectory(path, path.parents[1], (MODEL, TREES, PER_USER.file))
+
+    def _check_explained(self) -> None:
+        """ValueError for a user or an item that does not exist, or of which no review is for training."""
+        reviews, explained = self.reviews, self.settings["explain"]
+        if explained["user"] is None and explained["item"] is not None:
+            raise ValueError("explain.item needs a user: type explain.user=NUMBER")
+        for side, owners, size in (("user", reviews.user, reviews.users), ("item", reviews.item, reviews.items)):
+            if (one := explained[side]) is not None and not one < size:
+                raise ValueError(f"explain.{side} must be from 0 to {size - 1}, got {one}")
+            if one is not None and one not in owners[reviews.train]:
+                raise ValueError(f"explain.{side} must have a training review, got {one}, which has none")
+        for given, method in ((explained["item"] is not None, "explain"), (self.settings["interview"], "interview")):
+            if given and getattr(type(self.model), method) is getattr(Recommender, method):
+                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
+
+    def setup_error(self) -> str:
+        """Empty: the constructor has checked everything."""
+        return ""
+
+    def stored(self) -> Run | None:
+        """The run as it is on disk, all of its files compared; None if it was not begun, and with `force=true`."""
+        return None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
+
+    def restored(self) -> Recommender:
+        """The fitted model of the finished run."""
+        content = io.BytesIO(Run.read_finished(self.directory.path).content(MODEL))
+        with np.load(content, allow_pickle=False) as arrays:
+            self.model.load(dict(arrays), self.reviews)
+        return self.model
+
+    def recommended(self, model: Recommender, users: NDArray[np.int64], split: str, places: int) -> NDArray[np.int64]:
+        """The first `places` items [n, places] for each user."""
+        return rankings(model.scores, self.reviews, split, places, users)
+
+    def values(self, model: Recommender, split: str, cutoffs: tuple[int, ...] = CUTOFFS) -> pl.DataFrame:
+        """NDCG of each user with a review in a split: columns user, <split>_ndcg_10, .."""
+        users = users_of(self.reviews, split)
+        lists = self.recommended(model, users, split, max(cutoffs))
+        columns = ndcg(lists, users, self.reviews, split, cutoffs).T
+        frame = {f"{split}_ndcg_{cutoff}": column for cutoff, column in zip(cutoffs, columns, strict=True)}
+        return pl.DataFrame({"user": users} | frame)
+
+
+class Fitting(Runner):
+    """Fits a model and writes the run directory, which must be locked. `render` is that of `Runner`."""
+
+    def __init__(self, experiment: Fit, command: str, callback: None = None, render: Render | None = None):
+        self.fit, self.settings, self.command, self.render = experiment, experiment.settings, command, render
+        self.directory = experiment.directory
+        self.steps: list[dict[str, float]] = []
+
+    def _interrupted(self) -> tuple[str, str]:
+        return f"after step {len(self.steps)}", "starts again"
+
+    def _resume(self) -> int:
+        self.directory.clear()
+        return 0
+
+    def _explain(self, error: Exception) -> str:
+        if isinstance(error, FloatingPointError):
+            return f"model={self.fit.choices['model']} diverged ({error}): make its learning rate smaller, or l2 larger"
+        return super()._explain(error)
+
+    def _manifest(self, first: int) -> Manifest:
+        fit, choices = self.fit, self.fit.choices
+        recorded = {name: value for name, value in self.settings.items() if name not in ("explain", "interview")}
+        self.directory.write_text(CONFIG, yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True))
+        columns = {column.name: column for column in (ndcg_columns(cutoff)[2] for cutoff in CUTOFFS)}
+        return Manifest(
+            self.directory,
+            id=fit.id,
+            # Readers of runs find reviews and model under the names that are those of experiments, too.
+            choices={"dataset": choices["reviews"], "click": "none", "ranker": choices["model"]}
+            | {group: choices[group] for group in ("reviews", "model")},
+            fingerprint=fit.reviews.fingerprint,
+            code=fit.code or None,
+            seeds=[self.settings["seed"]],
+            rounds=1,
+            device="cpu",
+            engine="loops",
+            threads=self.settings["device"]["threads"],
+            packages=["scikit-learn", "scipy", *fit.model.packages],
+            command=self.command,
+            note=self.settings["note"],
+            columns=RunColumns(TRACE_COLUMNS, {**EVALUATION_COLUMNS, **columns}).declared(),
+            began=fit.began,
+            explain=self._explain,
+        )
+
+    def _play(self, manifest: Manifest, stop: list[int]) -> None:
+        fit, seed = self.fit, int(self.settings["seed"])
+        _log.info("%s", self.command)
+        if self.settings["users"] == "with_hit":
+            _log.warning(_WITH_HIT)
+            print(f"warning: {_WITH_HIT}", file=sys.stderr)
+
+        def progress(step: int, **values: float) -> None:
+            if stop:
+                raise KeyboardInterrupt
+            self.steps.append({"seed": seed, "round": step, **{name: float(value) for name, value in values.items()}})
+            text = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
+            _log.info("step %d: %s", step, text)
+            if sys.stderr.isatty() and self.render:
+                print(f"\r\x1b[Kstep {step}: {text}", end="", file=sys.stderr, flush=True)
+            manifest.progress(0)
+
+        def validate(model: Recommender) -> float:
+            return float(fit.values(model, "validation", (50,))["validation_ndcg_50"].mean())  # type: ignore[arg-type]
+
+        with (
+            threadpool_limits(self.settings["device"]["threads"]),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            np.errstate(over="ignore", invalid="ignore"),  # what is not finite ends the fit by its scores
+        ):
+            fit.model.fit(fit.reviews, seed, progress, validate)
+            if sys.stderr.isatty() and self.render:
+                print("\r\x1b[K", end="", file=sys.stderr)
+            by_split = {split: fit.values(fit.model, split) for split in ("test", "validation")}
+        if self.settings["users"] == "with_hit":
+            by_split = {split: of.filter(pl.col(f"{split}_ndcg_{CUTOFFS[-1]}") > 0) for split, of in by_split.items()}
+        np.savez(arrays := io.BytesIO(), **fit.model.state())  # type: ignore[arg-type]
+        self.directory.write_bytes(MODEL, arrays.getbuffer())
+        if (trees := fit.model.trees()) is not None:
+            self.directory.write_json(TREES, trees)
+        steps = pl.DataFrame(self.steps, schema_overrides={"seed": pl.Int64, "round": pl.Int64})
+        self.directory.write_parquet(EVALUATION.file, steps.with_columns(split=pl.lit("validation")))
+        users = by_split["test"].join(by_split["validation"], on="user", how="full", coalesce=True).sort("user")
+        self.directory.write_parquet(PER_USER.file, users)
+        values = {name: of[name].to_numpy() for of in by_split.values() for name in of.columns if name != "user"}
+        means = {name: float(of.mean()) if len(of) else 0.0 for name, of in values.items()}
+        sd = {name: float(of.std(ddof=1)) if len(of) > 1 else None for name, of in values.items()}
+        metrics = {name: {"mean": means[name], "sd": sd[name], "n": len(values[name])} for name in values}
+        by_seed = {"seed": [seed], **{name: [mean] for name, mean in means.items()}}
+        content = {"results_version": RESULTS_VERSION, "seeds": 1, "rounds": 1, "metrics": metrics, "by_seed": by_seed}
+        self.directory.write_json(SUMMARY, content)
+        manifest.progress(1)
+        _log.info("finished")
+
+
+def render(run: Run, finished_before: bool = False) -> str:
+    """The text that `ol2r recommend` prints for a finished fit."""
+    choices, metrics, steps = run.choices, run.summary, run.evaluation
+
+    def of(split: str) -> str:
+        return ", ".join(number(metrics[f"{split}_ndcg_{cutoff}"]["mean"], 4) for cutoff in CUTOFFS)
+
+    memory = run.manifest.get("peak_memory_gb")
+    lines = {
+        "fit": f"model {choices['model']}, reviews {choices['reviews']}, seed {run.seeds[0]}",
+        "note": run.manifest.get("note", ""),
+        "test": f"NDCG@{', '.join(map(str, CUTOFFS))}: {of('test')} ({metrics['test_ndcg_10']['n']:,} users)",
+        "validation": f"{of('validation')} ({metrics['validation_ndcg_10']['n']:,} users)",
+        "time": f"{duration(run.manifest['seconds'])}, {len(steps)} steps" + (f", {memory:.1f} GB" if memory else ""),
+        "files": str(run.path),
+    }
+    texts = [f"finished: fit {run.id}", *(f"  {name:<10} {line}" for name, line in lines.items() if line)]
+    return "\n".join(map(printable, texts)) + ("\n(done before: force=true fits it again)" if finished_before else "")
+
+
+KIND = RunKind("ol2r_cli.recommend.fit.KIND", "recommend", Fit, Fitting, render)
+Fitting.kind = KIND

@@ -1,0 +1,254 @@
+"""`ol2r recommend` as a user meets it: directories, resume, sweeps, reports, verification, explanations, messages."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import ttest_rel
+
+from ol2r_cli.commands.data import main as data
+from ol2r_cli.commands.list import main as listed
+from ol2r_cli.commands.recommend import main
+from ol2r_cli.commands.report import main as report
+from ol2r_cli.commands.run import main as run
+from ol2r_cli.commands.status import main as status
+from ol2r_cli.commands.verify import main as verify
+from ol2r_cli.recommend.baselines import BPRMF, MostPopular
+from ol2r_cli.run.run import Run, find_runs
+from tests.recommend.small import mean_ndcg, model
+from tests.recommend.small import reviews as small
+
+SMALL = ["reviews.users=60", "reviews.items=40", "reviews.of_user=12"]
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def fitted(*words: str) -> Run:
+    assert main([*SMALL, *words]) == 0
+    return Run.read_finished(max(find_runs("outputs"), key=lambda path: (path / "run.json").stat().st_mtime_ns))
+
+
+def contents(of: Run) -> dict[str, bytes]:
+    files = {path.name: path.read_bytes() for path in of.path.iterdir()}
+    return {name: content for name, content in files.items() if name not in ("run.json", "log.txt", "config.yaml")}
+
+
+def test_a_fit_has_its_files_and_is_found_by_the_same_command(capsys: Output):
+    first = fitted("model=bprmf", "model.steps=20")
+    assert first.path.parent.name == "generated"
+    assert re.fullmatch(r"bprmf-[0-9a-f]{10}", first.path.name)
+    names = {"config.yaml", "evaluation.parquet", "model.npz", "per_user.parquet", "run.json", "summary.json"}
+    assert {path.name for path in first.path.iterdir()} == names | {"log.txt"}
+    assert len(first.evaluation) == 20
+    means = first.per_user.drop("user").mean().row(0, named=True)
+    assert {name: of["mean"] for name, of in first.summary.items()} == pytest.approx(means)
+    capsys.readouterr()
+    assert main([*SMALL, "model=bprmf", "model.steps=20", "note=again"]) == 0
+    out = capsys.readouterr().out
+    assert f"{first.summary['test_ndcg_10']['mean']:.4f}" in out
+    assert out.endswith("(done before: force=true fits it again)\n")
+    before = contents(first)
+    assert main([*SMALL, "model=bprmf", "model.steps=20", "force=true"]) == 0
+    assert contents(first) == before, "the same seed gives the same bytes"
+    assert main([*SMALL, "model=bprmf", "model.steps=20", "seed=1"]) == 0
+    assert len(list(find_runs("outputs"))) == 2
+
+
+def test_the_stored_model_has_the_stored_values():
+    stored = fitted("model=nmf", "model.factors=4")
+    of = small(60, 40)
+    assert stored.fingerprint != of.fingerprint, "these have fewer reviews of each user"
+    from ol2r_cli.config.composer import Composer
+    from ol2r_cli.recommend.fit import Fit
+
+    composition = Composer(root="recommend")([*SMALL, "model=nmf", "model.factors=4"])
+    fit = Fit(composition.settings, composition.choices)
+    assert mean_ndcg(fit.reviews, fit.restored()) == pytest.approx(stored.summary["test_ndcg_10"]["mean"], rel=1e-6)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_a_fit_that_was_killed_starts_again_to_the_same_files(
+    error: type, monkeypatch: pytest.MonkeyPatch, capsys: Output
+):
+    words = [*SMALL, "model=bprmf", "model.steps=20"]
+    whole = contents(fitted(*words[3:]))
+    fit, calls = BPRMF.scores, []
+
+    def dies(self: BPRMF, users: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise error
+        return fit(self, users)
+
+    with monkeypatch.context() as context:
+        context.setattr(BPRMF, "scores", dies)
+        assert main([*words, "force=true"]) == (130 if error is KeyboardInterrupt else 1)
+    (path,) = find_runs("outputs")
+    assert Run.read(path).state == ("interrupted" if error is KeyboardInterrupt else "failed")  # type: ignore[union-attr]
+    assert main(words) == 0
+    assert contents(Run.read_finished(path)) == whole
+
+
+def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
+    words = ["-m", *SMALL, "model=most_popular,nmf", "seed=0,1", "launcher.jobs=2"]
+    assert main([*words, "--dry-run"]) == 0
+    assert "4 new" in capsys.readouterr().out
+    assert main(words) == 0
+    assert main(words) == 0
+    assert "4 finished before" in capsys.readouterr().out
+    for name in "most_popular", "nmf":
+        fitted(f"model={name}", "reviews.split=1")
+    assert status(["outputs", "model=nmf"]) == 0
+    assert "3 runs: 3 finished" in capsys.readouterr().out
+    assert verify(["outputs"]) == 0
+    capsys.readouterr()
+    assert report(["outputs", "--baseline", "most_popular", "--metric", "test_ndcg_10", "--json", "--differences"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    users: dict[str, list[float]] = {}
+    for name in ("nmf", "most_popular"):
+        runs = [Run.read_finished(path) for path in find_runs("outputs") if path.name.startswith(name)]
+        frames = [of.per_user.with_columns(split=of.settings["reviews"]["split"]) for of in runs]
+        rows = pl.concat(frames).drop_nulls("test_ndcg_10")
+        of_users = rows.group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
+        users[name] = of_users.sort("split", "user")["test_ndcg_10"].to_list()
+    difference = np.subtract(*users.values())
+    assert row["difference"] == pytest.approx(difference.mean())
+    assert row["p"] == pytest.approx(ttest_rel(*users.values()).pvalue)
+    assert row["pairs"] == len(difference)
+    assert report(["outputs", "--select", "validation", "--overrides"]) == 0
+    assert "reviews=generated model=nmf" in capsys.readouterr().out
+
+
+def test_verify_names_a_summary_that_is_not_that_of_the_users(capsys: Output):
+    of = fitted("model=most_popular")
+    summary = json.loads((of.path / "summary.json").read_text())
+    summary["metrics"]["test_ndcg_10"]["mean"] += 0.01
+    (of.path / "summary.json").write_text(json.dumps(summary))
+    assert verify(["outputs"]) == 1
+    out = capsys.readouterr().out
+    assert "summary.json has" in out
+
+
+def test_users_with_a_hit_are_fewer_and_come_with_a_warning(capsys: Output):
+    alone = fitted("model=most_popular", "users=with_hit").per_user.drop_nulls("test_ndcg_10")
+    assert "a model can gain by having fewer hits" in capsys.readouterr().err
+    everybody = fitted("model=most_popular").per_user.drop_nulls("test_ndcg_10")
+    hits = everybody.filter(pl.col("test_ndcg_100") > 0)
+    assert alone["test_ndcg_10"].to_list() == hits["test_ndcg_10"].to_list()
+
+
+class _Texts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = list[str]()
+
+    def handle_data(self, data: str) -> None:
+        self.texts += [data.strip()] if data.strip() else []
+
+
+def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output):
+    words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
+    words += ["explain.user=7", "explain.item=3"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    explanation = content["explanation"]
+    assert explanation["sentence"] in text
+    profile = {side: explanation["paths"][side] for side in ("user", "item")}
+    named = {rule["feature"] for path in profile.values() for rule in path}
+    assert set(explanation["features"]) <= named, "only features on the paths"
+    for rule in (rule for path in profile.values() for rule in path):
+        value, holds = rule["value"], {"left": "at least", "right": "below", "unknown": "never mentioned"}
+        agrees = "unknown" if value is None else "left" if value >= rule["threshold"] else "right"
+        assert rule["branch"] == agrees
+        assert re.search(rf"└─ {rule['feature']}: .*{holds[agrees]}", text)
+    assert len(content["recommended"]) == 10
+    assert main([*words, "explain.out=page.html"]) == 0
+    page = _Texts()
+    page.feed(Path("page.html").read_text())
+    assert {explanation["sentence"], *content["recommended"]} <= set(page.texts)
+    tree = json.loads((Run.read_finished(next(find_runs("outputs"))).path / "tree.json").read_text())
+    assert tree["user"]["feature"] == profile["user"][0]["feature"]
+
+
+def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+    words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1", "interview=true"]
+    answers = iter(["7", "a lot", *"3" * 20])
+    monkeypatch.setattr("builtins.input", lambda question: print(question) or next(answers))
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "How do you like this" in out
+    assert "type a number from 1 to 3" in out
+    assert len(re.findall(r"^ +\d+ item \d+$", out, re.MULTILINE)) == 10
+    monkeypatch.setattr("builtins.input", lambda _: (_ for _ in ()).throw(EOFError))
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["explain.user=60"], "explain.user must be from 0 to 59, got 60"),
+        (["explain.user=1", "explain.item=40"], "explain.item must be from 0 to 39, got 40"),
+        (["explain.item=4"], "explain.item needs a user: type explain.user=NUMBER"),
+        (
+            ["explain.user=1", "explain.item=4"],
+            "explain.item needs a model that has it, one of mter, fact, got MostPopular",
+        ),
+        (["interview=true"], "interview=true needs a model that has it, one of fact, got MostPopular"),
+        (["explain.user=1", "explain.out=a.txt"], "explain.out must end in .html or .json, got a.txt"),
+        (["-m", "explain.user=1,2"], "explain and interview are for one fit: leave out -m"),
+        (["users=some"], "users must be one of all, with_hit, got 'some'"),
+        (["model=nmf", "model.l2=-1"], "model.l2 must be 0 or more, got -1"),
+        (["model=mine"], "model must be one of "),
+        (["rounds=9"], "there is no setting or group 'rounds'"),
+        (["device=cuda"], "device must be cpu, since fits run on a CPU, got cuda"),
+        (["reviews.training=0.0001"], "reviews must have some in each split, got none for train"),
+        (["reviews=amazon_cellphones", "reviews.path=nowhere"], "it is published at https://github.com/MyTHWN/MTER"),
+        (["ranker=pairrank"], "ranker is a group of `ol2r run`: type ol2r run ranker=pairrank"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_type(words: list[str], message: str, capsys: Output):
+    given = [] if "reviews=amazon_cellphones" in words else SMALL
+    assert main([*given, *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ol2r recommend: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_an_item_without_a_training_review_is_refused(capsys: Output):
+    few = [*SMALL, "reviews.training=0.02", "model=fact"]
+    assert main([*few, "explain.user=0", "explain.item=0"]) == 2
+    assert re.search(
+        r"explain\.(user|item) must have a training review, got 0, which has none", capsys.readouterr().err
+    )
+
+
+def test_scores_that_are_not_finite_fail_with_what_to_change(capsys: Output):
+    assert main([*SMALL, "model=bprmf", "model.learning_rate=1e6"]) == 1
+    assert "model=bprmf diverged" in capsys.readouterr().err
+
+
+def test_other_commands_say_where_it_is(capsys: Output):
+    assert run(["model=fact"]) == 2
+    assert capsys.readouterr().err == "ol2r run: model is a group of `ol2r recommend`: type ol2r recommend model=fact\n"
+    assert listed(["model", "nmf"]) == 0
+    assert "model.factors" in capsys.readouterr().out
+    assert listed(["recommend"]) == 0
+    assert "output_dir" in capsys.readouterr().out
+    assert data(["check", "reviews=generated"]) == 2
+    assert main(["--cfg", "job", "model=nmf"]) == 0
+    assert "_target_: ol2r_cli.recommend.baselines.NMF" in capsys.readouterr().out
+    assert isinstance(model("model=most_popular"), MostPopular)

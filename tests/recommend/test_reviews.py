@@ -1,0 +1,139 @@
+"""Readers of both formats and their messages, profiles by their definition, splits, and what is planted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ol2r_cli.commands.data import main
+from ol2r_cli.recommend.sources import GeneratedReviews, ReviewFiles
+from tests.recommend.small import reviews, source
+
+LINES = [f"{user},{item},{1 + (user + item) % 5}.0" for user in range(4) for item in range(5)]
+ENTRY = [f"{line},{number % 3}:1 {number % 3}:1 2:-1" for number, line in enumerate(LINES)]
+NAMES = {"features": "0=screen=10\n1=price=9\n2=battery=8\n", "phrases": "0=good\n1=bad\n"}
+NAMES |= {"items": "".join(f"{item}=B00=Item &amp; {item}\n" for item in range(4)) + "4=B01=two\nlines\n"}
+PHRASES = "0,0,2,1,1\n0,1,1,0,2\n"
+
+
+def files(folder: Path, form: str = "entry", **changed: str) -> ReviewFiles:
+    as_text = [re.sub(r":", " ", line) for line in ENTRY]
+    content = ENTRY if form == "entry" else as_text
+    texts = {"train": "\n".join(content[:17]) + "\n", "test": "\n".join(content[17:]) + "\n", "all": "\n".join(content)}
+    texts |= {**NAMES, "phrases_of_reviews": PHRASES} | changed
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return ReviewFiles(str(folder), "", "", form, {name: name for name in texts}, "https://example.org", 0, None, 1.0)
+
+
+@pytest.mark.parametrize("form", ["entry", "text"])
+def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
+    read = files(tmp_path, form).load()
+    assert (read.users, read.items, read.features, read.phrases) == (4, 5, 3, 2)
+    assert list(zip(read.user, read.item, read.rating, strict=True))[6] == (1, 1, 3.0)
+    mentions = zip(read.mention_review, read.mention_feature, read.mention_sign, strict=True)
+    assert [tuple(map(int, each)) for each in mentions][:6] == [(0, 0, 1)] * 2 + [(0, 2, -1)] + [(1, 1, 1)] * 2 + [
+        (1, 2, -1)
+    ]
+    phrases = zip(read.phrase_review, read.phrase_feature, read.phrase, strict=True)
+    assert [tuple(map(int, each)) for each in phrases] == [(0, 2, 1), (1, 1, 0)]
+    assert read.test.tolist() == [17, 18, 19], "the split of the files"
+    assert len(read.validation) == 2, "a ninth of 17"
+    assert sorted([*read.train, *read.validation, *read.test]) == list(range(20))
+    assert read.feature_names == ("screen", "price", "battery")
+    assert read.item_name(1) == "Item & 1"
+    assert read.item_name(4) == "two lines"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"train": "0,0,5.0,0:1\n1,x,5.0,0:1\n"}, "train, line 2 must be user,item,rating,feature:sign .. "),
+        ({"train": "0,0,5.0,0:1 1\n"}, "train, line 1 must be user,item"),
+        ({"train": "0,0,nan,0:1\n"}, "train, line 1 must be user,item"),
+        ({"train": "0,0,5.0,0:2\n"}, "train, line 1 must be user,item"),
+        ({"test": "0,-1,5.0,0:1\n"}, "test, line 1 must be user,item"),
+        ({"test": "9,9,5.0,0:1\n9,9,4.0,0:1\n"}, "test, line 2 must have a user and an item that no earlier line has"),
+        ({"all": "0,0,5.0,0:1\n"}, "all must have the reviews for training and test, once"),
+        ({"phrases_of_reviews": "0,0,2,1,9999\n"}, "line 1 must be user,item,feature,phrase,number of their review"),
+        ({"phrases_of_reviews": "3,0,2,1,1\n"}, "line 1 must be user,item,feature,phrase,number of their review"),
+        ({"features": "screen\n"}, "features, line 1 must be number=name, got 'screen'"),
+        ({"test": "", "all": "\n".join(ENTRY[:17])}, "must have some in each split, got none for test of 17"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_with_its_place(tmp_path: Path, changed: dict[str, str], message: str):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        files(tmp_path, **changed).load()
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named_with_where_it_is_published(tmp_path: Path):
+    made = files(tmp_path)
+    (tmp_path / "test").unlink()
+    with pytest.raises(ValueError, match=r"must be a folder with test, got .*: it is published at https://example.org"):
+        made.load()
+
+
+def test_profiles_are_those_of_the_definition():
+    of = reviews()
+    for rows in of.train, of.test:
+        users, items = of.user_profile(rows), of.item_profile(rows)
+        good, bad = np.zeros((2, of.users, of.features)), np.zeros((2, of.items, of.features))
+        of_user, of_item, chosen = good, bad, set(rows.tolist())
+        for review, feature, sign in zip(of.mention_review, of.mention_feature, of.mention_sign, strict=True):
+            if int(review) in chosen:
+                of_user[int(sign < 0), of.user[review], feature] += 1
+                of_item[int(sign < 0), of.item[review], feature] += 1
+        for profile, (plus, minus), weight in ((users, of_user, 1), (items, of_item, -1)):
+            np.testing.assert_array_equal(profile, np.where(plus + minus > 0, plus + weight * minus, np.nan))
+
+
+def test_other_splits_are_other_tenths_and_settings_shrink_training_only():
+    given = (60, 40, 10, 2, 0.8, 0)
+    loaded = {split: GeneratedReviews(*given, split, None, 1.0).load() for split in (0, 1, 2)}
+    for of in loaded.values():
+        assert [len(rows) for rows in (of.train, of.validation, of.test)] == [480, 60, 60]
+        assert len(set(of.test.tolist()) | set(of.train.tolist()) | set(of.validation.tolist())) == 600
+    assert len({of.fingerprint for of in loaded.values()}) == 3
+    few = GeneratedReviews(*given, 1, 3, 0.5).load()
+    assert few.test.tolist() == loaded[1].test.tolist()
+    assert set(few.train.tolist()) < set(loaded[1].train.tolist())
+    assert len(few.train) == 240
+    assert few.features == 3
+    kept = [loaded[1].feature_names.index(name) for name in few.feature_names]
+    trained = np.isin(loaded[1].mention_review, few.train)
+    counts = np.bincount(loaded[1].mention_feature[trained], minlength=6)
+    assert counts[kept].min() >= np.delete(counts, kept).max()
+    np.testing.assert_array_equal(few.user_profile(few.train), loaded[1].user_profile(few.train)[:, kept])
+    with pytest.raises(ValueError, match=r"reviews\.features must be at most 6, got 7"):
+        GeneratedReviews(*given, 1, 7, 0.5).load()
+
+
+def test_generated_profiles_lead_to_the_planted_leaves():
+    made, of = source(), reviews()
+    users, items, liked = map(np.array, made.planted())
+    profile = of.user_profile(np.arange(len(of.user)))
+    often = np.where(np.isnan(profile[:, 0]), 2, (profile[:, 0] < 16).astype(int))
+    np.testing.assert_array_equal(2 * often + (profile[:, 1] < 16), users)
+    profile = of.item_profile(np.arange(len(of.user)))
+    praised = np.where(np.isnan(profile[:, 2]), 2, (profile[:, 2] < 0).astype(int))
+    np.testing.assert_array_equal(2 * praised + (profile[:, 3] < 0), items)
+    assert (items[of.item] == liked[users[of.user]]).mean() > 0.6, "of items that they like"
+
+
+def test_table_4_1(data_dir: Path, capsys: pytest.CaptureFixture[str]):
+    if not (data_dir / "reviews").is_dir():
+        pytest.skip(f"no reviews in {data_dir}")
+    assert main(["info", "reviews=amazon_cellphones", f"data_dir={data_dir}"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == [
+        "all",
+        "6,285",
+        "12,626",
+        "95",
+        "591",
+        "55,388",
+        "428,331",
+    ]
