@@ -256,8 +256,7 @@ class Group:
                 for user, values in run.values.items():
                     if (value := values.get(metric)) is not None:
                         of_unit.setdefault((run.fold, user), []).append(value)
-            folds = sorted({fold for fold, _ in of_unit})
-            return {(None, user * len(folds) + folds.index(f)): fmean(v) for (f, user), v in of_unit.items()}
+            return {(None, (fold << 32) + user): fmean(values) for (fold, user), values in of_unit.items()}
         return {
             (run.fold, seed): value
             for run, seeds in self.new_seeds(lambda run: metric in run.metrics)

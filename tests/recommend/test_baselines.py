@@ -96,6 +96,7 @@ def test_efm_takes_the_gradient_to_zero():
         "model.factors=4",
         "model.attention=0.5",
         "model.quality=0.5",
+        "model.l2=0.01",
         "model.values=rating",
         "model.steps=3000",
         "model.every=3000",

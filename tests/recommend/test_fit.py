@@ -107,24 +107,26 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     assert main(words) == 0
     assert main(words) == 0
     assert "4 finished before" in capsys.readouterr().out
-    for name in "most_popular", "nmf":
-        fitted(f"model={name}", "reviews.split=1")
+    for name, split in ("most_popular", 1), ("nmf", 1), ("most_popular", 2):
+        fitted(f"model={name}", f"reviews.split={split}")
     assert status(["outputs", "model=nmf"]) == 0
     assert "3 runs: 3 finished" in capsys.readouterr().out
     assert verify(["outputs"]) == 0
     capsys.readouterr()
     assert report(["outputs", "--baseline", "most_popular", "--metric", "test_ndcg_10", "--json", "--differences"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    users: dict[str, list[float]] = {}
+    users: dict[str, dict[tuple[int, int], float]] = {}
     for name in ("nmf", "most_popular"):
         runs = [Run.read_finished(path) for path in find_runs("outputs") if path.name.startswith(name)]
         frames = [of.per_user.with_columns(split=of.settings["reviews"]["split"]) for of in runs]
         rows = pl.concat(frames).drop_nulls("test_ndcg_10")
         of_users = rows.group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
-        users[name] = of_users.sort("split", "user")["test_ndcg_10"].to_list()
-    difference = np.subtract(*users.values())
+        users[name] = {(split, user): value for split, user, value in of_users.iter_rows()}
+    pairs = [(users["nmf"][unit], users["most_popular"][unit]) for unit in users["nmf"]]  # also of split 2
+    ours, theirs = map(np.array, zip(*pairs, strict=True))
+    difference = ours - theirs
     assert row["difference"] == pytest.approx(difference.mean())
-    assert row["p"] == pytest.approx(ttest_rel(*users.values()).pvalue)
+    assert row["p"] == pytest.approx(ttest_rel(ours, theirs).pvalue)
     assert row["pairs"] == len(difference)
     assert report(["outputs", "--select", "validation", "--overrides"]) == 0
     assert "reviews=generated model=nmf" in capsys.readouterr().out
