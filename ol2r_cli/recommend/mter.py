@@ -100,7 +100,7 @@ class MTER(Recommender):
             if step % every == 0 or step == self.steps:
                 objective /= (step - 1) % every + 1
                 if not np.isfinite(objective):
-                    raise FloatingPointError("the objective is not a finite number: type a lower model.learning_rate")
+                    raise FloatingPointError("the objective is not a finite number")
                 as_numbered = {name: array[ranks.get(name.split("_")[0], ...)].copy() for name, array in state.items()}
                 self.load(as_numbered, reviews)
                 quality = validate(self)
