@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,6 +24,21 @@ def source(users: int = 120, items: int = 60, seed: int = 0) -> GeneratedReviews
 
 def reviews(users: int = 120, items: int = 60, seed: int = 0) -> Reviews:
     return source(users, items, seed).load()
+
+
+def generated(seed: int = 0, **settings: Any) -> Reviews:
+    """Reviews with planted rules, with these settings in place of the usual ones."""
+    usual = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "split": 0, "features": None}
+    return GeneratedReviews(**{**usual, "training": 1.0, "seed": seed, **settings}).load()
+
+
+def recorded(
+    made: Recommender, of: Reviews, seed: int, validate: Callable[[Recommender], float]
+) -> tuple[Any, list[dict[str, Any]]]:
+    """The model after a fit, and the rows of its progress."""
+    rows = list[dict[str, Any]]()
+    made.fit(of, seed, lambda step, **values: rows.append({"step": step, **values}), validate)
+    return made, rows
 
 
 def relabelled(of: Reviews, user: np.ndarray, item: np.ndarray) -> Reviews:

@@ -17,6 +17,7 @@ from ol2r_cli.recommend.fact import ANSWERS, FacT, said
 from ol2r_cli.recommend.factors import Reviewed, Side
 from ol2r_cli.recommend.sources import GeneratedReviews
 from ol2r_cli.recommend.trees import Tree
+from tests.recommend.small import generated, recorded
 
 SMALL = {
     "factors": 4,
@@ -37,16 +38,8 @@ SMALL = {
 BPR, L2 = 3.0, 0.4
 
 
-def generated(seed=0, **changes):
-    settings = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "seed": seed, "split": 0}
-    return GeneratedReviews(**{**settings, "features": None, "training": 1.0, **changes}).load()
-
-
 def fitted(reviews, seed=0, validate=lambda model: 0.0, **changes):
-    """A fit, and the rows of its progress."""
-    model, rows = FacT(**{**SMALL, **changes}), []
-    model.fit(reviews, seed, lambda step, **values: rows.append({"step": step, **values}), validate)
-    return model, rows
+    return recorded(FacT(**{**SMALL, **changes}), reviews, seed, validate)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from ol2r_cli.recommend.joint_tensors import MODES, Pairs, descend, joint_tensors, reconstruct
 from ol2r_cli.recommend.mter import MTER
 from ol2r_cli.recommend.sources import GeneratedReviews
+from tests.recommend import small
 
 SETTINGS = {
     "decomposition": "tucker",
@@ -35,16 +37,11 @@ EQUAL = {"user_factors": 5, "item_factors": 5, "feature_factors": 5, "phrase_fac
 VARIANTS = [{}, {"decomposition": "canonical", **EQUAL}, {"decomposition": "shared_canonical", **EQUAL}]
 
 
-def generated(seed=0, **changes):
-    settings = {"users": 60, "items": 40, "of_user": 12, "noise_features": 2, "taste": 0.9, "seed": seed, "split": 0}
-    return GeneratedReviews(**{**settings, "features": None, "training": 1.0, **changes}).load()
+generated = partial(small.generated, users=60, items=40, of_user=12, noise_features=2)
 
 
 def fitted(reviews, seed=0, validate=lambda model: 0.0, **changes):
-    """A fit, and the rows of its progress."""
-    model, rows = MTER(**{**SETTINGS, **changes}), []
-    model.fit(reviews, seed, lambda step, **values: rows.append({"step": step, **values}), validate)
-    return model, rows
+    return small.recorded(MTER(**{**SETTINGS, **changes}), reviews, seed, validate)
 
 
 @pytest.fixture(scope="module")
