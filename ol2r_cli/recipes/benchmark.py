@@ -11,6 +11,7 @@ from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
 from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.lazy import pl
+from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.choices import choice_frame
 from ol2r_cli.recipes.pages import (
     Tables,
@@ -177,7 +178,7 @@ def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
 def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None:
     """Write the page of a benchmark, with those of its figures that are there."""
     figures = {title: file for title, file in _figure_files(recipe, tables).items() if (directory / file).exists()}
-    directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures))
+    directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures, orders.sections(recipe, tables)))
     print(f"written: {directory / recipe.name}.md")
 
 

@@ -207,8 +207,11 @@ def detectable(recipe: Recipe, tables: Tables) -> str:
     return f"Differences from {recipe.baseline} below {', '.join(said)} (medians) are not found here." if said else ""
 
 
-def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -> str:
-    """Return the page of a benchmark as markdown. figures: file names of the curves, by the title of the dataset."""
+def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], further: Sequence[str] = ()) -> str:
+    """Return the page of a benchmark as markdown.
+
+    figures: file names of the curves, by the title of the dataset. further: paragraphs before the tables.
+    """
     entries, warning = list(chain(*tables.values())), outdated(tables)
     versions: dict[str, dict[str, None]] = {}  # in the order in which they occur
     for name, version in chain.from_iterable(entry.about.versions.items() for entry in entries):
@@ -231,6 +234,7 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str]) -
         f"{legend(recipe, tables)}. {detectable(recipe, tables)}".rstrip(),
         "CPU s: of all seeds and folds together. `words` run a row, with the line above the tables and a click model "
         "for CLICK; marks are not typed.",
+        *further,
     ]
     for title in dict.fromkeys(title for title, _ in tables):
         parts.append(f"## {title}")

@@ -86,7 +86,8 @@ class Recipe:
     `click` ('': all), `metric` and `value`, and for a test the `text` of the paper and a phrase `near` the number.
 
     Of the benchmark: baseline is the competitor with which all others are compared. extend is how many times a grid
-    grows by a factor of three at an end at which its best cell is.
+    grows by a factor of three at an end at which its best cell is. orders: another benchmark; the order of
+    rankers under its users is compared with that under the users here.
     """
 
     kind: str
@@ -109,6 +110,7 @@ class Recipe:
     queries: int | None = None
     baseline: str = ""
     extend: int = 0
+    orders: str = ""
 
     @property
     def summary(self) -> str:

@@ -34,7 +34,7 @@ def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
     assert set(OF_PAPERS) == FIGURES_AND_TABLES
     fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
     assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
-    assert list(OF_BENCHMARK) == ["linear", "drift", "fairness", "million", "neural"]
+    assert list(OF_BENCHMARK) == ["linear", "drift", "fairness", "million", "neural", "users"]
     assert not [group for group in Catalogue().choices if "reproduce" in group or "benchmark" in group]
     assert (config_dir() / "reproduce" / "pairrank_fig3.yaml").is_file()
 

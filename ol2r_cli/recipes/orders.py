@@ -1,0 +1,103 @@
+"""Kendall's tau between the orders in which users put rankers, where a recipe names another one by `orders`.
+
+docs/benchmark/protocol.md has the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ol2r_cli.recipes.choices import RESAMPLES, SEED
+from ol2r_cli.recipes.pages import Entry, Tables, for_metric, tables_of
+from ol2r_cli.recipes.recipe import Recipe
+from ol2r_cli.recipes.results import published, published_choices
+from ol2r_cli.report.estimates import LEVEL
+from ol2r_cli.report.measures import heading
+from ol2r_cli.report.text_table import TextTable, markdown
+
+WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")  # their places say nothing about a user
+
+
+class Tau(NamedTuple):
+    """Kendall's tau of two users, its 95 % interval, and how often two draws of either user agree better.
+
+    For a user and itself, tau is the mean over two draws of its runs.
+    """
+
+    value: float
+    low: float
+    high: float
+    apart: float
+
+
+def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple[str, str], Tau]:
+    """Return tau for each two users, from the values of the same n rankers under each; ties count as 0.
+
+    Seeds are drawn with replacement for each user, and folds, which all users share, for all of them.
+    """
+    random = np.random.default_rng(SEED)
+    signs: dict[str, list[Float[np.ndarray, "draws pairs"]]] = {}  # of the differences in all runs, and in two draws
+    first = next(iter(values.values()))
+    upper = np.triu_indices(len(first), 1)
+    folds = random.multinomial(first.shape[1], [1 / first.shape[1]] * first.shape[1], RESAMPLES)
+    for user, each in values.items():
+        seeds = random.multinomial(each.shape[2], [1 / each.shape[2]] * each.shape[2], (2, RESAMPLES))
+        means = [each.mean((1, 2))[None], *(np.einsum("df,ds,nfs->dn", folds, drawn, each) for drawn in seeds)]
+        signs[user] = [np.sign(mean[:, upper[0]] - mean[:, upper[1]]) for mean in means]
+    again = {user: (one * two).mean(1) for user, (_, one, two) in signs.items()}
+    found = {}
+    for a, b in combinations_with_replacement(values, 2):
+        drawn = again[a] if a == b else (signs[a][1] * signs[b][2]).mean(1)
+        value = drawn if a == b else signs[a][0] * signs[b][0]
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        found[a, b] = Tau(value.mean(), low, high, float(np.mean(drawn < np.minimum(again[a], again[b]))))
+    return found
+
+
+def sections(recipe: Recipe, tables: Tables) -> list[str]:
+    """Return the matrices of a recipe as markdown, one for each dataset and metric; empty without `orders`."""
+    if not recipe.orders:
+        return []
+    both = tables_of(published(recipe.orders), published_choices(recipe.orders)) | tables
+    parts = [
+        "## Order of the field",
+        f"Kendall's tau between the orders of rankers that learn from clicks, with its {LEVEL:.0%} interval over seeds "
+        "and, on data with folds, over folds. On the diagonal: between two draws of the same user's runs. * a draw of "
+        f"both users agrees less than two draws of either user, in {LEVEL:.0%} of the draws.",
+    ]
+    for title in dict.fromkeys(title for title, _ in tables):
+        for metric in recipe.metrics:
+            of_users = {user: for_metric(rows, metric) for (dataset, user), rows in both.items() if dataset == title}
+            names = [
+                name
+                for name, row in next(iter(of_users.values())).items()
+                if row.group.choices["ranker"] not in WITHOUT_CLICKS and all(name in each for each in of_users.values())
+            ]
+            table = _table(taus({user: _values(rows, names, metric) for user, rows in of_users.items()}))
+            parts += [f"### {title}, by {heading(metric)}, {len(names)} rankers", markdown(table)]
+    return parts
+
+
+def _values(rows: Mapping[str, Entry], names: Sequence[str], metric: str) -> Float[np.ndarray, "n folds seeds"]:
+    table = [rows[name].group.values(metric) for name in names]
+    folds, seeds = ({unit[part]: None for unit in table[0]} for part in (0, 1))
+    return np.array([[[values[fold, seed] for seed in seeds] for fold in folds] for values in table])
+
+
+def _table(found: Mapping[tuple[str, str], Tau]) -> TextTable:
+    users = list(dict.fromkeys(user for user, _ in found))
+    lines = []
+    for row, a in enumerate(users):
+        cells = [found.get((a, b) if users.index(b) >= row else (b, a)) for b in users]
+        texts = [
+            f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" + ("*" if each.apart >= LEVEL else "")
+            for each in cells
+            if each is not None
+        ]
+        lines.append([a, *texts])
+    return TextTable.of(["user"], users, lines)
