@@ -1,6 +1,6 @@
 """As tensors, no round of a linear ranker waits for a GPU.
 
-What networks, TopRank and intervention_aware decide by values is read on the host (docs/architecture.md).
+What networks, TopRank, BatchRank and intervention_aware decide by values is read on the host (docs/architecture.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ ALL_TRACED = {"seeds": SEEDS}
 ONLY_SHOWN = {"seeds": SEEDS, "trace_blocks": False, "trace_regret": False}
 ONE_REPLICA = {"seeds": SEEDS[:1], "trace_blocks": False}
 
-READ_ON_THE_HOST = {"olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank", "toprank", "intervention_aware"}
+READ_ON_THE_HOST = {
+    "olranknet",
+    "ollambdarank",
+    "ollambdarank_gt",
+    "p2neurrank",
+    "toprank",
+    "batchrank",
+    "intervention_aware",
+}
 RANKERS = [ranker for ranker in names("ranker") if ranker not in READ_ON_THE_HOST]
 PARTNERS = {  # rankers for the explorations and the fairness that do not accept the default one
     "ensemble": "pepairrank",

@@ -222,6 +222,7 @@ RANKERS = {
     "epsilon_greedy": ("ε-Greedy", Style("#999933", BOTH, ">")),
     "sgd_ranknet": ("SGD RankNet", Style("#332288", DASHED, "<")),
     "toprank": ("TopRank", Style("#117733", DASH_DOT, "h")),
+    "batchrank": ("BatchRank", Style("#0f8554", DOTTED, "H")),
     "cascade_ucb1": ("CascadeUCB1", Style("#2ecee9", DASHED, ">")),
     "cascade_kl_ucb": ("CascadeKL-UCB", Style("#186ceb", LONG, "<")),
     "cascade_ducb": ("CascadeDUCB", Style("#1f235b", DOTTED, "d")),
