@@ -71,6 +71,8 @@ def main(given: argparse.Namespace) -> int:
         show([*lines, ("claims", "what papers claim about rankers, and whether these results show it")])
         return DONE
     if given.name == "claims":
+        if given.add or given.run or given.repeat is not None or given.dry_run or given.out:
+            raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
         claims.show_claims(" ".join(given.overrides))
         return DONE
     recipe, typed = load_recipe("benchmark", given.name), [*given.overrides, *as_options(given.config_dir)]

@@ -101,3 +101,5 @@ def test_claims_of_a_paper_are_printed(capsys):
     assert "pairrank-1  " not in out
     assert main(["claims", "PairRnk"]) == 2
     assert "PAPER must be one of" in capsys.readouterr().err
+    assert main(["claims", "NSGD", "--run"]) == 2
+    assert "no options: type ol2r benchmark claims" in capsys.readouterr().err
