@@ -94,7 +94,7 @@ def add(recipe: Recipe, plan: RunPlan) -> int:
     for title in dict.fromkeys(about.table for run, about in own if (run.fold, run.fingerprint) not in data):
         print(f"ol2r benchmark: {title} has other data here than the published results", file=sys.stderr)
     for row in filter(indifferent, runs.rows):
-        title, click, _, aim = row.trial.condition
+        title, click, _, aim, _ = row.trial.condition
         print(f"ol2r benchmark: {title}, {click}, {aim}: all settings are equally good", file=sys.stderr)
     known, new = published_choices(recipe.name), choice_frame(runs.cells.items())
     choices = new if known is None else pl.concat([known, new], how="diagonal_relaxed")

@@ -50,7 +50,7 @@ def tables_of(results: Results, choices: pl.DataFrame | None = None) -> Tables:
     for run, about in results:
         rows.setdefault(about.row(run), []).append((run, about))
     tables: Tables = {}
-    for (title, click, name, aim), own in rows.items():
+    for (title, click, name, aim, _), own in rows.items():
         for group in group_runs(run for run, _ in own):
             part = parts.get((title, click, name)) if aim else None
             tables.setdefault((title, click), []).append(Entry(own[0][1], group, part))

@@ -37,13 +37,15 @@ class Competitor:
     words: overrides that define the competitor. grid: settings that are chosen, as overrides with several values.
     unstable: those of the grid with which another processor gives other results, in the same form. quick: the settings
     at scale=quick, which replace that choice: one text for all click models, or a text for each click model, the last
-    of which holds for click models that are not listed.
+    of which holds for click models that are not listed. over: an override with a value for each point of its line, in
+    place of a grid.
     """
 
     words: str
     grid: str = ""
     unstable: str = ""
     quick: str | dict[str, str] = ""
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class RecipeData:
     """Overrides that choose a dataset.
 
     folds: how many of them scale=paper reports, 0 for a dataset without folds. choose: further overrides of the runs by
-    which settings are chosen. stands_in: the fields of data that replace it, by their choice in the group `dataset`.
+    which settings are chosen. stands_in: the fields of data that replace it, by their choice. The first word chooses in
+    the group of the data, which is `dataset`, or `reviews` for fits.
     """
 
     words: str
@@ -62,14 +65,19 @@ class RecipeData:
 
     @property
     def choice(self) -> str:
-        """Its choice in the group `dataset`."""
-        return self.words.split()[0].removeprefix("dataset=")
+        """Its choice in its group."""
+        return self.words.split()[0].partition("=")[2]
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        return self.words.partition("=")[0]
 
     def source(self, choice: str) -> RecipeData:
-        """Return the data for a choice of the group `dataset`; an empty one stands for the data themselves."""
+        """Return the data for a choice of its group; an empty one stands for the data themselves."""
         if choice in ("", self.choice):
             return self
-        return replace(RecipeData(**self.stands_in.get(choice, {"words": f"dataset={choice}"})), title=choice)
+        return replace(RecipeData(**self.stands_in.get(choice, {"words": f"{self.group}={choice}"})), title=choice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +86,13 @@ class Recipe:
 
     words: overrides of all runs. scale: further ones for each scale. choose: those of the runs by which settings are
     chosen from grids. data: by their names, those of configs/reproduce/data for a paper. alone: run one at a time,
-    because running time is measured. metrics: the columns of tables.
+    because running time is measured. metrics: the columns of tables. runs: the `RunKind.name` of all runs.
 
     Of a paper: claims are what it says, seen is for each whether published runs show it, `yes`, `no` or `undecided`,
-    and by which numbers; queries is the number of training queries. A figure has a `kind` (`ol2r report --figure` lists
-    the kinds), its `options`, and the `click` models that it is limited to. A printed number has `data`, `competitor`,
-    `click` ('': all), `metric` and `value`, and for a test the `text` of the paper and a phrase `near` the number.
+    and by which numbers; queries is the number of training queries; caveat says why its numbers are of another kind,
+    where they are. A figure has a `kind` (`ol2r report --figure` lists the kinds), its `options`, and the `click`
+    models that it is limited to. A printed number has `data`, `competitor`, `click` ('': all), `metric` and `value`,
+    and for a test the `text` of the paper and a phrase `near` the number.
 
     Of the benchmark: baseline is the competitor with which all others are compared. extend is how many times a grid
     grows by a factor of three at an end at which its best cell is. orders: another benchmark; the order of
@@ -101,8 +110,10 @@ class Recipe:
     choose: str = ""
     alone: bool = False
     metrics: list[str] = field(default_factory=list)
+    runs: str = "ol2r_cli.run.runner.EXPERIMENT"
     paper: str = ""
     where: str = ""
+    caveat: str = ""
     claims: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     figures: list[dict[str, Any]] = field(default_factory=list)

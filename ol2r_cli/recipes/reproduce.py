@@ -19,7 +19,7 @@ from ol2r_cli.config.composer import expand
 from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plural, plus_minus
 from ol2r_cli.recipes.recipe import PAPERS
-from ol2r_cli.recipes.run_plan import STAND_IN, Condition, RecipeRuns, RunPlan, run_recipe, value_of
+from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRuns, RunPlan, run_recipe, value_of
 from ol2r_cli.report.estimates import LEVEL, Estimate, of_values
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.measures import digits, heading
@@ -34,7 +34,12 @@ from ol2r_cli.run.store import RunDirectory, create_root
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
 GROUPS = ("A", "B")  # the paper's names of groups 0 and 1
-_WITHOUT_EFFECT = {*NOT_HASHED, "dataset.path", "click"}  # overrides after which numbers remain comparable
+_WITHOUT_EFFECT = {
+    *NOT_HASHED,
+    "dataset.path",
+    "reviews.path",
+    "click",
+}  # overrides after which numbers remain comparable
 # Rankers with a network that ol2r fits in another way than the papers: docs/reproduce.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 _FONT_SIZE = 7  # of the line above a figure, in points
@@ -84,7 +89,8 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     directory.write_text("table.csv", as_csv(plan, values))
     directory.write_text("README.md", paper_page(plan, runs, values, figures))
     # the warning is repeated below the numbers
-    print_result(comparison_table(plan, values, settings=False), [] if comparable else [line])
+    lines_of_points = any(condition.point for condition in values)
+    print_result(comparison_table(plan, values, settings=lines_of_points), [] if comparable else [line])
     for path in [*figures, directory / "README.md"]:
         print(f"written: {path}")
     return runs.code
@@ -156,7 +162,7 @@ def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> Te
     metrics = list(dict.fromkeys(metric for reported in values.values() for metric in reported.estimates))
     rows = []
     for condition, (chosen, estimates) in values.items():
-        n = str(next(iter(estimates.values())).n) if condition.click else ""  # statistics of the data have no seeds
+        n = str(next(iter(estimates.values())).n) if plan.recipe.competitors else ""  # else statistics, without seeds
         row = [*condition[:3], " ".join(map(brief, chosen.split())) if settings else "", n]
         for metric in metrics:
             if (own := estimates.get(metric)) is None:
@@ -197,10 +203,13 @@ def protocol(plan: RunPlan) -> tuple[str, bool]:
     Where they cannot, the line ends in the reason: `quick: T = 1,000, 5 seeds, generated data: shapes can ..`.
     """
     recipe = plan.recipe
-    parts = [slot.title if value_of(slot.shared, "dataset") != STAND_IN else "generated data" for slot in plan.slots]
+    generated = f"{plan.group}={STAND_INS[plan.group]}"
+    parts = ["generated data" if generated in slot.shared.values() else slot.title for slot in plan.slots]
     line = " and ".join(dict.fromkeys(parts))
-    if recipe.competitors:
-        shared = plan.slots[0].shared
+    shared = plan.slots[0].shared
+    if plan.group == "reviews":
+        line = f"{plural(len(expand(shared['reviews.split'])), 'split')}, {line}"
+    elif recipe.competitors:
         for name in ("rounds", "replicas"):
             if not (value := value_of(shared, name)).isdecimal():
                 raise ValueError(f"{name} must be a whole number, got {value}")
@@ -212,10 +221,12 @@ def protocol(plan: RunPlan) -> tuple[str, bool]:
     typed = [override for name, override in plan.typed.items() if name not in _WITHOUT_EFFECT]
     if plan.scale == "quick":
         return f"{line}: shapes can be compared, numbers cannot", False
-    if any(value_of(slot.shared, "dataset") != paper.choice for slot, paper in data):
+    if any(value_of(slot.shared, plan.group) != paper.choice for slot, paper in data):
         return f"{line}, which is not the data of the paper: numbers cannot be compared", False
     if typed:
         return f"{line}, with {' '.join(typed)}, which is not the protocol of the paper", False
+    if recipe.caveat:
+        return f"{line}, {recipe.caveat}", False
     if any(not _REFITTED.isdisjoint(competitor.words.split()) for competitor in recipe.competitors.values()):
         return f"{line}, with networks that are not fitted as in the paper: numbers cannot be compared", False
     return line, True
@@ -240,7 +251,8 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Values, figures: Sequenc
         notes = []
         if any(estimate.half_width is not None for estimate in estimates):
             several = any(estimate.folds > 1 for estimate in estimates)
-            units = "folds; n counts (fold, seed)." if several else "seeds, of which there are n."
+            units = "users" if any(row.group.of_users for row in runs.rows) else "seeds"
+            units = "folds; n counts (fold, seed)." if several else f"{units}, of which there are n."
             notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
         if most := max((len(row.cells) for row in runs.rows), default=0):
             chosen = f"Settings are the best of up to {most} by validation NDCG@10"

@@ -9,6 +9,7 @@ what competes, so that the gain of FairCo is chosen as in the paper.
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import shlex
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.catalogue import as_options, default_output_dir
-from ol2r_cli.config.composer import Composer, compose, expand
+from ol2r_cli.config.composer import Composer, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural
@@ -31,10 +32,11 @@ from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.runner import RunKind
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweeper import print_plan, sweep
 
-STAND_IN = "synthetic"  # the dataset of scale=quick unless another one is typed
+STAND_INS = {"dataset": "synthetic", "reviews": "generated"}  # data of scale=quick unless others are typed, by group
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
 ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in
 WITHOUT_EFFECT = NOT_HASHED - {"dataset", "measures"} | {"device"}  # on the protocol of a benchmark
@@ -84,12 +86,14 @@ class Condition(NamedTuple):
     """One line of a figure or row of a table: a competitor on a dataset (the title of a slot) under a click model.
 
     aim: for which its settings are chosen, one of `choices.AIMS`; '' where one choice serves both, or there is none.
+    point: the value of `Competitor.over`. Fits have no click model.
     """
 
     slot: str
     click: str
     competitor: str
     aim: str = ""
+    point: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +130,25 @@ class RunPlan:
     launcher: Sequence[str]
     settings: Mapping[Condition, Overrides] | None = None
 
+    @cached_property
+    def kind(self) -> RunKind:
+        """Return the kind of all runs."""
+        return pkgutil.resolve_name(self.recipe.runs)
+
+    @cached_property
+    def composer(self) -> Composer:
+        """Return what composes all runs."""
+        return Composer(self.folders, self.kind.command)
+
+    @property
+    def group(self) -> str:
+        """Return the group of the data."""
+        return next(iter(self.recipe.data.values())).group
+
     def dataset(self, slot: Slot) -> Any:
         """Return the object that loads the data of a slot; ValueError, which says how to go on, without the data."""
-        first = (expand(override)[0] for override in slot.shared.values())
-        source = build(compose([*first, *self.folders]).config.dataset)
+        first = [expand(override)[0] for override in slot.shared.values()]
+        source = build(self.composer(first).config[self.group])
         try:
             if hasattr(source, "locate"):
                 source.locate()
@@ -140,7 +159,7 @@ class RunPlan:
                 .partition(", or use dataset=")[0]
                 .replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
             )
-            advice = "or go on with generated data, labelled as such: type dataset=synthetic"
+            advice = f"or go on with generated data, labelled as such: type {self.group}={STAND_INS[self.group]}"
             raise ValueError(f"{self.recipe.name} needs {slot.title}: {reason}, {advice}") from None
         return source
 
@@ -189,7 +208,7 @@ class RunPlan:
             return beyond_the_ends(cells[condition], unstable) if condition in cells else []
 
         def possible(trial: Trial) -> bool:
-            config = compose([*trial.runs[0], *self.folders]).config
+            config = self.composer(trial.runs[0]).config
             with suppress(ValueError):
                 return all(build(config[part]) is not None for part in ("ranker", "exploration"))
             return False
@@ -217,12 +236,16 @@ class RunPlan:
         """Yield a trial for each of the settings that a competitor has under a condition."""
         for slot in self.slots if self.recipe.competitors else ():
             shared = slot.shared | (by_name(self.recipe.choose) | slot.choose if choosing else {})
-            for click, (name, competitor) in product(expand(slot.shared["click"]), self.recipe.competitors.items()):
+            clicks = expand(slot.shared["click"]) if "click" in slot.shared else [""]
+            for click, (name, competitor) in product(clicks, self.recipe.competitors.items()):
                 of_row = Condition(slot.title, click.partition("=")[2], name)
-                for condition in [of_row._replace(aim=aim) for aim in self._aims(competitor, choosing)]:
+                points = [""] if choosing else expand_all(competitor.over) or [""]
+                for aim, point in product(self._aims(competitor, choosing), points):
+                    condition = of_row._replace(aim=aim)
                     for settings in choices(condition, competitor):
-                        words = shared | {"click": click} | by_name(competitor.words) | settings
-                        yield Trial(condition, settings, tuple(words.values()))
+                        own = settings | by_name(point)
+                        words = shared | by_name(click, competitor.words) | own
+                        yield Trial(condition._replace(point=point), own, tuple(words.values()))
 
 
 def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) -> RunPlan:
@@ -236,13 +259,14 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     words, folders = split_search_path(typed)
     overrides, launcher = split_launcher(words)
     named = by_name(overrides)
-    compared = by_name(*(part for each in recipe.competitors.values() for part in (each.words, each.grid)))
+    compared = by_name(*(part for each in recipe.competitors.values() for part in (each.words, each.grid, each.over)))
     for name, override in named.items():
         if name in compared:
             raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
         if name not in ("click", "dataset.fold") and len(expand(override)) > 1:
             raise ValueError(f"{name} must have one value, got {override}")
-    choice = value_of(named, "dataset") or (STAND_IN if scale == "quick" else "")
+    (group,) = {data.group for data in recipe.data.values()}
+    choice = value_of(named, group) or (STAND_INS[group] if scale == "quick" else "")
     names: dict[str, list[str]] = {}  # of the data of the paper, by the words of what is used
     for name, data in ({n: data for n, data in recipe.data.items() if data.choice == choice} or recipe.data).items():
         names.setdefault(data.source(choice).words, []).append(name)
@@ -251,10 +275,10 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     slots = []
     for source, replaced in sources:
         own = by_name(source.words)
-        settings = [override.removeprefix("dataset.") for name, override in own.items() if name != "dataset"]
-        title = source.title if titles[source.title] == 1 else f"{source.title}, {' '.join(settings)}"
+        settings = [override.removeprefix("dataset.") for name, override in own.items() if name != group]
+        title = ", ".join([source.title, *filter(None, [" ".join(settings)] * (titles[source.title] > 1))])
         if recipe.queries is not None:
-            setting = "dataset.queries.train" if choice == STAND_IN else "dataset.queries"
+            setting = "dataset.queries.train" if choice == STAND_INS[group] else "dataset.queries"
             own[setting] = f"{setting}={recipe.queries}"
         if scale == "paper" and source.folds:
             own["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"
@@ -374,7 +398,8 @@ def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dic
     """Return the group of every trial whose runs have all finished; failures are printed, and added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
     one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
-    result = sweep([plan.job(job) for job in jobs], [*one_at_a_time, *plan.launcher], terminal=sys.stderr)
+    launcher = [*one_at_a_time, *plan.launcher]
+    result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr, kind=plan.kind)
     for job in result.failed:
         runs.failed.append(f"`{job.command}` ({job.reason})")
         print(f"ol2r {plan.recipe.kind}: failed: {job.command} ({job.reason})", file=sys.stderr)
@@ -403,4 +428,4 @@ def dry_run(plan: RunPlan) -> int:
     if not jobs:
         print("nothing is run: the figure is about the data")
         return DONE
-    return print_plan(jobs, Composer(plan.folders))
+    return print_plan(jobs, plan.composer, kind=plan.kind)

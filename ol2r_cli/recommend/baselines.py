@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share
 from ol2r_cli.loops.compile import compiled
+from ol2r_cli.recommend.factors import Reviewed
 from ol2r_cli.recommend.model import Recommender, StepProgress, Validate
 from ol2r_cli.recommend.reviews import Reviews
 
@@ -174,29 +175,13 @@ class BPRMF(Factors):
 
     def _steps(self, reviews: Reviews, random: np.random.Generator) -> Iterator[dict[str, float]]:
         user, item = (random.normal(0, 0.1, (n, self.factors)) for n in (reviews.users, reviews.items))
-        bias, target = np.zeros(reviews.items), ratings(reviews)
-        target.sort_indices()
-        owner = reviews.user[reviews.train].astype(np.int64)
-        reviewed = reviews.item[reviews.train].astype(np.int64)
+        bias, data = np.zeros(reviews.items), Reviewed.of(reviews)
         for _ in range(self.steps):
-            order = random.permutation(len(owner))
-            others = random.integers(reviews.items, size=len(owner))
-            skip_reviewed(others, owner[order], reviews.items, target.indptr, target.indices)
-            settings = self.learning_rate, self.l2
-            loss = descend_pairs(user, item, bias, owner[order], reviewed[order], others, *settings)
+            order = random.permutation(len(data.user))
+            pairs = data.user[order], data.item[order], data.others(order, 1, random)[:, 0]
+            loss = descend_pairs(user, item, bias, *pairs, self.learning_rate, self.l2)
             self.user, self.item, self.bias = (each.astype(np.float32) for each in (user, item, bias))
-            yield {"objective": loss / len(owner)}
-
-
-@compiled
-def skip_reviewed(others, user, items, start, reviewed):
-    """Replace samples `others` [n] that user[n] has reviewed by the next item that is not, in place."""
-    for n in range(len(others)):
-        own = reviewed[start[user[n]] : start[user[n] + 1]]
-        for _ in range(len(own)):
-            if not (own == others[n]).any():
-                break
-            others[n] = (others[n] + 1) % items
+            yield {"objective": loss / len(order)}
 
 
 @compiled

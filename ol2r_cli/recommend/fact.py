@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, WholeNumber
 from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side
 from ol2r_cli.recommend.model import Ask, Explanation, Recommender, StepProgress, Validate
-from ol2r_cli.recommend.reviews import Reviews, by_first_use
+from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.recommend.trees import Tree, grow
 
 ANSWERS = ("a lot", "a little", "no opinion")  # in the order of trees.BRANCHES
@@ -28,8 +28,9 @@ class FacT(Recommender):
     for those of the users, and descends in the personal residuals. Alternations end where the objective does not fall.
     That with the highest NDCG@50 of the validation reviews is kept.
 
-    factors: numbers in a vector, d. depth: rules on a path at most. thresholds: tried for a feature at most.
-    normalized: rules compare shares of a user's mentions, whatever the number of its reviews, and not counts.
+    factors: numbers in a vector, d. depth, item_depth: rules on a path at most, in the user tree and in the item tree.
+    thresholds: tried for a feature at most. normalized: rules compare shares of a user's mentions, whatever the number
+    of its reviews, and not counts.
     The objective (4.2.2) is squared error of ratings - bpr x log sigma of pairs + user_l2 / 2 of users + item_l2 / 2 of
     items (factors.py) + node_l2 / 2 of the residuals of nodes. personal: the share of the l2 of users and items that is
     of the personal residual; the rest is of the vector. samples: other items for each review while trees grow.
@@ -47,6 +48,7 @@ class FacT(Recommender):
         self,
         factors: Count,
         depth: WholeNumber,
+        item_depth: WholeNumber,
         thresholds: Count,
         normalized: bool,
         bpr: NonNegative,
@@ -60,30 +62,26 @@ class FacT(Recommender):
         epochs: WholeNumber,
         learning_rate: Positive,
     ):
-        self.factors, self.depth, self.thresholds, self.samples = factors, depth, thresholds, samples
+        self.factors, self.depths, self.thresholds, self.samples = factors, (depth, item_depth), thresholds, samples
         self.bpr, self.l2, self.personal, self.node_l2 = bpr, (user_l2, item_l2), personal, node_l2
         self.start_epochs, self.alternations, self.epochs = start_epochs, alternations, epochs
         self.learning_rate, self.normalized = learning_rate, normalized
 
     def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
         """Alternate. Users, items and features are in the order of their first reviews, whatever their numbers are."""
-        random, rows = np.random.default_rng(seed), reviews.train
-        mentioned = reviews.mention_feature[np.isin(reviews.mention_review, rows)]
-        orders = [by_first_use(reviews.user[rows], reviews.users), by_first_use(reviews.item[rows], reviews.items)]
-        by_feature, ranks = by_first_use(mentioned, reviews.features), [np.argsort(order) for order in orders]
+        random, (ranks, ordered) = np.random.default_rng(seed), reviews.by_first_review()
         self._read(reviews)
-        profiles = [whole[np.ix_(order, by_feature)] for whole, order in zip(self.profiles, orders, strict=True)]
-        user, item = ranks[0][reviews.user[rows]], ranks[1][reviews.item[rows]]
-        data = Reviewed(user, item, reviews.rating[rows].astype(float), reviews.users, reviews.items)
-        others = data.others(np.arange(len(rows)), self.samples, random)
-        vectors = [random.normal(0, 0.1, (len(order), self.factors)) for order in orders]
+        profiles, data = self._profiles(ordered), Reviewed.of(ordered)
+        others = data.others(np.arange(len(data.user)), self.samples, random)
+        vectors = [random.normal(0, 0.1, (size, self.factors)) for size in (reviews.users, reviews.items)]
         leaves, best, last = [np.zeros_like(of_side) for of_side in vectors], dict[str, Any](), np.inf
         self._descend(data, vectors, leaves, self.start_epochs, random)
         for step in range(1, self.alternations + 1):
             trees = []
             for side in (0, 1):
                 loss = self._side(data, others, side, vectors)
-                tree, node, _ = grow(profiles[side], loss, self.factors, self.depth, self.thresholds, self.node_l2)
+                settings = self.factors, self.depths[side], self.thresholds, self.node_l2
+                tree, node, _ = grow(profiles[side], loss, *settings)
                 trees.append(tree)
                 leaves[side] = tree.vectors[node]
             self._descend(data, vectors, leaves, self.epochs, random)
@@ -91,10 +89,10 @@ class FacT(Recommender):
             if not objective < last:  # also where it is not a number
                 break
             last = objective
-            self.user_tree, self.item_tree = (tree.with_features(by_feature) for tree in trees)
+            self.user_tree, self.item_tree = (tree.with_features(np.argsort(ranks["feature"])) for tree in trees)
             values = {}
             for name, both in (("leaves", leaves), ("validation", vectors)):
-                self.users, self.items = (of_side[rank] for of_side, rank in zip(both, ranks, strict=True))
+                self.users, self.items = both[0][ranks["user"]], both[1][ranks["item"]]
                 values[f"{name}_ndcg_50"] = validate(self)
             progress(step, objective=objective, **values)
             if values["validation_ndcg_50"] > best.get("validation_ndcg_50", -1.0):
@@ -142,8 +140,10 @@ class FacT(Recommender):
         self.user_tree, self.item_tree = Tree.of(state, "user"), Tree.of(state, "item")
 
     def _read(self, reviews: Reviews) -> None:
-        self.names = reviews.feature_names
-        self.profiles = self._normalized(reviews.user_profile(reviews.train)), reviews.item_profile(reviews.train)
+        self.names, self.profiles = reviews.feature_names, self._profiles(reviews)
+
+    def _profiles(self, reviews: Reviews) -> tuple[Floats, Floats]:
+        return self._normalized(reviews.user_profile(reviews.train)), reviews.item_profile(reviews.train)
 
     def _normalized(self, profiles: Floats) -> Floats:
         """Return profiles [n, F] of users as the rules see them."""

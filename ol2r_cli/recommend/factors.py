@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.recommend.reviews import Reviews
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,6 +33,12 @@ class Reviewed:
     rating: Floats  # [R]
     users: int  # their number, with those that have no review
     items: int
+
+    @classmethod
+    def of(cls, reviews: Reviews) -> Reviewed:
+        """Return the training reviews."""
+        user, item = (of[reviews.train].astype(np.int64) for of in (reviews.user, reviews.item))
+        return cls(user, item, reviews.rating[reviews.train].astype(float), reviews.users, reviews.items)
 
     @cached_property
     def _of_users(self) -> tuple[Ints, Ints]:

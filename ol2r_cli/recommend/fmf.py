@@ -38,10 +38,9 @@ class FMF(Factors):
         self.depth, self.thresholds, self.l2, self.node_l2 = depth, thresholds, l2, node_l2
 
     def _steps(self, reviews: Reviews, random: np.random.Generator) -> Iterator[dict[str, float]]:
-        rows, profiles = reviews.train, reviews.user_profile(reviews.train)
-        user, item = reviews.user[rows].astype(np.int64), reviews.item[rows].astype(np.int64)
-        data = Reviewed(user, item, reviews.rating[rows].astype(float), reviews.users, reviews.items)
-        others = data.others(np.arange(len(rows)), 1, random)  # without weight: there are no pairs
+        profiles = reviews.user_profile(reviews.train)
+        data = Reviewed.of(reviews)
+        others = data.others(np.arange(len(data.user)), 1, random)  # without weight: there are no pairs
         items = random.normal(0, 0.1, (reviews.items, self.factors))
         for _ in range(self.steps):
             of_users = Side(data, others, 0, items, 0.0, 0.0)

@@ -7,7 +7,6 @@ SIGIR 2018. `joint_tensors.py` has the tensors and the terms of the objective.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from ol2r_cli.recommend.joint_tensors import (
     squared_error,
 )
 from ol2r_cli.recommend.model import Explanation, Recommender, StepProgress, Validate
-from ol2r_cli.recommend.reviews import Reviews, by_first_use
+from ol2r_cli.recommend.reviews import Reviews
 
 _FEATURES, _PHRASES = 3, 2  # of an explanation, and of each of its features
 
@@ -83,7 +82,8 @@ class MTER(Recommender):
         in the order of their first reviews, whatever their numbers are.
         """
         random, every, best = np.random.default_rng(seed), self.validate_every, -np.inf
-        ranks, ordered = _by_first_review(reviews)
+        ranks, ordered = reviews.by_first_review()
+        ranks["feature"] = np.append(ranks["feature"], reviews.features)  # the overall rating
         tensors = {name: each for name, each in joint_tensors(ordered, ordered.train).items() if len(each.value)}
         pairs, state, objective = Pairs(ordered, ordered.train), self._initial(ordered, tensors, random), 0.0
         tables = {name: array.reshape(1, -1) if array.ndim == 3 else array for name, array in state.items()}
@@ -221,26 +221,3 @@ def _factors(state: Mapping[str, Array], tensor: str, mode: str, rows: Rows | sl
     """The factors [S, d] of entities of a mode in a tensor."""
     parts = [state[name][rows] for name in _names(state, tensor, mode)]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
-
-
-def _by_first_review(reviews: Reviews) -> tuple[dict[str, NDArray[np.int32]], Reviews]:
-    """The place of each user, item, feature and phrase in the order of training reviews, and reviews with these."""
-    trained = np.bincount(reviews.train, minlength=len(reviews.user)) > 0
-    mentions, phrases = trained[reviews.mention_review], trained[reviews.phrase_review]
-    used = {
-        "user": (reviews.user[reviews.train], reviews.users),
-        "item": (reviews.item[reviews.train], reviews.items),
-        "feature": (reviews.mention_feature[mentions], reviews.features),
-        "phrase": (reviews.phrase[phrases], reviews.phrases),
-    }
-    ranks = {mode: np.argsort(by_first_use(*each)).astype(np.int32) for mode, each in used.items()}
-    ordered = replace(
-        reviews,
-        user=ranks["user"][reviews.user],
-        item=ranks["item"][reviews.item],
-        mention_feature=ranks["feature"][reviews.mention_feature],
-        phrase_feature=ranks["feature"][reviews.phrase_feature],
-        phrase=ranks["phrase"][reviews.phrase],
-    )
-    overall = np.array([reviews.features], np.int32)
-    return ranks | {"feature": np.concatenate([ranks["feature"], overall])}, ordered

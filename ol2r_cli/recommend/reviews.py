@@ -125,6 +125,29 @@ class Reviews:
             phrase=self.phrase[phrases],
         )
 
+    def by_first_review(self) -> tuple[dict[str, NDArray[np.int32]], Reviews]:
+        """Return the place of each user, item, feature and phrase in the order of training reviews, and these reviews.
+
+        Those of which no training review is come last.
+        """
+        trained = np.bincount(self.train, minlength=len(self.user)) > 0
+        mentions, phrases = trained[self.mention_review], trained[self.phrase_review]
+        used = {
+            "user": (self.user[self.train], self.users),
+            "item": (self.item[self.train], self.items),
+            "feature": (self.mention_feature[mentions], self.features),
+            "phrase": (self.phrase[phrases], self.phrases),
+        }
+        ranks = {mode: np.argsort(by_first_use(*each)).astype(np.int32) for mode, each in used.items()}
+        return ranks, replace(
+            self,
+            user=ranks["user"][self.user],
+            item=ranks["item"][self.item],
+            mention_feature=ranks["feature"][self.mention_feature],
+            phrase_feature=ranks["feature"][self.phrase_feature],
+            phrase=ranks["phrase"][self.phrase],
+        )
+
     def described(self) -> tuple[list[list[str]], list[str]]:
         """Return the rows of a table and its headings: what all reviews and those of each split have."""
         rows = []

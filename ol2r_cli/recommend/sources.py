@@ -76,12 +76,16 @@ class ReviewFiles(ReviewSource):
         self.path = Path(path if path is not None else Path(data_dir) / folder).expanduser()
         self.separator, self.files, self.source = ":" if form == "entry" else " ", files, source
 
-    def read(self) -> tuple[Reviews, NDArray[np.int64]]:
-        """As in `ReviewSource`; ValueError, of one line with file and line number, for what cannot be read."""
+    def locate(self) -> None:
+        """ValueError where a file is missing."""
         missing = [name for name in self.files.values() if not (self.path / name).is_file()]
         if missing:
             where = f": it is published at {self.source}" if self.source else ""
             raise ValueError(f"reviews.path must be a folder with {missing[0]}, got {self.path}{where}")
+
+    def read(self) -> tuple[Reviews, NDArray[np.int64]]:
+        """As in `ReviewSource`; ValueError, of one line with file and line number, for what cannot be read."""
+        self.locate()
         train, test = (list(self._reviews(self.files[name])) for name in ("train", "test"))
         rows, is_test = train + test, {row[:2] for row in test}
         if "all" in self.files:

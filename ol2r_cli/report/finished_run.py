@@ -101,7 +101,7 @@ def read_run(run: Run) -> FinishedRun:
         raise ValueError("summary.json must have the seeds of run.json")
     values = {seed: dict(zip(columns, row, strict=True)) for seed, *row in zip(seeds, *columns.values(), strict=True)}
     if of_users := PER_USER.file in run.manifest["files"]:  # a fit to reviews, whose groups stand for those of others
-        settings = {_as_experiment(name): value for name, value in settings.items()} | {"rounds": run.rounds}
+        settings = {as_experiment(name): value for name, value in settings.items()} | {"rounds": run.rounds}
         values = {user.pop("user"): user for user in run.per_user.to_dicts()}
     return FinishedRun(
         path=run.path,
@@ -120,7 +120,7 @@ def read_run(run: Run) -> FinishedRun:
     )
 
 
-def _as_experiment(setting: str) -> str:
+def as_experiment(setting: str) -> str:
     """The setting of an experiment that stands where this one of a fit does: `ranker.l2` for `model.l2`."""
     group, dot, rest = setting.partition(".")
     return f"{AS_EXPERIMENT.get(group, group)}{dot}{rest}"

@@ -60,9 +60,12 @@ def write_page(path: Path, document: Document) -> None:
         parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
         names[group] = ", ".join(filter(None, parts))
         told = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
+        of_folds: dict[Any, list[int]] = {}  # by the manifests, since the values of fits are those of users
+        for _, run, manifest in (member for member in members if member[0] is group):
+            of_folds.setdefault(run.fold, []).extend(manifest["seeds"])
         seeds = [
-            (f"seeds of fold {fold}" if len(group.seeds) > 1 or fold is not None else "seeds", ranges(of_fold))
-            for fold, of_fold in group.seeds.items()
+            (f"seeds of fold {fold}" if len(of_folds) > 1 or fold is not None else "seeds", ranges(of_fold))
+            for fold, of_fold in of_folds.items()
         ]
         commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
         described.append(
@@ -75,7 +78,7 @@ def write_page(path: Path, document: Document) -> None:
         )
     rows = [
         (
-            *(str(run.path), names[group], "" if run.fold is None else str(run.fold), ranges(run.seeds)),
+            *(str(run.path), names[group], "" if run.fold is None else str(run.fold), ranges(of["seeds"])),
             *(_time(of, "ended"), duration(of.get("seconds") or 0), _device(of), _commit(of)[:19]),
         )
         for group, run, of in members
@@ -98,6 +101,7 @@ def write_page(path: Path, document: Document) -> None:
         chosen={part: len({group.choices[part] for group in groups}) for part in ("ranker", "click", "dataset")},
         rounds=_span({int(group.settings["rounds"]) for group in groups}),
         values=_span({group.n for group in groups}),
+        unit="user" if groups[0].of_users else "seed",
         has_folds=any(len(group.seeds) > 1 for group in groups),
         tested=[difference for difference in comparison.differences if difference.holm is not None]
         if comparison
@@ -137,7 +141,8 @@ def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
         )
         settings = labels.settings(task[0]).items()
         told = " ".join(f"{symbol(name)}={as_typed(value)}" for name, value in settings if defines_task(name))
-        place = f"{dataset_name(task[0].choices['dataset'])}, {task[0].choices['click']} users"
+        click = task[0].choices["click"]
+        place = dataset_name(task[0].choices["dataset"]) + (f", {click} users" if click != "none" else "")
         place += f" ({told})" if told else ""
         lines.append(f"{place}: the best mean {heading(metric)} is that of {first}, then {second}.")
     more = len(lines) - _LEADERS

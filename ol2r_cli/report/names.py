@@ -236,12 +236,21 @@ RANKERS = {
     "ollambdarank_gt": ("olLambdaRank GT", Style(INK, LONG, "*")),
     "oracle": ("oracle", Style(INK, SOLID, "H")),
     "random": ("random", Style("#a9a9ab", BOTH, ".")),
+    # models of `ol2r recommend`, which no figure shows together with rankers
+    "fact": ("FacT", Style("#d55e00", DASHED, "o")),
+    "mter": ("MTER", Style("#0072b2", DOTTED, "s")),
+    "bprmf": ("BPRMF", Style("#009e73", DASHED, "^")),
+    "efm": ("EFM", Style("#cc79a7", SOLID, "D")),
+    "nmf": ("NMF", Style("#e69f00", SOLID, "v")),
+    "fmf": ("FMF", Style("#332288", SOLID, "P")),
+    "most_popular": ("MostPopular", Style("#7a7a7c", DASH_DOT, "p")),
 }
 _OTHER_COLOURS = ("#332288", "#44aa99", "#117733", "#999933", "#882255", "#aa4499", "#cc6677", "#6699cc")
 _OTHER_DASHES = (SOLID, DASHED, DASH_DOT, LONG, BOTH)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h")
 _OTHER_MARKERS = ("o", "s", "^", "v", "D", "P", "X", "p", "h")
 _DATASETS = {
+    "amazon_cellphones": "Amazon",
     "mq2007": "MQ2007",
     "mq2008": "MQ2008",
     "mslr_web10k": "MSLR-WEB10K",
@@ -319,7 +328,8 @@ class Legend:
         for group in sorted(groups, key=panel_key):
             dataset, click = group.choices["dataset"], group.choices["click"]
             differing = [f"{symbol(n)}={as_typed(v)}" for n, v in settings[group].items() if _is_of_panel(n)]
-            title = ", ".join([dataset_name(dataset), click.replace("_", " "), *differing])
+            user = [click.replace("_", " ")] if click != "none" else []  # fits to reviews have none
+            title = ", ".join([dataset_name(dataset), *user, *differing])
             self.panels.setdefault(Panel((dataset, *differing), title), []).append(group)
         rankers: dict[str, list[Group]] = {}
         for group in sorted(groups, key=ranker_key):

@@ -68,7 +68,8 @@ def sweep(
     start = time.monotonic()
     if composer is None:
         split = [split_search_path(job) for job in jobs]
-        composer = Composer(list(dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)))
+        folders = dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)
+        composer = Composer(list(folders), kind.command)
         jobs = [words for words, _ in split]
     plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
     sweep_jobs, good = plan.sweep_jobs, len(jobs) - len(plan.bad)

@@ -23,8 +23,10 @@ FIGURES_AND_TABLES = {  # of the papers, those with results
     *("p2neurrank_table", "fairexp_table1", "dissertation_fig3_2", "dissertation_fig3_3"),
     *(f"fairexp_fig{number}" for number in range(2, 11)),
     *("pdgd_offline", "pdgd_online"),
+    *("dissertation_table4_2", *(f"dissertation_fig4_{number}" for number in range(5, 10))),
 }
 VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the reason may follow
+ROOTS = {"dataset": "run", "reviews": "recommend"}  # the command of the runs, by the group of their data
 CLICK_MODELS = {"perfect", "navigational", "informational"}
 OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
 OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
@@ -42,7 +44,7 @@ def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
 def check(overrides: tuple[str, ...], built: set[str], composer: Composer) -> None:
     """Compose overrides and build the objects that they name, equal ones once; ValueError for bad overrides."""
     config = composer(overrides).config
-    for group in ("click", "ranker", "exploration", "fairness", "dataset"):
+    for group in config.keys() & {"click", "ranker", "exploration", "fairness", "dataset", "reviews", "model"}:
         text = OmegaConf.to_yaml(config[group])
         if text not in built:
             built.add(text)
@@ -52,9 +54,10 @@ def check(overrides: tuple[str, ...], built: set[str], composer: Composer) -> No
 @pytest.mark.slow
 def test_every_override_of_every_paper_composes():
     """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
-    composer, built, seen = Composer(), set(), set()
+    built, seen = set(), set()
     for recipe in OF_PAPERS.values():
         for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+            composer = plan.composer
             for trials in (list(plan.final()), list(plan.candidates())):
                 for trial in trials:
                     words = recipe.competitors[trial.condition.competitor].words
@@ -66,19 +69,20 @@ def test_every_override_of_every_paper_composes():
 
 def test_settings_of_every_paper_exist_and_its_datasets_compose():
     """Every name is in the YAML files of the choices; the test above checks values."""
-    catalogue, composer, built = Catalogue(), Composer(), set()
+    built = set()
     for recipe in OF_PAPERS.values():
-        for scale in SCALES["reproduce"]:
-            for trial in list(paper_plan(recipe, scale).final())[: len(recipe.competitors)]:  # of the first condition
+        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+            catalogue = plan.composer.catalogue
+            for trial in list(plan.final())[: len(recipe.competitors)]:  # of the first condition
                 grid = recipe.competitors[trial.condition.competitor].grid
                 settings = [f"{name}." for name, _ in dotted(catalogue.tree(trial.runs[0]))]
                 for name in by_name(trial.runs[0], grid, recipe.choose):
                     exists = name in catalogue.choices or any(setting.startswith(f"{name}.") for setting in settings)
                     assert exists, (recipe.name, trial.condition.competitor, name)
     for data in {data.title: data for recipe in OF_PAPERS.values() for data in recipe.data.values()}.values():
-        for source in map(data.source, ("", "synthetic", "mq2008")):
+        for source in map(data.source, ("", *data.stands_in)):
             fold = [f"dataset.fold={source.folds}"] if source.folds else []
-            check((*by_name(source.words).values(), *fold), built, composer)
+            check((*by_name(source.words).values(), *fold), built, Composer(root=ROOTS[data.group]))
 
 
 def test_the_parts_of_every_recipe_fit_each_other():
@@ -102,8 +106,8 @@ def test_the_parts_of_every_recipe_fit_each_other():
             assert set(figure.get("options", ())) <= {*KINDS[figure["kind"]].options, "width"}, name
             assert set(figure.get("click", ())) <= CLICK_MODELS, name
         for trial in paper_plan(recipe).final():
-            grid = by_name(recipe.competitors[trial.condition.competitor].grid)
-            assert trial.settings.keys() <= grid.keys(), (name, trial.condition)
+            competitor = recipe.competitors[trial.condition.competitor]
+            assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), (name, trial.condition)
 
 
 def test_printed_numbers_are_in_the_papers_close_to_the_phrase_that_is_named():

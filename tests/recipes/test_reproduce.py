@@ -114,6 +114,46 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
     assert listed == recipe_names("reproduce")
 
 
+def test_a_recipe_of_fits_has_lines_over_a_setting_and_says_why_numbers_are_of_another_kind(recipes, tmp_path, capfd):
+    """Two numbers of factors, and a level line; of the same fits, NDCG of users with a hit is no less."""
+    competitors = {
+        "NMF": {"words": "model=nmf", "over": "model.factors=2,6"},
+        "counts": {"words": "model=most_popular"},
+    }
+    changes = {
+        **{"runs": "ol2r_cli.recommend.fit.KIND", "data": ["amazon", "amazon_with_hit"], "words": None},
+        **{"competitors": competitors, "caveat": "numbers are of another kind", "metrics": ["test_ndcg_10"]},
+        "scale": {"quick": "reviews.split=0,1", "paper": "reviews.split=0"},
+        "figures": [{"kind": "by_setting", "options": {"setting": "model.factors", "metric": "test_ndcg_50"}}],
+        "printed": [{"data": "amazon", "competitor": "NMF", "metric": "test_ndcg_10", "value": 0.0649}],
+    }
+    write(recipes, "pairrank_x", **PAPER | changes)
+    typed = ["pairrank_x", f"output_dir={tmp_path}", "reviews.users=40", "reviews.items=400", "reviews.of_user=9"]
+    assert main([*typed, "--dry-run"]) == 0
+    assert "12 jobs: 12 new" in capfd.readouterr().out
+    assert main(typed) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("quick: 2 splits, generated data: shapes can be compared")
+    folder = tmp_path / "reproduce" / "pairrank_x"
+    assert (folder / "by_setting.png").is_file()
+    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
+    shown = [(row["data"], row["competitor"], row["settings"], row["paper_value"]) for row in rows]
+    assert shown[:3] == [
+        ("generated", "NMF", "model.factors=2", "0.0649"),
+        ("generated", "NMF", "model.factors=6", "0.0649"),
+        ("generated", "counts", "", ""),
+    ]
+    assert [row["data"] for row in rows[3:]] == ["generated, users=with_hit"] * 3
+    for everybody, hit in zip(rows[:3], rows[3:], strict=True):
+        assert int(hit["n"]) < int(everybody["n"])
+        assert float(hit["mean"]) > float(everybody["mean"])
+    assert "over users, of which there are n." in (folder / "README.md").read_text()
+    assert main(["pairrank_x", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
+    error = capfd.readouterr().err
+    assert "ol2r reproduce: pairrank_x needs Amazon, all users: reviews.path must be a folder with" in error
+    assert error.endswith("type reviews=generated\n")
+
+
 def cells_of(table: TextTable) -> list[list[str]]:
     """The cells of the table's lines in markdown."""
     return [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown(table).splitlines()]
@@ -164,7 +204,7 @@ def test_sizes_of_document_groups_in_every_dataset(recipes):
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
     recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
     values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
-    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group, _), reported in values.items()}
+    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group, *_), reported in values.items()}
     for ratio in (0.65, 0.86):
         slot = f"synthetic, group_ratio={ratio}"
         assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)

@@ -126,7 +126,7 @@ def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
 
 def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(tiny):
     plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
-    assert [trial.condition[1:] for trial in plan.final()] == [
+    assert [trial.condition[1:4] for trial in plan.final()] == [
         ("informational", "random", ""),
         ("informational", "SGD", "offline"),
         ("informational", "SGD", "online"),
@@ -137,6 +137,6 @@ def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(t
     where = ["output_dir=x", "launcher.jobs=1"]
     plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", *where])
     assert plan.launcher == where[1:]
-    assert {trial.condition[1:] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
+    assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]

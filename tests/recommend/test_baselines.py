@@ -9,6 +9,7 @@ from sklearn.decomposition import NMF as ScikitLearnNMF
 
 from ol2r_cli.recommend import baselines
 from ol2r_cli.recommend.baselines import ratings
+from ol2r_cli.recommend.factors import Reviewed
 from tests.recommend.small import fit, mean_ndcg, reviews
 
 OF = reviews()
@@ -76,16 +77,14 @@ def test_the_step_of_bprmf_is_the_gradient_of_its_likelihood():
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-def test_negative_samples_of_bprmf_are_never_reviewed():
-    target = ratings(OF)
-    owner = np.repeat(np.arange(OF.users), 50)
-    others = np.random.default_rng(0).integers(OF.items, size=len(owner))
-    before = others.copy()
-    baselines.skip_reviewed(others, owner, OF.items, target.indptr, target.indices)
+def test_negative_samples_are_never_reviewed_and_the_others_are_as_they_were_drawn():
+    rows = np.repeat(np.arange(len(OF.train)), 20)
+    others = Reviewed.of(OF).others(rows, 2, np.random.default_rng(0))
+    drawn = np.random.default_rng(0).integers(OF.items, size=others.shape)
     reviewed = set(zip(OF.user[OF.train].tolist(), OF.item[OF.train].tolist(), strict=True))
-    assert not reviewed & set(zip(owner.tolist(), others.tolist(), strict=True))
-    free = [pair not in reviewed for pair in zip(owner.tolist(), before.tolist(), strict=True)]
-    assert (others == before)[free].all()
+    for user, own, before in zip(OF.user[OF.train][rows].tolist(), others.tolist(), drawn.tolist(), strict=True):
+        assert not reviewed & {(user, item) for item in own}
+        assert all(item == was for item, was in zip(own, before, strict=True) if (user, was) not in reviewed)
 
 
 def test_efm_takes_the_gradient_to_zero():

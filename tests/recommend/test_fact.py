@@ -22,6 +22,7 @@ from tests.recommend.small import generated, recorded
 SMALL = {
     "factors": 4,
     "depth": 2,
+    "item_depth": 2,
     "thresholds": 16,
     "normalized": True,
     "bpr": 20.0,
@@ -46,7 +47,7 @@ def fitted(reviews, seed=0, validate=lambda model: 0.0, **changes):
 def world():
     """Reviews, and a fit."""
     reviews = generated()
-    return reviews, fitted(reviews, depth=4)[0]
+    return reviews, fitted(reviews, depth=4, item_depth=4)[0]
 
 
 def reviewed(random, users=4, items=6, reviews=9):
@@ -210,7 +211,7 @@ def test_the_vectors_of_leaves_are_those_of_the_trees(world):
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(world):
     reviews, model = world
-    again, other = (fitted(reviews, seed, depth=4)[0].state() for seed in (0, 1))
+    again, other = (fitted(reviews, seed, depth=4, item_depth=4)[0].state() for seed in (0, 1))
     for name, array in model.state().items():
         assert array.tobytes() == again[name].tobytes()
     assert model.state()["users"].tobytes() != other["users"].tobytes()
@@ -238,7 +239,7 @@ def test_other_numbers_for_users_items_and_features_permute_the_results(world):
         mention_feature=features[reviews.mention_feature].astype(np.int32),
         feature_names=tuple(names),
     )
-    other, _ = fitted(renamed, depth=4)
+    other, _ = fitted(renamed, depth=4, item_depth=4)
     assert (other.scores(users)[:, items] == model.scores(np.arange(120))).all()
     assert other.explain(int(users[3]), int(items[4])) == model.explain(3, 4)
 

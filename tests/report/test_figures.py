@@ -17,9 +17,10 @@ import pytest
 import ol2r_cli.report.figures.drawing as drawing
 from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, NothingToDraw, draw, painter, save
 from ol2r_cli.report.names import Labels
-from tests.report.runs import drawn, groups_and_labels, lines, play
+from tests.report.runs import drawn, groups_and_labels, lines, make, play
 
 FOLDS = {"bands": "se", "units": "folds"}
+NEEDED = {"measure": {"column": "online_ndcg"}}  # options
 ROOT = Path(__file__).parents[2]
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigational", "click=informational")
@@ -213,6 +214,26 @@ def test_bars_begin_at_zero_and_end_at_the_mean_and_running_time_is_wall_clock_o
     assert (bars(first), bars(second)) == ({"PairRank": 0.5, "PDGD": 0.75}, {"DBGD": 0.5}), "a missing row is empty"
 
 
+def test_a_metric_over_a_setting_in_which_alone_runs_differ_and_level_lines_without_it(tmp_path):
+    """NDCG at three values of a setting, in any order, beside a ranker that lacks it; bands are standard errors."""
+    for decay, values in ((1, [0.2, 0.4]), (0.01, [0.5, 0.5]), (10, [0.25, 0.25])):
+        make(tmp_path / "a", f"ranker.decay={decay}", test=dict(enumerate(values)))
+    make(tmp_path / "a", "ranker=pdgd", test={0: 0.1, 1: 0.3})
+    axes = panel(tmp_path / "a", "by_setting", setting="ranker.decay", bands="se")
+    assert {name: (x, pytest.approx(y)) for name, (x, y) in lines(axes).items()} == {
+        "PairRank": ([0.01, 1, 10], [0.5, 0.3, 0.25]),
+        "PDGD": ([0.01, 10], [0.2, 0.2]),
+    }
+    assert (axes.get_xscale(), axes.get_xlabel(), axes.get_ylim()[0]) == ("log", "decay", 0)
+    edges = {round(float(y), 6) for of in axes.collections for x, y in of.get_paths()[0].vertices if x == 1}
+    assert edges == {0.2, 0.4}, "standard deviation .1414, of two"
+    for l2 in (1, 2):
+        make(tmp_path / "b", f"ranker.l2={l2}")
+    assert curve(tmp_path / "b", "by_setting", setting="ranker.l2") == ([1, 2], [0.5, 0.5]), "exploration.l2 follows"
+    with pytest.raises(NothingToDraw, match=r"needs runs with several numbers for the setting: --option setting=NAME"):
+        drawn(tmp_path / "b", "by_setting", setting="ranker.decay")
+
+
 def test_blocks_by_rank_are_means_over_queries_that_long(tmp_path):
     sizes = {1: [[3, 3, 3], [1, 1, 0]], 2: [[1, 2, 2], [2, 2, 0]]}  # the second query has two documents
     play(tmp_path, trace={"online_ndcg": {0: [0.5] * 2, 1: [0.5] * 2}}, blocks=sizes)
@@ -326,7 +347,7 @@ def check_layout(root: Path, kind: str, width: str) -> None:
     """Nothing is cut off, and nothing overlaps."""
     groups, labels = groups_and_labels(root)
     groups = groups[:5] if kind == "block_size_by_rank" else groups
-    figure = draw(kind, groups, labels, width=width, **({"column": "online_ndcg"} if kind == "measure" else {}))
+    figure = draw(kind, groups, labels, width=width, **NEEDED.get(kind, {}))
     figure.canvas.draw()
     renderer, frame = figure.canvas.get_renderer(), figure.bbox
     boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
@@ -350,6 +371,6 @@ def test_nothing_is_cut_off_and_nothing_overlaps(many):
 
 @pytest.mark.slow
 def test_no_kind_of_any_width_is_cut_off(many):
-    for kind in KINDS.keys() - {"lda"}:
+    for kind in KINDS.keys() - {"lda", "by_setting"}:
         for width in ("column", "page"):
             check_layout(many, kind, width)

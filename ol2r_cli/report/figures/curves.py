@@ -5,6 +5,7 @@ A figure has one legend below its panels, and fits a column (3.3 in) or a page (
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import textwrap
@@ -25,8 +26,9 @@ from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.figures.drawing import FONT, Look, NothingToDraw, Shown, choice, integer
 from ol2r_cli.report.figures.series import Series, block_sizes, cumulative_series, evaluation_series, window_means
+from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import check_metrics, described, known_metrics, ndcg_metrics
-from ol2r_cli.report.names import BOTH, DASH_DOT, DASHED, DOTTED, INK, LONG, SOLID, Legend, Panel, Style
+from ol2r_cli.report.names import BOTH, DASH_DOT, DASHED, DOTTED, INK, LONG, SOLID, Labels, Legend, Panel, Style, symbol
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run
 
@@ -34,6 +36,7 @@ MOST_CURVES = 16  # in a panel
 MOST_BARS = 40  # in a panel
 MOST_ROUNDS = 6  # in a panel of block sizes by rank
 _MOST_PANELS = 12  # of block sizes by rank
+_DECADES = 10  # from the first to the last x, from which on its axis is logarithmic
 _FAINT = 0.1  # opacity of a band among many
 _POINTS = 50  # of a curve from a trace
 _UNBOUNDED = (-np.inf, np.inf)
@@ -384,6 +387,45 @@ def bar(shown: Shown, metric: str = "") -> Figure:
     metric = metric or ndcg_metrics(shown.groups)[0]
     check_metrics([metric], shown.groups, "metric")
     return _bars(shown, described(metric).axis or described(metric).heading, lambda group: group.estimate(metric))
+
+
+def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
+    """A metric of summary.json over the numbers of a setting; groups without the setting are level lines."""
+    name = as_experiment(setting)
+    metric = metric or ndcg_metrics(shown.groups)[0]
+    check_metrics([metric], shown.groups, "metric")
+    members: dict[str, dict[float, tuple[Group, Estimate]]] = {}  # of each curve, by x; NaN without the setting
+    for group in shown.groups:
+        x, last = group.settings.get(name, math.nan), name.rpartition(".")[2]  # exploration.l2 follows ranker.l2
+        rest = {each: value for each, value in group.settings.items() if (each.rpartition(".")[2], value) != (last, x)}
+        if isinstance(x, int | float) and (estimate := group.estimate(metric)):
+            key = json.dumps([group.choices, rest], sort_keys=True, default=str)
+            members.setdefault(key, {})[x] = group, estimate
+    xs = sorted({x for of_curve in members.values() for x in of_curve if not math.isnan(x)})
+    if len(xs) < 2:
+        raise NothingToDraw
+    of_first = {next(iter(of_curve.values()))[0]: of_curve for of_curve in members.values()}
+    called = {group: text for group, text in shown.labels.called.items() if group in of_first}
+    legend = Legend(list(of_first), Labels(list(of_first), called))
+    panels, rows = legend_panels(legend, shown.look)
+    for panel, _, axes in (place for row in rows for place in row):
+        for group in legend.panels[panel]:
+            points = sorted(of_first[group].items())
+            if math.isnan(points[0][0]):
+                points = [(x, points[0][1]) for x in (xs[0], xs[-1])]
+            style, x = legend.styles[legend.names[group]], [x for x, _ in points]
+            mean = np.array([of.mean for _, (_, of) in points])
+            half = np.array([shown.look.band(of) or 0.0 for _, (_, of) in points])
+            axes.fill_between(x, mean - half, mean + half, color=style.colour, alpha=_FAINT, lw=0)
+            plot(axes, x, mean, style, 0, 1, legend.names[group])
+        if xs[0] > 0 and xs[-1] >= _DECADES * xs[0]:
+            axes.set_xscale("log")
+        axes.set_xticks(xs, [f"{x:,g}" for x in xs])
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+    panels.label(symbol(name), described(metric).axis or described(metric).heading)
+    panels.legend(legend.styles)
+    return panels.figure
 
 
 def running_time(shown: Shown, unit: str = "seconds") -> Figure:

@@ -151,6 +151,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "running_time": Kind("seconds per round", options=["unit"], reading=_BARS),
     "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS),
+    "by_setting": Kind(
+        "one metric by a setting, a curve for runs that differ in it alone",
+        "runs with several numbers for the setting: --option setting=NAME, such as ranker.l2",
+        ["setting", "metric"],
+    ),
     "lda": Kind(
         "documents by grade on two axes: features against what a network makes of them",
         "the ranker.pt of a ranker with a network, such as ranker=olranknet, and its dataset",
