@@ -65,7 +65,7 @@ def write_page(path: Path, document: Document) -> None:
             of_folds.setdefault(run.fold, []).extend(manifest["seeds"])
         seeds = [
             (f"seeds of fold {fold}" if len(of_folds) > 1 or fold is not None else "seeds", ranges(of_fold))
-            for fold, of_fold in of_folds.items()
+            for fold, of_fold in sorted(of_folds.items(), key=str)
         ]
         commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
         described.append(
