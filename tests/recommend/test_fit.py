@@ -132,7 +132,7 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     assert "reviews=generated model=nmf" in capsys.readouterr().out
     assert report(["outputs", "--out", "report.html"]) == 0
     page = re.sub(r"(\s|<[^>]*>)+", " ", Path("report.html").read_text())
-    assert re.search(r"2 groups of 7 runs: .*; [\d,]+ users each", page)
+    assert re.search(r"2 groups of 7 runs: .* users each", page)
     assert re.search(r"ranker nmf seeds of fold 0 0–1 seeds of fold 1 0 ", page)
     assert "generated: the best mean" in page
 
