@@ -12,16 +12,20 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from ol2r_cli.config.composer import expand
 from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plural, plus_minus
 from ol2r_cli.recipes.recipe import PAPERS
-from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRuns, RunPlan, run_recipe, value_of
+from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRow, RecipeRuns, RunPlan, run_recipe, value_of
 from ol2r_cli.report.estimates import LEVEL, Estimate, of_values
 from ol2r_cli.report.figures.drawing import draw, save
+from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
@@ -74,7 +78,7 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     directory = RunDirectory(out or plan.output_dir / "reproduce" / plan.recipe.name)
     figures = []
     for spec in plan.recipe.figures:
-        kind, shown = spec["kind"], {row.trial.condition: row.group for row in runs.rows}
+        kind, shown = spec["kind"], {row.trial.condition: at_point(row) for row in runs.rows}
         shown = {each: group for each, group in shown.items() if each.click in spec.get("click", [each.click])}
         if shown:
             figure = drawn(kind, shown, **spec.get("options", {}))
@@ -94,6 +98,13 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     for path in [*figures, directory / "README.md"]:
         print(f"written: {path}")
     return runs.code
+
+
+def at_point(row: RecipeRow) -> Group:
+    """Return the group of a row with the setting of its point: its runs may have been typed otherwise for others."""
+    name, _, value = row.trial.condition.point.partition("=")
+    of_point = {as_experiment(name): yaml.safe_load(value)} if name else {}
+    return replace(row.group, settings={**row.group.settings, **of_point})
 
 
 def drawn(kind: str, groups: Mapping[Condition, Group], **options: Any) -> Any:
