@@ -39,6 +39,10 @@ class MostPopular(Recommender):
         """The counts, for every user."""
         return np.tile(self.counts.astype(np.float32), (len(users), 1))
 
+    def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The counts."""
+        return self.counts.astype(np.float32)
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The counts [I]."""
         return {"counts": self.counts}

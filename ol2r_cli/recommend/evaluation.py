@@ -25,10 +25,14 @@ def rankings(
 ) -> NDArray[np.int64]:
     """The first `places` items [n, places] of each user, best first; -1 below the end of a shorter list.
 
-    Left out are the items of the training reviews of the user and, for `test`, of its validation reviews. Equal scores
-    are in the order of a fixed permutation of the items, so that the numbers of items have no influence.
+    Left out are the items of the training reviews of the user and, for `test`, of its validation and observed reviews.
+    Equal scores are in the order of a fixed permutation of the items, so that the numbers of items have no influence.
     """
-    seen = reviews.train if split == "validation" else np.concatenate([reviews.train, reviews.validation])
+    seen = reviews.train
+    if split == "test":
+        seen = np.concatenate([seen, reviews.validation, [] if reviews.observed is None else reviews.observed]).astype(
+            int
+        )
     order = np.argsort(reviews.user[seen], kind="stable")
     owner, item = reviews.user[seen][order], reviews.item[seen][order]
     tie = np.random.default_rng(0).permutation(reviews.items)

@@ -110,7 +110,12 @@ class Fit:
                 raise ValueError(f"explain.{side} must be from 0 to {size - 1}, got {one}")
             if one is not None and one not in owners[reviews.train]:
                 raise ValueError(f"explain.{side} must have a training review, got {one}, which has none")
-        for given, method in ((explained["item"] is not None, "explain"), (self.settings["interview"], "interview")):
+        needed = {
+            "explain": explained["item"] is not None,
+            "interview": self.settings["interview"],
+            "fold_in": reviews.observed is not None,
+        }
+        for method, given in needed.items():
             if given and getattr(type(self.model), method) is getattr(Recommender, method):
                 getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
 
@@ -131,7 +136,14 @@ class Fit:
 
     def recommended(self, model: Recommender, users: NDArray[np.int64], split: str, places: int) -> NDArray[np.int64]:
         """The first `places` items [n, places] for each user."""
-        return rankings(model.scores, self.reviews, split, places, users)
+        scores = model.scores
+        if split == "test" and self.reviews.observed is not None:
+            profiles = self.reviews.user_profile(self.reviews.observed)
+
+            def scores(users: NDArray[np.int64]) -> NDArray[np.float32]:
+                return np.stack([model.fold_in(profile) for profile in profiles[users]])
+
+        return rankings(scores, self.reviews, split, places, users)
 
     def values(self, model: Recommender, split: str, cutoffs: tuple[int, ...] = CUTOFFS) -> pl.DataFrame:
         """NDCG of each user with a review in a split: columns user, <split>_ndcg_10, .."""

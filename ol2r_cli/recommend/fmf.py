@@ -6,14 +6,16 @@ The tree of the paper asks for ratings of items; here, as in the dissertation, i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.recommend.baselines import Factors
 from ol2r_cli.recommend.factors import Reviewed, Side
 from ol2r_cli.recommend.reviews import Reviews
-from ol2r_cli.recommend.trees import grow, newton
+from ol2r_cli.recommend.trees import Tree, grow, newton
 
 
 class FMF(Factors):
@@ -49,5 +51,15 @@ class FMF(Factors):
             of_items = Side(data, others, 1, users, 0.0, 0.0)
             items = newton(of_items.derivatives(np.zeros_like(items)), self.l2)
             self.user, self.item = users.astype(np.float32), items.astype(np.float32)
+            vars(self).update(tree.state("user"))
             paid = self.l2 / 2 * float((items**2).sum()) + self.node_l2 / 2 * float((tree.residual**2).sum())
             yield {"objective": of_items.value(items) + paid}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Factors, bias and tree."""
+        return super().state() | Tree.of(vars(self), "user").state("user")
+
+    def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The scores of the vector of the leaf to which the rules lead."""
+        tree = Tree.of(vars(self), "user")
+        return (tree.vectors[tree.route(profile[None])[0]] @ self.item.T).astype(np.float32)

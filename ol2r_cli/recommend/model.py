@@ -95,7 +95,7 @@ class Recommender(ABC):
 
     def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the scores [I] for a new user with this profile [F] (NaN: never mentioned)."""
-        raise ValueError(self._lacks("a new user", "fact"))
+        raise ValueError(self._lacks("reviews.observed", "most_popular, fmf, fact"))
 
     def interview(self, ask: Ask) -> NDArray[np.float32]:
         """Ask a new user about features, along the rules of the user tree, and return the scores [I]."""

@@ -25,7 +25,8 @@ class Reviews:
     A mention says that a review has a good (+1) or a bad (-1) word for a feature. A phrase is one of O opinion phrases
     that a review has for a feature; files may have phrases of some mentions only, or none. `train`, `validation` and
     `test` are rows of reviews, ascending. Users and items are numbers without a name, unless `item_names` has one for
-    each item.
+    each item. With `observed`, rows as well, the users of test reviews are new: these are the reviews by which they are
+    known, and none of theirs is for training or validation.
     """
 
     user: NDArray[np.int32]  # [R]
@@ -45,6 +46,7 @@ class Reviews:
     feature_names: tuple[str, ...]
     phrase_names: tuple[str, ...] = ()
     item_names: tuple[str, ...] = ()
+    observed: NDArray[np.int64] | None = None
 
     @property
     def features(self) -> int:

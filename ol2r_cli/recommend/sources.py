@@ -24,11 +24,16 @@ class ReviewSource(ABC):
     split: 0 is the split into training and test that comes with the data; 1, 2, .. are others, each a tenth for test
     at random. A ninth of the rest is for validation, so that 80, 10 and 10 % result. features: only so many of the
     features that are mentioned most often in training; None for all. training: the share of the training reviews that
-    is kept.
+    is kept. observed: None, or how many reviews are known of users who are new (dissertation, 4.2.3, cold-start): a
+    twentieth of the users is drawn from those with more than five reviews, and their other reviews are for test.
     """
 
-    def __init__(self, split: WholeNumber, features: Count | None, training: PositiveShare):
-        self.split, self.features, self.training = split, features, training
+    def __init__(
+        self, split: WholeNumber, features: Count | None, training: PositiveShare, observed: WholeNumber | None
+    ):
+        if observed is not None and observed > 5:
+            raise ValueError(f"reviews.observed must be null or at most 5, got {observed}")
+        self.split, self.features, self.training, self.observed = split, features, training, observed
 
     @abstractmethod
     def read(self) -> tuple[Reviews, NDArray[np.int64]]:
@@ -38,15 +43,23 @@ class ReviewSource(ABC):
         """Return the reviews with their splits; ValueError, of one line, for bad files and for an empty split."""
         reviews, test = self.read()
         number, random = len(reviews.user), np.random.default_rng(self.split)
-        if self.split:
+        observed = None
+        if self.observed is not None:
+            often = np.flatnonzero(np.bincount(reviews.user, minlength=reviews.users) > 5)
+            new = random.permutation(often)[: round(reviews.users / 20)]
+            own = [np.flatnonzero(reviews.user == user) for user in new]
+            observed = np.sort(np.concatenate([each[: self.observed] for each in own]))
+            test = np.sort(np.concatenate([each[self.observed :] for each in own]))
+        elif self.split:
             test = np.sort(random.permutation(number)[: round(number / 10)])
-        rest = random.permutation(np.setdiff1d(np.arange(number), test))
+        known = np.setdiff1d(np.arange(number), test if observed is None else np.concatenate([test, observed]))
+        rest = random.permutation(known)
         validation, train = np.split(rest, [round(len(rest) / 9)])
         train = np.sort(train[: round(len(train) * self.training)])
         for name, rows in (("train", train), ("validation", validation), ("test", test)):
             if not len(rows):
                 raise ValueError(f"reviews must have some in each split, got none for {name} of {number:,}")
-        reviews = replace(reviews, train=train, validation=np.sort(validation), test=test)
+        reviews = replace(reviews, train=train, validation=np.sort(validation), test=test, observed=observed)
         return reviews if self.features is None else reviews.with_frequent(self.features)
 
 
@@ -71,8 +84,9 @@ class ReviewFiles(ReviewSource):
         split: WholeNumber,
         features: Count | None,
         training: PositiveShare,
+        observed: WholeNumber | None,
     ):
-        super().__init__(split, features, training)
+        super().__init__(split, features, training, observed)
         self.path = Path(path if path is not None else Path(data_dir) / folder).expanduser()
         self.separator, self.files, self.source = ":" if form == "entry" else " ", files, source
 
@@ -172,8 +186,9 @@ class GeneratedReviews(ReviewSource):
         split: WholeNumber,
         features: Count | None,
         training: PositiveShare,
+        observed: WholeNumber | None,
     ):
-        super().__init__(split, features, training)
+        super().__init__(split, features, training, observed)
         if of_user > items // 2:
             raise ValueError(f"reviews.of_user must be at most half of reviews.items ({items // 2}), got {of_user}")
         self.users, self.items, self.of_user = users, items, of_user

@@ -23,7 +23,7 @@ FIGURES_AND_TABLES = {  # of the papers, those with results
     *("p2neurrank_table", "fairexp_table1", "dissertation_fig3_2", "dissertation_fig3_3"),
     *(f"fairexp_fig{number}" for number in range(2, 11)),
     *("pdgd_offline", "pdgd_online"),
-    *("dissertation_table4_2", *(f"dissertation_fig4_{number}" for number in range(5, 10))),
+    *("dissertation_table4_2", *(f"dissertation_fig4_{number}" for number in range(5, 11))),
 }
 VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the reason may follow
 ROOTS = {"dataset": "run", "reviews": "recommend"}  # the command of the runs, by the group of their data

@@ -19,7 +19,7 @@ from ol2r_cli.recommend.sources import GeneratedReviews
 
 @cache
 def source(users: int = 120, items: int = 60, seed: int = 0) -> GeneratedReviews:
-    return GeneratedReviews(users, items, 16, 2, 0.8, seed, 0, None, 1.0)
+    return GeneratedReviews(users, items, 16, 2, 0.8, seed, 0, None, 1.0, None)
 
 
 def reviews(users: int = 120, items: int = 60, seed: int = 0) -> Reviews:
@@ -29,7 +29,7 @@ def reviews(users: int = 120, items: int = 60, seed: int = 0) -> Reviews:
 def generated(seed: int = 0, **settings: Any) -> Reviews:
     """Reviews with planted rules, with these settings in place of the usual ones."""
     usual = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "split": 0, "features": None}
-    return GeneratedReviews(**{**usual, "training": 1.0, "seed": seed, **settings}).load()
+    return GeneratedReviews(**{**usual, "training": 1.0, "observed": None, "seed": seed, **settings}).load()
 
 
 def recorded(

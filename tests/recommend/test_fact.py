@@ -162,7 +162,7 @@ def test_samples_are_items_that_the_user_has_not_reviewed(seed):
 def planted_rules_are_found(seed):
     """Nodes of two levels separate the planted leaves. Rules may use other features below the root: who likes items
     without feature 2 also mentions it less."""
-    source = GeneratedReviews(300, 120, 20, 4, 0.8, seed, 0, None, 1.0)
+    source = GeneratedReviews(300, 120, 20, 4, 0.8, seed, 0, None, 1.0, None)
     model, _ = fitted(source.load(), seed, normalized=False, alternations=1)
     trees, planted = (model.user_tree, model.item_tree), source.planted()[:2]
     for tree, profiles, leaves, features in zip(trees, model.profiles, planted, ({0, 1}, {2, 3}), strict=True):

@@ -20,7 +20,9 @@ from ol2r_cli.commands.report import main as report
 from ol2r_cli.commands.run import main as run
 from ol2r_cli.commands.status import main as status
 from ol2r_cli.commands.verify import main as verify
+from ol2r_cli.config.composer import Composer
 from ol2r_cli.recommend.baselines import BPRMF, MostPopular
+from ol2r_cli.recommend.fit import Fit
 from ol2r_cli.run.run import Run, find_runs
 from tests.recommend.small import mean_ndcg, model
 from tests.recommend.small import reviews as small
@@ -164,6 +166,31 @@ class _Texts(HTMLParser):
         self.texts += [data.strip()] if data.strip() else []
 
 
+def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_them():
+    """Also with the stored model; what is observed is not recommended; with planted rules more reviews help FacT."""
+    large, means = ["reviews.users=400", "reviews.items=60", "reviews.of_user=12"], {}
+    for name, observed in (("most_popular", 0), ("fmf", 3), ("fact", 0), ("fact", 5)):
+        assert main([*large, f"model={name}", f"reviews.observed={observed}"]) == 0
+        stored = Run.read_finished(max(find_runs("outputs"), key=lambda path: (path / "run.json").stat().st_mtime_ns))
+        settings = Composer(root="recommend")([*large, f"model={name}", f"reviews.observed={observed}"])
+        fit = Fit(settings.settings, settings.choices)
+        model, of = fit.restored(), fit.reviews
+        profiles = of.user_profile(of.observed)
+        for user, value in stored.per_user.drop_nulls("test_ndcg_10").select("user", "test_ndcg_10").iter_rows():
+            relevant, known = (of.item[rows[of.user[rows] == user]] for rows in (of.test, of.observed))
+            scores = model.fold_in(profiles[user]).astype(float)
+            scores[known] = -np.inf
+            hits = np.isin(np.argsort(-scores, kind="stable")[:10], relevant)
+            discount = 1 / np.log2(np.arange(2, 12))
+            assert len(known) == observed
+            if name != "most_popular":  # whose equal counts are in an order of their own
+                assert value == pytest.approx((hits * discount).sum() / discount[: len(relevant)].sum())
+        means[name, observed] = stored.summary["test_ndcg_10"]["mean"]
+        assert stored.summary["test_ndcg_10"]["n"] == 20
+    assert means["fact", 5] > means["fact", 0] + 0.05
+    assert means["fact", 5] > means["most_popular", 0]
+
+
 def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output):
     words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
     words += ["explain.user=7", "explain.item=3"]
@@ -221,6 +248,7 @@ def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: p
         (["model=mine"], "model must be one of "),
         (["rounds=9"], "there is no setting or group 'rounds'"),
         (["device=cuda"], "device must be cpu, since fits run on a CPU, got cuda"),
+        (["reviews.observed=2", "model=bprmf"], "needs a model that has it, one of most_popular, fmf, fact, got BPRMF"),
         (["reviews.training=0.0001"], "reviews must have some in each split, got none for train"),
         (["reviews=amazon_cellphones", "reviews.path=nowhere"], "it is published at https://github.com/MyTHWN/MTER"),
         (["ranker=pairrank"], "ranker is a group of `ol2r run`: type ol2r run ranker=pairrank"),

@@ -245,7 +245,7 @@ def test_other_numbers_of_users_items_features_and_phrases_permute_the_results(w
 def planted_structure_is_found(seed):
     """With much weight on pairs, a user's best items are of the leaf that it likes. With little, an item's reviews say
     which of two phrases for a feature fits it."""
-    source = GeneratedReviews(300, 120, 20, 0, 0.8, seed, 0, None, 1.0)
+    source = GeneratedReviews(300, 120, 20, 0, 0.8, seed, 0, None, 1.0, None)
     reviews, (user_leaf, item_leaf, liked) = source.load(), map(np.array, source.planted())
     settings = {"user_factors": 10, "item_factors": 10, "feature_factors": 6, "phrase_factors": 12, "steps": 2000}
     model, _ = fitted(reviews, seed, **settings, validate_every=2000)

@@ -26,7 +26,8 @@ def files(folder: Path, form: str = "entry", **changed: str) -> ReviewFiles:
     texts |= {**NAMES, "phrases_of_reviews": PHRASES} | changed
     for name, text in texts.items():
         (folder / name).write_text(text)
-    return ReviewFiles(str(folder), "", "", form, {name: name for name in texts}, "https://example.org", 0, None, 1.0)
+    names = {name: name for name in texts}
+    return ReviewFiles(str(folder), "", "", form, names, "https://example.org", 0, None, 1.0, None)
 
 
 @pytest.mark.parametrize("form", ["entry", "text"])
@@ -93,12 +94,12 @@ def test_profiles_are_those_of_the_definition():
 
 def test_other_splits_are_other_tenths_and_settings_shrink_training_only():
     given = (60, 40, 10, 2, 0.8, 0)
-    loaded = {split: GeneratedReviews(*given, split, None, 1.0).load() for split in (0, 1, 2)}
+    loaded = {split: GeneratedReviews(*given, split, None, 1.0, None).load() for split in (0, 1, 2)}
     for of in loaded.values():
         assert [len(rows) for rows in (of.train, of.validation, of.test)] == [480, 60, 60]
         assert len(set(of.test.tolist()) | set(of.train.tolist()) | set(of.validation.tolist())) == 600
     assert len({of.fingerprint for of in loaded.values()}) == 3
-    few = GeneratedReviews(*given, 1, 3, 0.5).load()
+    few = GeneratedReviews(*given, 1, 3, 0.5, None).load()
     assert few.test.tolist() == loaded[1].test.tolist()
     assert set(few.train.tolist()) < set(loaded[1].train.tolist())
     assert len(few.train) == 240
@@ -109,7 +110,25 @@ def test_other_splits_are_other_tenths_and_settings_shrink_training_only():
     assert counts[kept].min() >= np.delete(counts, kept).max()
     np.testing.assert_array_equal(few.user_profile(few.train), loaded[1].user_profile(few.train)[:, kept])
     with pytest.raises(ValueError, match=r"reviews\.features must be at most 6, got 7"):
-        GeneratedReviews(*given, 1, 7, 0.5).load()
+        GeneratedReviews(*given, 1, 7, 0.5, None).load()
+
+
+def test_new_users_are_the_same_for_every_number_of_observed_reviews_and_have_none_for_training():
+    given, of_users = (60, 40, 10, 2, 0.8, 0), []
+    for observed in range(6):
+        of = GeneratedReviews(*given, 1, None, 1.0, observed).load()
+        new = np.unique(of.user[of.test])
+        of_users.append(new.tolist())
+        assert len(new) == 3
+        assert not np.isin(of.user[np.concatenate([of.train, of.validation])], new).any()
+        for user in new:
+            own = np.flatnonzero(of.user == user)
+            assert of.observed[of.user[of.observed] == user].tolist() == own[:observed].tolist()
+            assert of.test[of.user[of.test] == user].tolist() == own[observed:].tolist()
+        assert [len(of.train), len(of.validation)] == [507, 63]
+    assert of_users == of_users[:1] * 6
+    with pytest.raises(ValueError, match=r"reviews\.observed must be null or at most 5, got 6"):
+        GeneratedReviews(*given, 1, None, 1.0, 6)
 
 
 def test_generated_profiles_lead_to_the_planted_leaves():
