@@ -24,9 +24,10 @@ WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")  # t
 
 
 class Tau(NamedTuple):
-    """Kendall's tau of two users, its 95 % interval, and how often two draws of either user agree better.
+    """Kendall's tau of two users and its 95 % interval.
 
-    For a user and itself, tau is the mean over two draws of its runs.
+    apart: the share of draws in which they agree less than either user agrees with itself. Of a user and itself, tau is
+    the mean over pairs of draws of its runs.
     """
 
     value: float

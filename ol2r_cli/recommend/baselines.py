@@ -79,7 +79,7 @@ class Factors(Recommender):
                 state = {name: each.copy() for name, each in self.state().items()}
             if since >= self.patience or step >= self.steps:
                 break
-        vars(self).update(state)
+        self.load(state, reviews)
 
     def _steps(self, reviews: Reviews, random: np.random.Generator) -> Iterator[dict[str, float]]:
         raise NotImplementedError

@@ -28,11 +28,10 @@ def rankings(
     Left out are the items of the training reviews of the user and, for `test`, of its validation and observed reviews.
     Equal scores are in the order of a fixed permutation of the items, so that the numbers of items have no influence.
     """
-    seen = reviews.train
+    known = [reviews.train]
     if split == "test":
-        seen = np.concatenate([seen, reviews.validation, [] if reviews.observed is None else reviews.observed]).astype(
-            int
-        )
+        known += [rows for rows in (reviews.validation, reviews.observed) if rows is not None]
+    seen = np.concatenate(known)
     order = np.argsort(reviews.user[seen], kind="stable")
     owner, item = reviews.user[seen][order], reviews.item[seen][order]
     tie = np.random.default_rng(0).permutation(reviews.items)

@@ -136,14 +136,18 @@ class Fit:
 
     def recommended(self, model: Recommender, users: NDArray[np.int64], split: str, places: int) -> NDArray[np.int64]:
         """The first `places` items [n, places] for each user."""
-        scores = model.scores
-        if split == "test" and self.reviews.observed is not None:
-            profiles = self.reviews.user_profile(self.reviews.observed)
+        reviews = self.reviews
+        if reviews.observed is None:
+            return rankings(model.scores, reviews, split, places, users)
+        new, profiles = users_of(reviews, "test"), reviews.user_profile(reviews.observed)
 
-            def scores(users: NDArray[np.int64]) -> NDArray[np.float32]:
-                return np.stack([model.fold_in(profile) for profile in profiles[users]])
+        def scores(users: NDArray[np.int64]) -> NDArray[np.float32]:
+            values = model.scores(users)
+            for row in np.flatnonzero(np.isin(users, new)):
+                values[row] = model.fold_in(profiles[users[row]])
+            return values
 
-        return rankings(scores, self.reviews, split, places, users)
+        return rankings(scores, reviews, split, places, users)
 
     def values(self, model: Recommender, split: str, cutoffs: tuple[int, ...] = CUTOFFS) -> pl.DataFrame:
         """NDCG of each user with a review in a split: columns user, <split>_ndcg_10, .."""

@@ -5,7 +5,7 @@ The tree of the paper asks for ratings of items; here, as in the dissertation, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,20 +46,23 @@ class FMF(Factors):
         items = random.normal(0, 0.1, (reviews.items, self.factors))
         for _ in range(self.steps):
             of_users = Side(data, others, 0, items, 0.0, 0.0)
-            tree, node, _ = grow(profiles, of_users, self.factors, self.depth, self.thresholds, self.node_l2)
-            users = tree.vectors[node]
+            self.tree, node, _ = grow(profiles, of_users, self.factors, self.depth, self.thresholds, self.node_l2)
+            users = self.tree.vectors[node]
             of_items = Side(data, others, 1, users, 0.0, 0.0)
             items = newton(of_items.derivatives(np.zeros_like(items)), self.l2)
             self.user, self.item = users.astype(np.float32), items.astype(np.float32)
-            vars(self).update(tree.state("user"))
-            paid = self.l2 / 2 * float((items**2).sum()) + self.node_l2 / 2 * float((tree.residual**2).sum())
+            paid = self.l2 / 2 * float((items**2).sum()) + self.node_l2 / 2 * float((self.tree.residual**2).sum())
             yield {"objective": of_items.value(items) + paid}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Factors, bias and tree."""
-        return super().state() | Tree.of(vars(self), "user").state("user")
+        return super().state() | self.tree.state("user")
+
+    def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
+        """Take a state."""
+        super().load({name: state[name] for name in ("user", "item", "bias")}, reviews)
+        self.tree = Tree.of(state, "user")
 
     def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
         """The scores of the vector of the leaf to which the rules lead."""
-        tree = Tree.of(vars(self), "user")
-        return (tree.vectors[tree.route(profile[None])[0]] @ self.item.T).astype(np.float32)
+        return (self.tree.vectors[self.tree.route(profile[None])[0]] @ self.item.T).astype(np.float32)

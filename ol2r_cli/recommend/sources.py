@@ -47,6 +47,10 @@ class ReviewSource(ABC):
         if self.observed is not None:
             often = np.flatnonzero(np.bincount(reviews.user, minlength=reviews.users) > 5)
             new = random.permutation(often)[: round(reviews.users / 20)]
+            if not len(new):
+                raise ValueError(
+                    "reviews.observed needs ten users and more than five reviews of one, got too few: leave it out"
+                )
             own = [np.flatnonzero(reviews.user == user) for user in new]
             observed = np.sort(np.concatenate([each[: self.observed] for each in own]))
             test = np.sort(np.concatenate([each[self.observed :] for each in own]))

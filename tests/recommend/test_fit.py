@@ -22,6 +22,7 @@ from ol2r_cli.commands.status import main as status
 from ol2r_cli.commands.verify import main as verify
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.recommend.baselines import BPRMF, MostPopular
+from ol2r_cli.recommend.evaluation import rankings
 from ol2r_cli.recommend.fit import Fit
 from ol2r_cli.run.run import Run, find_runs
 from tests.recommend.small import mean_ndcg, model
@@ -71,8 +72,6 @@ def test_the_stored_model_has_the_stored_values():
     stored = fitted("model=nmf", "model.factors=4")
     of = small(60, 40)
     assert stored.fingerprint != of.fingerprint, "these have fewer reviews of each user"
-    from ol2r_cli.config.composer import Composer
-    from ol2r_cli.recommend.fit import Fit
 
     composition = Composer(root="recommend")([*SMALL, "model=nmf", "model.factors=4"])
     fit = Fit(composition.settings, composition.choices)
@@ -185,6 +184,10 @@ def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_the
             assert len(known) == observed
             if name != "most_popular":  # whose equal counts are in an order of their own
                 assert value == pytest.approx((hits * discount).sum() / discount[: len(relevant)].sum())
+        known = of.user[of.train][:1].astype(np.int64)  # a user who is not new has the list of the model
+        np.testing.assert_array_equal(
+            fit.recommended(model, known, "test", 10), rankings(model.scores, of, "test", 10, known)
+        )
         means[name, observed] = stored.summary["test_ndcg_10"]["mean"]
         assert stored.summary["test_ndcg_10"]["n"] == 20
     assert means["fact", 5] > means["fact", 0] + 0.05
@@ -248,6 +251,7 @@ def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: p
         (["model=mine"], "model must be one of "),
         (["rounds=9"], "there is no setting or group 'rounds'"),
         (["device=cuda"], "device must be cpu, since fits run on a CPU, got cuda"),
+        (["reviews.observed=2", "reviews.of_user=5"], "reviews.observed needs ten users and more than five reviews of"),
         (["reviews.observed=2", "model=bprmf"], "needs a model that has it, one of most_popular, fmf, fact, got BPRMF"),
         (["reviews.training=0.0001"], "reviews must have some in each split, got none for train"),
         (["reviews=amazon_cellphones", "reviews.path=nowhere"], "it is published at https://github.com/MyTHWN/MTER"),
