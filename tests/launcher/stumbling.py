@@ -1,14 +1,25 @@
-"""A ranker of a user that fails on request, for sweeps in which a job fails."""
+"""Rankers of a user that fail, or take their time, on request."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.ranker.model_ranker import RandomRanker
+from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.tensor.streams import Random
+
+SLOW = """
+# PairRank with its defaults, slow while a file exists.
+defaults:
+  - override /exploration@_global_.exploration: confidence
+
+_target_: tests.launcher.stumbling.Slow
+stone: {stone}  # a file
+"""
 
 CHOICE = """
 # Fails in its fifth round while a file exists.
@@ -37,8 +48,23 @@ class Stumbling(RandomRanker):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Slow(PairwiseRanker):
+    """PairRank, of which a round takes at least a tenth of a second while the file `stone` exists."""
+
+    def __init__(self, stone: str):
+        super().__init__(0.01, "mean", "matching", "newton", window=None, discount=1.0)
+        self.stone = Path(stone)
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Learns as PairRank does."""
+        if self.stone.exists():
+            time.sleep(0.1)
+        super().learn(interaction, random)
+
+
 def own_configs(folder: Path, stone: Path, how: str = "none") -> Path:
-    """A folder for --config-dir with `ranker=stumbling`."""
+    """A folder for --config-dir with `ranker=stumbling` and `ranker=slow`."""
     (folder / "ranker").mkdir(parents=True)
+    (folder / "ranker" / "slow.yaml").write_text(SLOW.format(stone=stone).lstrip())
     (folder / "ranker" / "stumbling.yaml").write_text(CHOICE.format(stone=stone, how=how).lstrip())
     return folder

@@ -111,10 +111,9 @@ def test_a_sweep_survives_its_dead_and_goes_on_with_what_is_missing(tmp_path, st
 
 
 @pytest.mark.slow
-def test_a_job_that_is_pre_empted_and_then_out_of_time_gives_the_undisturbed_trace(tmp_path):
-    words = ("rounds=4000", "seed=7", "evaluate_every=500", "checkpoint_every=1000")
-    alone(tmp_path / "alone", *words)
-    folder = tmp_path / "runs"
+def test_a_job_that_is_pre_empted_and_then_out_of_time_gives_the_undisturbed_trace(tmp_path, stone):
+    own, folder = own_configs(tmp_path / "own", stone), tmp_path / "runs"
+    words = [f"--config-dir={own}", "ranker=slow", "rounds=1500", "evaluate_every=250", "checkpoint_every=500"]
     process = start(folder, *words)
 
     def reached(sitting: int) -> bool:
@@ -127,12 +126,15 @@ def test_a_job_that_is_pre_empted_and_then_out_of_time_gives_the_undisturbed_tra
     until(lambda: reached(2), process)
     # What Slurm sends `launcher.notice` seconds before the time limit; scancel itself would go on trying for minutes.
     limit = subprocess.Popen(["scancel", "--signal=USR2", "--name=ol2r", "--state=RUNNING"])
+    until(lambda: reached(3), process)
+    stone.unlink()
     output, errors = process.communicate(timeout=300)
     limit.kill()
     limit.wait()
     assert process.returncode == 0, output + errors
     (manifest,) = manifests(folder).values()
     assert manifest["sittings"] == 3
+    alone(tmp_path / "alone", *words)
     for table in "trace.parquet", "evaluation.parquet":
         (here,), (there,) = (sorted(place.glob(f"synthetic/*/{table}")) for place in (folder, tmp_path / "alone"))
         assert here.parent.name == there.parent.name

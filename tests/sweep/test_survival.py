@@ -38,7 +38,7 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
     """Four jobs raise, one is killed by SIGKILL, six have a bad setting; the same command runs the missing five."""
     stone = tmp_path / "stone"
     own = own_configs(tmp_path / "own", stone, "raise")
-    words = ["ranker=stumbling,oracle,pairrank", "seed=0,1", "launcher.jobs=2", "rounds=400", "--config-dir", str(own)]
+    words = ["ranker=stumbling,oracle,pairrank", "seed=0,1", "launcher.jobs=2", "rounds=4000", "--config-dir", str(own)]
     calm, troubled = tmp_path / "calm", tmp_path / "troubled"
     undisturbed = started(calm, *words, "click=per,nav")
     assert "12 done" in undisturbed.communicate()[0]
@@ -71,7 +71,7 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path):
-    folder, words = tmp_path / "outputs", ["seed=0,1", "rounds=1000", "launcher.jobs=1", "evaluate_every=1000"]
+    folder, words = tmp_path / "outputs", ["seed=0,1", "rounds=20000", "launcher.jobs=1", "evaluate_every=20000"]
     stopped, limit = started(folder, *words), time.monotonic() + 120
     while not any(run and run.state == "running" for run in map(Run.read, find_runs(folder))):
         assert stopped.poll() is None, stopped.communicate()
@@ -85,7 +85,7 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path):
     assert "1 interrupted, 1 not started" in out
     (path,) = find_runs(folder)
     assert (reached := Run.read(path)) is not None
-    assert (reached.state, reached.round < 1000) == ("interrupted", True)
+    assert (reached.state, reached.round < 20000) == ("interrupted", True)
     out, _ = started(folder, *words, "--dry-run").communicate(timeout=120)
     assert f"resumes at round {reached.round}" in out
     assert "1 to resume, 1 new" in out
