@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus
-from ol2r_cli.recipes.choices import with_choice
+from ol2r_cli.lazy import pl
+from ol2r_cli.recipes.choices import spread_of_choice, with_choice
 from ol2r_cli.recipes.pages import Entry, chosen_once, for_metric, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import LEAST_UNITS, of_values
@@ -66,7 +67,7 @@ def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
                     own, other = (_values(rows[name], metric) for name in (row, against))
                     for unit in own.keys() & other.keys():
                         units.setdefault(unit, []).append(own[unit] - other[unit])
-                    spread += sum((rows[name].spread(metric) / len(users)) ** 2 for name in (row, against))
+                    spread += sum((_spread(rows[name], metric) / len(users)) ** 2 for name in (row, against))
                 estimate = of_values({unit: sum(each) / len(each) for unit, each in units.items()})
                 if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
                     return []
@@ -91,6 +92,13 @@ def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
     if metric != "unfairness":
         return values
     return {unit: log2(max(abs(value), _LEAST_UNFAIRNESS)) for unit, value in values.items()}
+
+
+def _spread(row: Entry, metric: str) -> float:
+    """Return what the choice of settings adds to the standard error of `_values`."""
+    if row.choices is None or metric != "unfairness":
+        return row.spread(metric)
+    return spread_of_choice(row.choices.with_columns(pl.col(metric).abs().clip(_LEAST_UNFAIRNESS).log(2)), metric)
 
 
 def _verdict(mean: float, half_width: float, expect: str, bound: float) -> str:

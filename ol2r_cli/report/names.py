@@ -397,8 +397,8 @@ def distinguishing_settings(panels: Sequence[Sequence[Mapping[str, str]]]) -> li
 def ranker_styles(ranker: str, count: int = 1, fairness: str = "none", neural: bool = False) -> list[Style]:
     """Styles for `count` settings of a ranker: its colour from dark to light, and markers in a fixed order.
 
-    The style of an extension follows from its name. neural: the ranker has a network, and the figure also shows it as a
-    linear ranker: a darker colour.
+    The style of an extension follows from its name. With a fairness, all have its dash. neural: the ranker has a
+    network, and the figure also shows it as a linear ranker: a darker colour.
     """
     if ranker in RANKERS:
         own = RANKERS[ranker][1]
@@ -413,7 +413,7 @@ def ranker_styles(ranker: str, count: int = 1, fairness: str = "none", neural: b
         return [own]
     first = _MARKERS.index(own.marker) if own.marker in _MARKERS else 0
     markers = _MARKERS[first:] + _MARKERS[:first]
-    dashes = list(dict.fromkeys([own.dash, *_OTHER_DASHES]))
+    dashes = list(dict.fromkeys([own.dash, *_OTHER_DASHES])) if fairness == "none" else [own.dash]
     return [
         Style(
             shade(own.colour, -0.5 + 1.05 * number / (count - 1)),

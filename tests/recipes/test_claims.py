@@ -31,6 +31,9 @@ def spread(page: str, dataset: str, user: str, row: str, metric: str) -> float:
     choices = results.published_choices(page)
     if choices is None:
         return 0
+    if metric == "unfairness":
+        powers = [math.log2(max(abs(value), 0.001)) for value in choices[metric]]
+        choices = choices.with_columns(pl.Series(metric, powers))
     return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric)
 
 
