@@ -303,12 +303,15 @@ class Legend:
 
     def __init__(self, groups: Sequence[Group], labels: Labels):
         several_parts = several(groups, ("ranker/model", "exploration"))
+        called = list(dict.fromkeys(labels.called.values()))
 
         def ranker_key(group: Group) -> tuple[Any, ...]:
             choices = [group.choices.get(part, "") for part in ("ranker", "ranker/model", "exploration")]
             fairness = group.choices.get("fairness", "none")
             rank = [*RANKERS, choices[0]].index(choices[0])
-            return (rank, choices, fairness != "none", fairness, labels.sort_key(group, lambda n: not _is_of_panel(n)))
+            place = called.index(labels.called[group]) if group in labels.called else -1  # as the caller has them
+            settings = labels.sort_key(group, lambda n: not _is_of_panel(n))
+            return (rank, choices, fairness != "none", fairness, place, settings)
 
         def panel_key(group: Group) -> tuple[Any, ...]:
             dataset, click = group.choices["dataset"], group.choices["click"]

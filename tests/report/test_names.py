@@ -178,6 +178,7 @@ def test_styles_are_the_same_in_every_figure_and_fairness_and_settings_keep_to_t
     (plain,), (fair,) = ranker_styles("pairrank"), ranker_styles("pairrank", fairness="fairexp")
     assert (fair.colour, fair.hollow, plain.hollow) == (plain.colour, True, False)
     assert fair.dash != plain.dash
+    assert {look.dash for look in ranker_styles("pairrank", 3, fairness="fairexp")} == {fair.dash}
     for count in (2, 5, 9):
         own = ranker_styles("pairrank", count)
         assert len({look.colour for look in own}) == len({look.marker for look in own}) == count
@@ -200,6 +201,9 @@ def test_names_are_those_of_the_papers_with_settings_only_where_a_panel_has_seve
     play(tmp_path / "a", "click=perfect", "ranker.l2=1", "ranker.pairs=all")
     names = list(Legend(*groups_and_labels(tmp_path / "a")).styles)
     assert names == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
+    groups, _ = groups_and_labels(tmp_path / "a")
+    called = dict(zip(sorted(groups, key=lambda each: -each.settings["ranker.l2"]), "AZB", strict=True))
+    assert list(Legend(groups, Labels(groups, called)).styles) == ["A", "Z", "B"], "in the order of the caller"
     play(tmp_path / "b", "click.stop=0.5")
     play(tmp_path / "b", "click.stop=0.25")
     legend = Legend(*groups_and_labels(tmp_path / "b"))
