@@ -15,7 +15,7 @@ import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus
 from ol2r_cli.lazy import pl
-from ol2r_cli.recipes.choices import spread_of_choice, with_choice
+from ol2r_cli.recipes.choices import with_choice
 from ol2r_cli.recipes.pages import Entry, chosen_once, for_metric, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import LEAST_UNITS, of_values
@@ -96,9 +96,10 @@ def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
 
 def _spread(row: Entry, metric: str) -> float:
     """Return what the choice of settings adds to the standard error of `_values`."""
-    if row.choices is None or metric != "unfairness":
-        return row.spread(metric)
-    return spread_of_choice(row.choices.with_columns(pl.col(metric).abs().clip(_LEAST_UNFAIRNESS).log(2)), metric)
+    if metric == "unfairness" and row.choices is not None:
+        powers = pl.col(metric).abs().clip(_LEAST_UNFAIRNESS).log(2)
+        row = row._replace(choices=row.choices.with_columns(powers))
+    return row.spread(metric)
 
 
 def _verdict(mean: float, half_width: float, expect: str, bound: float) -> str:
