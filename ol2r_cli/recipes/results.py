@@ -67,13 +67,14 @@ def published_choices(name: str) -> pl.DataFrame | None:
 
 
 def as_published(results: Results) -> pl.DataFrame:
-    """Return the table that `published` reads, with every run once."""
+    """Return the table that `published` reads, with every run once. NDCG at other cut-offs than 10 is left out."""
     of_runs: dict[Path, tuple[FinishedRun, list[About]]] = {}
     for run, about in results:
         of_runs.setdefault(run.path, (run, []))[1].append(about)
     runs, rows = zip(*of_runs.values(), strict=True)
     names = [[", ".join(filter(None, (about.competitor, about.aim))) for about in each] for each in rows]
-    return results_frame(runs, [{"rows": list(map(asdict, each))} for each in rows], names)
+    frame = results_frame(runs, [{"rows": list(map(asdict, each))} for each in rows], names)
+    return frame.select(pl.exclude(r"^.*_ndcg_[135](_untrained)?$"))
 
 
 def played(plan: RunPlan, runs: RecipeRuns) -> Results:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
 }
+_LINES = re.compile(rb"^(?:[LCQ] | *<path .*d=\"M | *<use ).*$", re.MULTILINE)
 Choice = TypeVar("Choice", str, int)
 
 
@@ -234,7 +236,10 @@ def file_content(figure: Figure, form: str, transparent: bool = False) -> bytes:
     content = io.BytesIO()
     with figure_settings():
         figure.savefig(content, format=form, metadata=_WITHOUT_DATES[form], transparent=transparent)
-    return content.getvalue()
+    if form != "svg":
+        return content.getvalue()
+    # Coordinates to a hundredth of a point, where matplotlib writes six digits: lines of paths and markers, no text.
+    return _LINES.sub(lambda line: re.sub(rb"(\.\d\d)\d+", rb"\1", line[0]), content.getvalue())
 
 
 def choice(name: str, value: Any, allowed: Sequence[Choice]) -> Choice:
