@@ -18,7 +18,7 @@ from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
-from ol2r_cli.report.measures import described, digits, gain, heading
+from ol2r_cli.report.measures import BESIDE, described, digits, gain, heading
 from ol2r_cli.report.names import Labels, tasks
 from ol2r_cli.report.run_groups import Collection, Group
 from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, markdown, terminal
@@ -71,6 +71,7 @@ class Document:
             f"{plural(len(self.collection.runs), 'run')}. Figures are means over n values, one for each {values}; ± is "
             f"half the width of the {LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
         ]
+        lines += [BESIDE[name] for name in self.metrics if name in BESIDE]
         if self.selection is not None and self.selection.chose:
             best = {
                 "validation": "best mean validation NDCG after the last evaluated round",

@@ -175,6 +175,7 @@ def test_lines_under_the_table(tmp_path):
     groups, labels = groups_and_labels(tmp_path)
     (line,) = Document(Collection(), groups, labels, []).notes
     assert "one for each (fold, seed)" in line
+    assert "Baidu-ULTR has .69 clicks a page" in Document(Collection(), groups, labels, ["page_clicks"]).notes[1]
     make(tmp_path / "more", status="failed")
     (make(tmp_path / "more") / "config.yaml").unlink()
     document = Document(collect([tmp_path]), [], Labels([]), [], Selection({groups[0]: 2}, []))
