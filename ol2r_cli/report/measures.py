@@ -11,8 +11,6 @@ from ol2r_cli.formatting import must_be_one_of
 if TYPE_CHECKING:
     from ol2r_cli.report.run_groups import Group
 
-
-_shared = metrics_of([RunColumns()])
 # What real users do, below a table that has the metric: docs/algorithms/real_users.md has the sources.
 BESIDE = {
     "page_clicks": (
@@ -21,6 +19,7 @@ BESIDE = {
         "queries of Yandex have .687, .082, .033, .012 and .003 there."
     )
 }
+_shared = metrics_of([RunColumns()])
 _declared: dict[str, Column] = {}  # metrics of the measures of runs that have been read
 
 

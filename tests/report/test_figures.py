@@ -285,6 +285,8 @@ for suffix in {SUFFIXES}:
     text = (tmp_path / "here" / "online.svg").read_text()
     assert ">P²NeurRank</text>" in text
     assert "<dc:date>" not in text
+    coordinates = re.findall(r"^L (\S+) (\S+) $", text, re.MULTILINE)
+    assert max(len(number.partition(".")[2]) for pair in coordinates for number in pair) == 2
 
 
 def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
 }
-_LINES = re.compile(rb"^(?:[LCQ] | *<path .*d=\"M | *<use ).*$", re.MULTILINE)
+_PATHS_AND_MARKERS = re.compile(rb"^(?:[LCQ] | *<path .*d=\"M | *<use ).*$", re.MULTILINE)  # lines of an svg, no text
 Choice = TypeVar("Choice", str, int)
 
 
@@ -238,8 +238,8 @@ def file_content(figure: Figure, form: str, transparent: bool = False) -> bytes:
         figure.savefig(content, format=form, metadata=_WITHOUT_DATES[form], transparent=transparent)
     if form != "svg":
         return content.getvalue()
-    # Coordinates to a hundredth of a point, where matplotlib writes six digits: lines of paths and markers, no text.
-    return _LINES.sub(lambda line: re.sub(rb"(\.\d\d)\d+", rb"\1", line[0]), content.getvalue())
+    # Two digits of a point are enough; matplotlib writes six, and files are an eighth larger.
+    return _PATHS_AND_MARKERS.sub(lambda line: re.sub(rb"(\.\d\d)\d+", rb"\1", line[0]), content.getvalue())
 
 
 def choice(name: str, value: Any, allowed: Sequence[Choice]) -> Choice:
