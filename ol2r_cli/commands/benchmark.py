@@ -5,7 +5,7 @@ examples:
   ol2r benchmark linear                                   the published tables
   ol2r benchmark linear dataset=mq2008 click=inf          one of them
   ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
-                                                          of several values validation chooses
+                                                          of several values one is chosen as for the others
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
   ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
@@ -48,7 +48,7 @@ else:
         metavar="WORDS",
         nargs="+",
         action="append",
-        help="run this ranker in the same way, and show it in the tables; validation chooses of several values",
+        help="run this ranker in the same way, and show it in the tables; a setting with several values is chosen",
     ),
     argument("--repeat", metavar="ROW", nargs="*", help="run published rows again, with their settings, and compare"),
     argument("--run", action="store_true", help="run the whole protocol: hours"),

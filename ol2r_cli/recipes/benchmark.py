@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest
@@ -122,20 +123,22 @@ def repeat(recipe: Recipe, competitors: Sequence[str], typed: Sequence[str]) -> 
         for run, about in results
     }
     runs, repeated = _played(benchmark_plan(recipe, typed, settings=settings))
-    lines = []
+    lines: dict[tuple[Any, ...], list[str]] = {}  # those with the same settings for both aims once
     for run, about in repeated:
         row, now = about.row(run), run.values
         if earlier := before.get((row, run.fold)):
             same = sum(all(now[seed].get(name) == value for name, value in of.items()) for seed, of in earlier.items())
             apart = max(abs((now[seed].get(TEST) or 0.0) - (of.get(TEST) or 0.0)) for seed, of in earlier.items())
             compared = ["all", ""] if same == len(earlier) else [f"{same} of {len(earlier)}", f"{apart:.4f}"]
-            lines.append([row.slot, row.click, str(run.fold or ""), row.competitor, *compared])
-    lines = [list(line) for line in dict.fromkeys(map(tuple, lines))]  # the same settings for both aims once
+            settings_of = (row._replace(aim=""), run.fold, *about.words)
+            aim = "both" if settings_of in lines else row.aim
+            lines[settings_of] = [row.slot, row.click, str(run.fold or ""), row.competitor, aim, *compared]
     if runs.code != INTERRUPTED:
-        equal = sum(line[-2] == "all" for line in lines)
-        show_rows(lines, ["data", "click", "fold", "ranker", "seeds the same", "largest difference of NDCG@10"])
+        equal = sum(line[-2] == "all" for line in lines.values())
+        headings = ["data", "click", "fold", "ranker", "chosen", "seeds the same", "largest difference of NDCG@10"]
+        show_rows([*lines.values()], headings)
         print(f"\n{equal} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
-    return runs.code or (DONE if all(line[-2] == "all" for line in lines) else FAILED)
+    return runs.code or (DONE if all(line[-2] == "all" for line in lines.values()) else FAILED)
 
 
 def write_all(folder: Path) -> int:

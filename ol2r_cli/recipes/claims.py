@@ -6,6 +6,7 @@ docs/benchmark/claims.yaml has the claims, and in its first lines the rule by wh
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import log2
@@ -13,10 +14,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.formatting import must_be_one_of, plus_minus
+from ol2r_cli.formatting import must_be_one_of, plus_minus, show
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes.choices import with_choice
-from ol2r_cli.recipes.pages import Entry, chosen_once, for_metric, tables_of
+from ol2r_cli.recipes.pages import Entry, for_metric, outdated, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import LEAST_UNITS, of_values
 from ol2r_cli.report.measures import digits, heading
@@ -41,8 +42,11 @@ def read_claims(paper: str = "") -> dict[str, Any]:
     names = {each.lower(): each for each in content["papers"]}
     if paper and paper.lower() not in names:
         raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))
-    claims = [claim for claim in content["claims"] if not paper or claim["paper"] == names[paper.lower()]]
-    return {**content, "claims": claims}
+    of_paper = {
+        part: [claim for claim in content[part] if not paper or claim["paper"] == names[paper.lower()]]
+        for part in ("claims", "not_measured")
+    }
+    return {**content, **of_paper}
 
 
 @cache
@@ -120,25 +124,51 @@ def verdict(pairs: Sequence[Pair]) -> str:
 
 
 def show_claims(paper: str = "") -> None:
-    """Print each claim in the words of its paper, its verdict, and the differences that decide it."""
+    """Print the verdict of each claim; of a paper's claims also its words, and the differences that decide."""
     content = read_claims(paper)
-    counts: dict[str, int] = {}
-    for claim in content["claims"]:
-        pairs = judged(claim, content)
-        result, metric = verdict(pairs), claim["metric"]
-        counts[result] = counts.get(result, 0) + 1
-        print(f"{claim['id']}  {result.upper()}  {claim['paper']}, {claim['section']}")
-        print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
-        unit = "powers of two of unfairness" if metric == "unfairness" else heading(metric)
-        print(f"    {', '.join(claim['rows'])} {claim['expect']}, in {unit}, page {claim['page']}:")
-        if pairs and (missing := _datasets(claim, content)[1]):
-            print(f"    without {', '.join(missing)}, which the page does not have yet")
-        for pair in pairs:
-            difference = plus_minus(pair.mean, pair.half_width, digits(metric), "+")
-            print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
-        print()
-    pages = dict.fromkeys(claim["page"] for claim in content["claims"])
-    if earlier := [page for page in pages if _page(page) and chosen_once(_page(page))]:
-        print(f"settings were chosen offline for all metrics, before online ones could be: {', '.join(earlier)}")
+    of_claims = [(claim, judged(claim, content)) for claim in content["claims"]]
+    if paper:
+        for claim, pairs in of_claims:
+            _show_claim(claim, pairs, content)
+        for claim in content["not_measured"]:
+            print(f"not measured  {claim['paper']}, {claim['section']}")
+            print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
+            print(f"    {claim['reason']}\n")
+        print("A difference is a mean over users and data ± half its 95 % interval, the choice of settings included.")
+    else:
+        show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
+        print("\nwords, users and differences: type ol2r benchmark claims PAPER, such as PairRank")
+    for page in dict.fromkeys(claim["page"] for claim in content["claims"]):
+        if warning := outdated(_page(page)):
+            print(f"page {page}: {warning}")
+    counts = Counter(verdict(pairs) for _, pairs in of_claims)
     total = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    print(f"{total}; the rule: docs/benchmark/claims.yaml")
+    print(f"{total or 'no claim is measured'}; the rule: first lines of {published_dir() / 'claims.yaml'}")
+
+
+def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
+    print(f"{claim['id']}  {verdict(pairs).upper()}  {claim['paper']}, {claim['section']}")
+    print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
+    data, missing = _datasets(claim, content)
+    users = claim.get("users", content["users"])
+    print(f"    {_expected(claim, content)}; page {claim['page']}: {' and '.join(data)}, {', '.join(users)} users")
+    if "conditions" in claim:
+        print(textwrap.indent(textwrap.fill(claim["conditions"], 110), "    "))
+    if pairs and missing:
+        print(f"    without {', '.join(missing)}, which the page does not have yet")
+    for pair in pairs:
+        difference = plus_minus(pair.mean, pair.half_width, digits(claim["metric"]), "+")
+        print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
+    print()
+
+
+def _expected(claim: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    """Return what would be measured if the claim held, with the bound."""
+    metric, expect = claim["metric"], claim["expect"]
+    unit = "powers of two of unfairness" if metric == "unfairness" else heading(metric)
+    bound, direction = f"{content['bound'].get(metric, 0):g}", f"{expect.removeprefix('much ')} than"
+    if expect == "level":
+        direction = f"within {bound} of"
+    elif expect.startswith("much"):
+        direction = f"more than {bound} {direction}"
+    return f"{unit}: {'; '.join(claim['rows'])} {direction} {'; '.join(claim['against'])}"

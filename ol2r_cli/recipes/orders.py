@@ -10,7 +10,6 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from ol2r_cli.recipes.choices import RESAMPLES, SEED
 from ol2r_cli.recipes.pages import Entry, Tables, for_metric, tables_of
@@ -19,6 +18,7 @@ from ol2r_cli.recipes.results import published, published_choices
 from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.text_table import TextTable, markdown
+from ol2r_cli.tensor.shapes import Float
 
 WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")  # their places say nothing about a user
 

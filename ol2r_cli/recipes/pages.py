@@ -16,7 +16,7 @@ from ol2r_cli.recipes.choices import AIMS, RESAMPLES, SEED, aim_of, spread_of_ch
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.reproduce import brief
 from ol2r_cli.recipes.results import TEST, About, Results
-from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, role
+from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, fold_means, holm, of_values, quantile, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
@@ -133,11 +133,11 @@ def settings_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -
         own = aims.pop((row.about.competitor, *row.about.words), None)
         if own is None:  # the same settings for another aim
             continue
-        typed = []  # of its ranker, exploration and fairness, with * at the end of a grid
-        for word in row.about.words:
-            name = word.partition("=")[0]
-            if role(name) in ROLES_OF_A_ROW and (words or name != "ranker"):
-                typed.append((shlex.quote if words else brief)(word) + "*" * (name in row.about.edges))
+        named = {name: word for name, word in by_name(row.about.words).items() if role(name) in ROLES_OF_A_ROW}
+        if not words:
+            named.pop("ranker")
+        shown = map(shlex.quote, named.values()) if words else brief(named.values())
+        typed = [word + "*" * (name in row.about.edges) for name, word in zip(named, shown, strict=True)]  # * at an end
         cells = [Cell(row.about.competitor), Cell(own[0] if len(own) == 1 else "both"), Cell(" ".join(typed))]
         for metric in recipe.metrics:
             estimate = row.group.estimate(metric)
@@ -184,7 +184,8 @@ def legend(recipe: Recipe, tables: Tables) -> str:
     return (
         f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold"
         f"{in_intervals}. ↑ and ↓: significantly higher or lower than {recipe.baseline}, paired{in_errors}, after "
-        "Holm's correction for a column. * at the end of its grid; ‡ another processor gives other results"
+        "Holm's correction for a column; with fewer than three folds nothing is tested. * at the end of its grid; "
+        "‡ another processor gives other results"
     )
 
 
@@ -204,7 +205,8 @@ def detectable(recipe: Recipe, tables: Tables) -> str:
         of_tables = (differences(for_metric(rows, metric), metric, recipe.baseline) for rows in tables.values())
         if widths := [each.half_width for known in of_tables for each in known.values()]:
             said.append(f"{median(widths):.{digits(metric)}f} {heading(metric)}")
-    return f"Differences from {recipe.baseline} below {', '.join(said)} (medians) are not found here." if said else ""
+    below = f"Differences from {recipe.baseline} below {', '.join(said)}, medians of all tables,"
+    return f"{below} would not be significant." if said else ""
 
 
 def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], further: Sequence[str] = ()) -> str:
@@ -232,8 +234,8 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], f
         f"{len(runs)} runs in {sum(runs.values()) / 3600:.1f} CPU hours, "
         f"and {sum(choosing.values()) / 3600:.1f} CPU hours to choose settings. Made with {made}.",
         f"{legend(recipe, tables)}. {detectable(recipe, tables)}".rstrip(),
-        "CPU s: of all seeds and folds together. `words` run a row, with the line above the tables and a click model "
-        "for CLICK; marks are not typed.",
+        "CPU s: of all seeds and folds together. To run a row, type its `words` without marks for WORDS, and a click "
+        "model for CLICK, in the command above the tables.",
         *further,
     ]
     for title in dict.fromkeys(title for title, _ in tables):
@@ -261,13 +263,14 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
         "    ol2r benchmark linear dataset=mq2008 click=inf                # a table on the terminal\n"
         "    ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD  # are the numbers the same here?\n"
         "    ol2r benchmark linear --add ranker=mine                       # a ranker of your own in it\n"
-        "    ol2r report docs/benchmark/linear.parquet --baseline pdgd --differences     # all differences, with p",
+        "    ol2r report docs/benchmark/linear.parquet dataset=mq2008 click=informational --differences \\\n"
+        "        --baseline 'pdgd ranker.learning_rate=0.1'            # all differences from a row, with p",
         "Data sets lie in one folder, `data_dir=FOLDER`: [data](../data.md). A page prints mean ± half of the "
         "interval; with folds it is wide because folds differ, and says little about differences, which are paired. "
         "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
         "    import polars as pl\n\n"
         '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
-        '    values.filter(pl.col("rows").list.contains("PDGD"), dataset="mq2008", click="informational")'
+        '    values.filter(pl.col("rows").list.contains("PDGD, offline"), dataset="mq2008", click="informational")'
         '["test_ndcg_10"].mean()',
         "Written by `ol2r benchmark --out`; do not edit.",
     ]
@@ -278,8 +281,9 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
         parts += [
             f"## [{recipe.title}]({recipe.name}.md)",
             *([f"> **{warning}**"] if warning else []),
-            f"{shown}. Mean rank: by {heading(metrics[0])}, over all columns, with its {LEVEL:.0%} interval over folds "
-            "or seeds.",
+            f"{shown}; [protocol](protocol.md). Mean rank: by {heading(metrics[0])}, over all columns, with its "
+            f"{LEVEL:.0%} interval over folds or seeds: folds and seeds drawn anew are noisier than all of them, so "
+            "that a rank can lie outside.",
             markdown(_index_table(tables, metrics)),
         ]
     return "\n\n".join(parts) + "\n"

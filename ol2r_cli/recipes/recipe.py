@@ -150,7 +150,7 @@ def load_recipe(kind: str, name: str) -> Recipe:
     names = recipe_names(kind)
     if name not in names:
         listed = f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}"
-        raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", names, name))
+        raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", [*names, "claims"], name))
 
     def read(name: str) -> dict[str, Any]:
         return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text()))

@@ -11,7 +11,8 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,7 +170,7 @@ def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> Te
     rows = []
     for condition, (chosen, estimates) in values.items():
         n = str(next(iter(estimates.values())).n) if plan.recipe.competitors else ""  # else statistics, without seeds
-        row = [*condition[:3], " ".join(map(brief, chosen.split())) if settings else "", n]
+        row = [*condition[:3], " ".join(brief(chosen.split())) if settings else "", n]
         for metric in metrics:
             if (own := estimates.get(metric)) is None:
                 row += ["", "", ""]
@@ -183,10 +184,11 @@ def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> Te
     return TextTable.of(["data", "click", "competitor", "settings"], ["n", *of_metrics], rows).without_empty()
 
 
-def brief(word: str) -> str:
-    """Return an override with the last part of its name: `l2=1` of `ranker.l2=1`."""
-    name, _, value = word.partition("=")
-    return f"{re.split('[./]', name)[-1]}={value}"
+def brief(words: Iterable[str]) -> list[str]:
+    """Return overrides with the last parts of their names, such as `l2=1` of `ranker.l2=1`, where these differ."""
+    of_words = {word: re.split("[./]", word.partition("=")[0])[-1] for word in words}
+    count = Counter(of_words.values())
+    return [word if count[last] > 1 else f"{last}={word.partition('=')[2]}" for word, last in of_words.items()]
 
 
 def as_csv(plan: RunPlan, values: Values) -> str:

@@ -303,7 +303,8 @@ def benchmark_plan(
 
     scale: full, the published protocol, or check, a few rounds with default settings and one fold of each dataset.
     added: the words of a ranker of the user, which is the only competitor then; a setting may list several values, of
-    which validation chooses. settings: as in a plan. ValueError for typed overrides that would change the protocol.
+    which one is chosen as for the other rows. settings: as in a plan. ValueError for typed overrides that would change
+    the protocol.
     """
 
     def limits(word: str) -> bool:
@@ -319,14 +320,15 @@ def benchmark_plan(
         grid = {name: override for name, override in own.items() if len(expand(override)) > 1}
         words = shlex.join(override for name, override in own.items() if name not in grid)
         added_ranker = Competitor(words, shlex.join(grid.values()))
-        recipe = replace(recipe, competitors={f"{value_of(own, 'ranker')} (added)": added_ranker}, extend=0)
+        recipe = replace(recipe, competitors={f"{value_of(own, 'ranker')} (added)": added_ranker})
     for name, override in [*named.items(), *own.items()]:
         if name == "dataset.path":
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
         if not (limits(override) if name in named else role(name) in ROLES_OF_A_ROW):
-            raise ValueError(
-                f"{name} is part of the protocol of {recipe.name}: leave out {override}, or use `ol2r run`"
-            )
+            if "=" not in override:
+                raise ValueError(f"{override} is no setting: to play a row again, type --repeat {override}")
+            fixed = f"{recipe.name} fixes all settings but {', '.join(LIMITS)}"
+            raise ValueError(f"{fixed}: leave out {override}, or use `ol2r run`")
     protocols = {title: by_name(data.words, recipe.words) for title, data in recipe.data.items()}
     if "dataset" in named:
         datasets = list(dict.fromkeys(value_of(protocol, "dataset") for protocol in protocols.values()))

@@ -154,13 +154,14 @@ def test_messages(tmp_path, monkeypatch, capsys):
     assert main([]) == 0
     assert capsys.readouterr().out.splitlines()[0].split(maxsplit=1) == ["tiny", "two rankers (not published yet)"]
     for typed, message in (
-        ("other", "NAME must be one of tiny, got 'other'"),
+        ("other", "NAME must be one of tiny, claims, got 'other'"),
         ("tiny", "there are no published results of tiny: type ol2r benchmark tiny --run"),
         ("tiny --dry-run", "--dry-run goes with --run or --add"),
         ("tiny --run --add ranker=pdgd", "--add, --repeat and --run exclude each other: leave out all but one"),
         ("tiny --add ranker=pdgd", "there are no published results of tiny for this"),
-        ("tiny --run rounds=3", "rounds is part of the protocol of tiny: leave out rounds=3"),
-        ("tiny --add ranker=pdgd seed=3", "seed is part of the protocol of tiny: leave out seed=3"),
+        ("tiny --run rounds=3", "tiny fixes all settings but dataset, dataset.fold, click: leave out rounds=3"),
+        ("tiny --add ranker=pdgd seed=3", "tiny fixes all settings but dataset, dataset.fold, click: leave out seed=3"),
+        ("tiny --run SGD", "SGD is no setting: to play a row again, type --repeat SGD"),
         ("tiny dataset.path=a/b", "leave out dataset.path=a/b: type data_dir=FOLDER"),
         ("tiny --add ranker=pdgd,dbgd", "--add must name one ranker, such as --add ranker=mine"),
         ("tiny --add ranker.l2=1", "--add must name one ranker, such as --add ranker=mine, got ranker.l2=1"),

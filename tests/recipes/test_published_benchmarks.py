@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from ol2r_cli.commands.report import main as report
 from ol2r_cli.recipes.benchmark import write_all
 from ol2r_cli.recipes.pages import outdated, tables_of
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
@@ -25,6 +29,19 @@ def test_pages_are_those_of_the_results(tmp_path):
     write_all(tmp_path)
     for page in tmp_path.glob("*.md"):
         assert page.read_text() == (published_dir() / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="no results are published")
+def test_the_examples_of_the_index_work(monkeypatch, capsys):
+    monkeypatch.chdir(published_dir().parents[1])
+    text = (published_dir() / "README.md").read_text()
+    (typed,) = re.findall(r"    ol2r report ((?:.*\\\n)*[^#]*)", text)
+    assert report(shlex.split(typed.replace("\\\n", " "))) == 0
+    assert "pdgd learning_rate=0.1" in capsys.readouterr().out
+    start, expression = text[text.index("import polars") : text.index("Written by")].split("values.filter")
+    names: dict[str, object] = {}
+    exec(dedent("    " + start), names)
+    assert 0 < eval(f"values.filter{expression}", names) < 1
 
 
 def test_the_results_are_small():
