@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from graphlib import TopologicalSorter
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import ol2r_cli
@@ -115,6 +118,7 @@ def test_starting_up_imports_nothing_heavy():
     light = ["cli", "config.catalogue", *(name(path) for path in FILES if path.parent.name == "commands")]
     script = f"""
 import sys
+import tomllib
 from importlib import import_module
 for name in {light}:
     before = set(sys.modules)
@@ -126,3 +130,25 @@ for name in {light}:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=60)
     assert done.stdout == ""
+
+
+def test_only_modules_of_extras_need_them():
+    """Without the packages of extras and of development all modules but these can be imported."""
+    extras = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    distributions = [re.split("[>=<,]", each)[0] for each in chain(*extras.values())]
+    named = [each.replace("-", "_").removesuffix("_terrier") for each in distributions]
+    script = f"""
+import sys
+import tomllib
+from importlib import import_module
+sys.modules.update(dict.fromkeys({named}))
+for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
+    try:
+        import_module("ol2r_cli." + name)
+    except ImportError:
+        print(name)
+"""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
+    need_them = ["commands.completion", "report.figures.curves", "report.figures.lda", "search.study"]
+    assert done.stdout.split() == need_them

@@ -29,8 +29,7 @@ from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
 from ol2r_cli.recipes.reproduce import drawn, print_result
 from ol2r_cli.recipes.results import TEST, Results, as_published, indifferent, played, published, published_choices
 from ol2r_cli.recipes.run_plan import Condition, RecipeRuns, RunPlan, benchmark_plan, by_name, run_recipe, value_of
-from ol2r_cli.report.figures.curves import MOST_CURVES
-from ol2r_cli.report.figures.drawing import NothingToDraw, save
+from ol2r_cli.report.figures.drawing import MOST_CURVES, NothingToDraw, save
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory
 

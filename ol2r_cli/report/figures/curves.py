@@ -24,7 +24,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from ol2r_cli.columns import CUTOFFS, SPLITS, main_cutoff
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.figures.drawing import FONT, Look, NothingToDraw, Shown, choice, integer
+from ol2r_cli.report.figures.drawing import FONT, MOST_CURVES, Look, NothingToDraw, Shown, choice, integer
 from ol2r_cli.report.figures.series import Series, block_sizes, cumulative_series, evaluation_series, window_means
 from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import check_metrics, described, known_metrics, ndcg_metrics
@@ -32,7 +32,6 @@ from ol2r_cli.report.names import BOTH, DASH_DOT, DASHED, DOTTED, INK, LONG, SOL
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run
 
-MOST_CURVES = 16  # in a panel
 MOST_BARS = 40  # in a panel
 MOST_ROUNDS = 6  # in a panel of block sizes by rank
 _MOST_PANELS = 12  # of block sizes by rank

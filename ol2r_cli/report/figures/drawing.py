@@ -39,6 +39,7 @@ _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None, "ModDate": None},
 }
+MOST_CURVES = 16  # in a panel
 _PATHS_AND_MARKERS = re.compile(rb"^(?:[LCQ] | *<path .*d=\"M | *<use ).*$", re.MULTILINE)  # lines of an svg, no text
 Choice = TypeVar("Choice", str, int)
 
