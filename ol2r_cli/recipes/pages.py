@@ -117,7 +117,9 @@ def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
             arrow = known[metric][name].arrow if name in known[metric] else ""
             cells.append(Cell(text, arrow, places[metric].get(name) == 1))
         table.append(cells)
-    return TextTable.of(["ranker"], list(map(heading, recipe.metrics)), table)
+    chosen = any(row.about.aim for row in rows)
+    headings = [heading(metric) + f" ({aim_of(metric)})" * chosen for metric in recipe.metrics]
+    return TextTable.of(["ranker"], headings, table)
 
 
 def settings_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> TextTable:
@@ -229,8 +231,9 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], f
     parts = [
         f"# {recipe.title}",
         *([f"> **{warning}**"] if warning else []),
-        f"{recipe.shows[0].upper()}{recipe.shows[1:]}. What was fixed beforehand, and what the intervals mean: "
-        f"[protocol](protocol.md). Written by `ol2r benchmark {recipe.name} --out`; do not edit.",
+        f"{recipe.shows[0].upper()}{recipe.shows[1:]}. What was fixed beforehand, and what rows and intervals "
+        f"mean: [protocol](protocol.md). Metrics: [measures](../measures.md). Written by "
+        f"`ol2r benchmark {recipe.name} --out`; do not edit.",
         f"{len(runs)} runs in {sum(runs.values()) / 3600:.1f} CPU hours, "
         f"and {sum(choosing.values()) / 3600:.1f} CPU hours to choose settings. Made with {made}.",
         f"{legend(recipe, tables)}. {detectable(recipe, tables)}".rstrip(),
