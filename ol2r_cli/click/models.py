@@ -92,7 +92,7 @@ class _User(ClickModel):
         values = [curve(rank) for rank in range(1, places + 1)] if values is None else values
         if len(values) < places:
             rule = f"{places} probabilities, one per place"
-            raise ValueError(f"{self.setting(name)} must be {rule}, got {list(values)}")
+            raise ValueError(f"{self.setting(name)} must be {rule}, got {list(values)}: type positions={len(values)}")
         return torch.tensor(list(values)[:places], dtype=torch.float64, device=context.device)
 
 

@@ -67,15 +67,14 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
     has_pages = "session" in table.columns
     if missing := [name for name in (SESSIONS if has_pages else COUNTS) if name not in table.columns]:
         both = f"{', '.join(COUNTS)}, or {', '.join(SESSIONS)}"
-        raise ValueError(f"{path} must have the columns {both}; it has no {missing[0]}")
+        raise ValueError(f"{path} must have the columns {both}; it has {', '.join(table.columns)}, and no {missing[0]}")
     if has_pages:
         table = table.rename({"click": "clicks"}).with_columns(impressions=1)
     numbers = pl.col("place", "impressions", "clicks").cast(pl.String).replace({"true": "1", "false": "0"})
+    numbers = numbers.str.strip_chars().str.replace(r"\.0*$", "")  # 2.0, as pandas writes a column with gaps
     page = ["session"] * has_pages
     typed = table  # as it is in the file
-    table = table.select(
-        *page, pl.col("query", "document").cast(pl.String), numbers.str.strip_chars().cast(pl.Int64, strict=False)
-    )
+    table = table.select(*page, pl.col("query", "document").cast(pl.String), numbers.cast(pl.Int64, strict=False))
     shown, clicks = pl.col("impressions"), pl.col("clicks")
     rules = {
         "query and document": pl.all_horizontal(pl.col(*page, "query", "document").is_not_null()),
@@ -99,7 +98,13 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
         raise ValueError(f"{path}, {where}: a row must have {rule}, got {found}{of_all}")
     if bad == len(kept):
         raise ValueError(f"{path} has no row that can be used")
-    return _as_arrays(table.filter(kept), has_pages), bad
+    log = _as_arrays(table.filter(kept), has_pages)
+    if not log.clicks.any():
+        raise ValueError(f"{path} has no click")
+    if (unseen := log.impressions.sum(0) == 0).any():
+        places, place = log.impressions.shape[1], int(unseen.argmax()) + 1
+        raise ValueError(f"{path} must have impressions at each place from 1 to {places}, got none at place {place}")
+    return log, bad
 
 
 def _as_arrays(table: pl.DataFrame, has_pages: bool) -> ClickLog:
@@ -252,6 +257,9 @@ def by_grade(attraction: Float[np.ndarray, "D"], shares: Sequence[float]) -> lis
 
 def as_choice(log: ClickLog, fit: str, comments: Sequence[str]) -> str:
     """Return the YAML file of a user with the position bias of this fit, and with attraction by grade by quantiles."""
+    silent = ~log.clicks[:, :-1].any(0)
+    if fit == "dcm" and silent.any():
+        raise ValueError(f"--fit dcm needs clicks at all places but the last, got none at place {silent.argmax() + 1}")
     values = FITS[fit](log)
     attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
     enough = log.impressions.sum(1) >= ENOUGH

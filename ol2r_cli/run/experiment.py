@@ -96,6 +96,10 @@ class Experiment:
         check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
         if beyond := [t for t in self.settings["block_rounds"] if t > self.settings["rounds"]]:
             raise ValueError(f"block_rounds must be rounds from 1 to {self.settings['rounds']}, got {beyond[0]}")
+        rounds, every, delay = (self.settings[name] for name in ("rounds", "update_every", "delay"))
+        if (first := every * (delay // every + 1)) > rounds:  # the first round after which something is learned
+            must = f"update_every and delay must let the ranker learn within {rounds:,} rounds"
+            raise ValueError(f"{must}, got {every} and {delay}: type rounds={first} or more")
         self.device: Device = _made(Device, "device", self.settings["device"], make)
         self._make_roles(make)
         check_columns(self.measures)

@@ -76,6 +76,10 @@ class WarmStart:
         if trained.features != features:
             must = f"start.run must be of a ranker of {features} features, as {dataset.name} has"
             raise ValueError(f"{must}, got {trained.run.path} of {trained.features}")
+        ours, theirs = (each["dataset"].get("normalise") for each in (self.settings, trained.run.settings))
+        if theirs != ours:
+            must = f"start.run must be of a run with dataset.normalise={ours}"
+            raise ValueError(f"{must}, got {trained.run.path} with {theirs}")
         theirs, ours = _model(trained.ranker, features), _model(self.ranker, features)
         sizes = {context.parameters, context.parameters * getattr(self.ranker, "members", 1)}
         if theirs != ours or trained.deployed.shape[1] not in sizes:

@@ -129,6 +129,15 @@ def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, hea
     assert read(file, skip_bad=True)[1] == len(row.splitlines())
 
 
+def test_whole_numbers_may_have_a_point(tmp_path: Path):
+    file = tmp_path / "log.csv"
+    file.write_text(f"{HEADER}\n{GOOD}\n")
+    log, _ = read(file)
+    file.write_text(f"{HEADER}\n{GOOD}\n".replace("10,", "10.0,").replace(",1,", ",1.,"))
+    assert (read(file)[0].impressions == log.impressions).all()
+    assert (read(file)[0].clicks == log.clicks).all()
+
+
 def test_the_file_that_is_printed_is_a_choice_at_once(tmp_path: Path, capsys, caplog):
     caplog.set_level("INFO")
     log, folder = tmp_path / "log.parquet", tmp_path / "choices"
@@ -152,6 +161,13 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
         (f"{HEADER}\n{GOOD}", ["--fit", "dcm"], f"--fit dcm needs sessions, and {file} has counts: type --fit pbm"),
         (f"{HEADER}\nq,a,1,9,3", [], f"{file} must have two queries or more, as others are held out, got one"),
         (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", [], "no document was shown at places 1 and 2 and clicked"),
+        (f"{HEADER}\nq,a,1,9,3\nr,a,3,9,3", [], "must have impressions at each place from 1 to 3, got none at place 2"),
+        (f"{HEADER}\nq,a,1,9,0\nr,a,1,9,0", [], f"{file} has no click"),
+        (
+            f"{SHOWN}\n1,q,a,1,0\n1,q,b,2,1\n2,r,a,1,0\n2,r,b,2,0",
+            ["--fit", "dcm"],
+            "all places but the last, got none at",
+        ),
     ]:
         file.write_text(f"{text}\n")
         assert main(["fit-clicks", str(file), *words]) == 2

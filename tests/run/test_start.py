@@ -14,10 +14,12 @@ from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.start import some_labels, startable
 from ol2r_cli.tensor.streams import Streams
 from tests.choices import SEEDS, play, seen, simulation
+from tests.dataset.letor_files import TINY
 from tests.reference import objective as plain
 from tests.worlds import handmade
 
 L2 = 0.05
+LETOR = ["run", "dataset=letor", f"dataset.path={TINY}", "dataset.fold=1", "ranker=pdgd", "rounds=5"]
 CENTRED = ["ranker.reduction=mean", "ranker.reduction=sum", "ranker.window=3", "ranker.discount=0.8"]
 
 
@@ -164,3 +166,7 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert message in line, line
     assert not list(find_runs(tmp_path / "wrong"))
+    assert cli.main([*LETOR, f"output_dir={tmp_path / 'letor'}"]) == 0
+    (letor,) = find_runs(tmp_path / "letor")
+    assert cli.main([*LETOR, f"output_dir={tmp_path / 'wrong'}", f"start.run={letor}", "dataset.normalise=none"]) == 2
+    assert "must be of a run with dataset.normalise=none, got" in capsys.readouterr().err

@@ -74,6 +74,8 @@ BAD = {
     "block_rounds=[0]": "block_rounds must be a list [..,..] of which each is 1 or more",
     "evaluate_on=[train]": "evaluate_on must be a list [..,..] of which each is one of validation, test",
     "block_rounds=[2,4]": "block_rounds must be rounds from 1 to 3, got 4",
+    "delay=3": "learn within 3 rounds, got 1 and 3: type rounds=4 or more",
+    "update_every=4": "learn within 3 rounds, got 4 and 0: type rounds=4 or more",
     "exploration=team_draft": "the exploration TeamDraft needs",
     "dataset=mq2008 dataset.path=/nowhere ~dataset.documents dataset.queries=null": "dataset.path must be a folder",
     "experiment=grid_pairrank ranker.l2=1": "differ in exploration.alpha: sweep one grid at a time",
