@@ -118,7 +118,6 @@ def test_starting_up_imports_nothing_heavy():
     light = ["cli", "config.catalogue", *(name(path) for path in FILES if path.parent.name == "commands")]
     script = f"""
 import sys
-import tomllib
 from importlib import import_module
 for name in {light}:
     before = set(sys.modules)
@@ -139,7 +138,6 @@ def test_only_modules_of_extras_need_them():
     named = [each.replace("-", "_").removesuffix("_terrier") for each in distributions]
     script = f"""
 import sys
-import tomllib
 from importlib import import_module
 sys.modules.update(dict.fromkeys({named}))
 for name in {[name(path) for path in FILES if path.stem != "__main__"]}:

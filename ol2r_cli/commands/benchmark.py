@@ -48,7 +48,7 @@ else:
         metavar="WORDS",
         nargs="+",
         action="append",
-        help="run this ranker in the same way, and show it in the tables; a setting with several values is chosen",
+        help="run this ranker in the same way, and show it in the tables; one of several values is chosen",
     ),
     argument("--repeat", metavar="ROW", nargs="*", help="run published rows again, with their settings, and compare"),
     argument("--run", action="store_true", help="run the whole protocol: hours"),

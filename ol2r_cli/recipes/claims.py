@@ -132,7 +132,7 @@ def show_claims(paper: str = "") -> None:
             _show_claim(claim, pairs, content)
         for claim in content["not_measured"]:
             print(f"not measured  {claim['paper']}, {claim['section']}")
-            print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
+            _print_indented(claim["says"])
             print(f"    {claim['reason']}\n")
         print("A difference is a mean over users and data ± half its 95 % interval, the choice of settings included.")
     else:
@@ -148,18 +148,22 @@ def show_claims(paper: str = "") -> None:
 
 def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
     print(f"{claim['id']}  {verdict(pairs).upper()}  {claim['paper']}, {claim['section']}")
-    print(textwrap.indent(textwrap.fill(claim["says"], 110), "    "))
+    _print_indented(claim["says"])
     data, missing = _datasets(claim, content)
     users = claim.get("users", content["users"])
     print(f"    {_expected(claim, content)}; page {claim['page']}: {' and '.join(data)}, {', '.join(users)} users")
     if "conditions" in claim:
-        print(textwrap.indent(textwrap.fill(claim["conditions"], 110), "    "))
+        _print_indented(claim["conditions"])
     if pairs and missing:
         print(f"    without {', '.join(missing)}, which the page does not have yet")
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim["metric"]), "+")
         print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
     print()
+
+
+def _print_indented(text: str) -> None:
+    print(textwrap.indent(textwrap.fill(text, 110), "    "))
 
 
 def _expected(claim: Mapping[str, Any], content: Mapping[str, Any]) -> str:
