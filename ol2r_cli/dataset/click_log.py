@@ -7,6 +7,7 @@ Harvesting: Agarwal et al., "Estimating position bias without intrusive interven
 
 from __future__ import annotations
 
+import csv
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
         with path.open("rb") as file:
             table = pl.read_csv(file, infer_schema=False) if is_csv else pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ValueError(f"FILE must be a csv or parquet file, got {path} ({one_line(error)[:120]})") from None
+        reason = (is_csv and path.is_file() and _line_too_long(path)) or one_line(error)[:120]
+        raise ValueError(f"FILE must be a csv or parquet file, got {path} ({reason})") from None
     if "place" not in table.columns:
         table = table.rename({"position": "place"}, strict=False)
     has_pages = "session" in table.columns
@@ -105,6 +107,14 @@ def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
         places, place = log.impressions.shape[1], int(unseen.argmax()) + 1
         raise ValueError(f"{path} must have impressions at each place from 1 to {places}, got none at place {place}")
     return log, bad
+
+
+def _line_too_long(path: Path) -> str:
+    """Return which line of a csv file has more fields than the first; empty where none has."""
+    with path.open(newline="", errors="replace") as file:
+        rows = csv.reader(file)
+        width = len(next(rows, []))
+        return next((f"line {rows.line_num} has more fields than the first" for row in rows if len(row) > width), "")
 
 
 def _as_arrays(table: pl.DataFrame, has_pages: bool) -> ClickLog:

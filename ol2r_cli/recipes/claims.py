@@ -142,7 +142,7 @@ def show_claims(paper: str = "") -> None:
         if warning := outdated(_page(page)):
             print(f"page {page}: {warning}")
     counts = Counter(verdict(pairs) for _, pairs in of_claims)
-    total = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    total = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items()))
     print(f"{total or 'no claim is measured'}; the rule: first lines of {published_dir() / 'claims.yaml'}")
 
 

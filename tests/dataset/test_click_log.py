@@ -175,3 +175,6 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
     assert main(["info", "--skip-bad"]) == 2
     assert main(["fit-clicks", str(tmp_path / "none.csv")]) == 2
     assert "FILE must be a csv or parquet file" in capsys.readouterr().err
+    (tmp_path / "long.csv").write_text("query,document,place,impressions,clicks\na,b,1,9,1\na,c,2,9,1,7\n")
+    assert main(["fit-clicks", str(tmp_path / "long.csv")]) == 2
+    assert "line 3 has more fields than the first" in capsys.readouterr().err
