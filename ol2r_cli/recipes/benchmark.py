@@ -196,4 +196,4 @@ def _print(recipe: Recipe, tables: Tables) -> None:
         print_result(main_table(recipe, rows))
         print()
         print_result(settings_table(recipe, rows))
-    print(f"\n{legend(recipe, tables)}")
+    print(f"\n{legend(recipe)}")

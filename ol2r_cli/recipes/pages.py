@@ -165,12 +165,7 @@ def _places(rows: Mapping[str, Entry], metric: str) -> dict[str, int]:
     return {name: 1 + sum(other > own for other in gains.values()) for name, own in gains.items()}
 
 
-def chosen_once(tables: Tables) -> bool:
-    """Return whether the settings of these results, of an earlier version, were chosen offline for all metrics."""
-    return not any(entry.about.aim for entry in chain(*tables.values()))
-
-
-def legend(recipe: Recipe, tables: Tables) -> str:
+def legend(recipe: Recipe) -> str:
     """Return what the marks of the main tables mean."""
     on_test, others = (
         " and ".join(heading(metric) for metric in recipe.metrics if (aim_of(metric) == AIMS[0]) == offline)
@@ -178,14 +173,10 @@ def legend(recipe: Recipe, tables: Tables) -> str:
     )
     chosen = f"{on_test}: settings chosen offline, by NDCG@10 on validation queries. {others}: settings chosen online, "
     chosen += "by the cumulative NDCG of the choosing seeds."
-    in_intervals = "; in parentheses, half the interval that contains the choice of settings"
-    in_errors = ", with the choice of both rows' settings in the standard error"
-    if chosen_once(tables):
-        chosen = "Settings chosen offline, by NDCG@10 on validation queries."
-        in_intervals, in_errors = ", conditional on these settings", ""
     return (
-        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold"
-        f"{in_intervals}. ↑ and ↓: significantly higher or lower than {recipe.baseline}, paired{in_errors}, after "
+        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold; in "
+        "parentheses, half the interval that contains the choice of settings. ↑ and ↓: significantly higher or lower "
+        f"than {recipe.baseline}, paired, with the choice of both rows' settings in the standard error, after "
         "Holm's correction for a column; with fewer than three folds nothing is tested. * at the end of its grid; "
         "‡ another processor gives other results"
     )
@@ -236,7 +227,7 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], f
         f"`ol2r benchmark {recipe.name} --out`; do not edit.",
         f"{len(runs)} runs in {sum(runs.values()) / 3600:.1f} CPU hours, "
         f"and {sum(choosing.values()) / 3600:.1f} CPU hours to choose settings. Made with {made}.",
-        f"{legend(recipe, tables)}. {detectable(recipe, tables)}".rstrip(),
+        f"{legend(recipe)}. {detectable(recipe, tables)}".rstrip(),
         "CPU s: of all seeds and folds together. To run a row, type its `words` without marks for WORDS, and a click "
         "model for CLICK, in the command above the tables.",
         *further,
@@ -279,8 +270,7 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
     ]
     for recipe, tables in pages:
         warning, metrics = outdated(tables), recipe.metrics[:2]
-        aims = [AIMS[0] if chosen_once(tables) else aim_of(metric) for metric in metrics]
-        shown = " / ".join(f"{heading(metric)} ({aim} choice)" for metric, aim in zip(metrics, aims, strict=True))
+        shown = " / ".join(f"{heading(metric)} ({aim_of(metric)} choice)" for metric in metrics)
         parts += [
             f"## [{recipe.title}]({recipe.name}.md)",
             *([f"> **{warning}**"] if warning else []),
