@@ -57,7 +57,7 @@ def _page(name: str) -> dict[tuple[str, str], list[Entry]]:
 def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
     """Return the pairs of rows that a claim compares; empty where the page lacks a row or a unit."""
     metric, users = claim["metric"], claim.get("users", content["users"])
-    datasets, bound, pairs = _datasets(claim, content)[0], content["bound"].get(claim["metric"], 0), []
+    datasets, bound, pairs = _datasets(claim, content), content["bound"].get(claim["metric"], 0), []
     for row in claim["rows"]:
         for against in claim["against"]:
             parts = []
@@ -76,19 +76,14 @@ def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
                 if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
                     return []
                 parts.append((estimate.mean, with_choice(estimate.half_width, spread**0.5)))
-            if not parts:
-                return []
             mean = sum(each for each, _ in parts) / len(parts)
             half_width = sum(each**2 for _, each in parts) ** 0.5 / len(parts)
             pairs.append(Pair(row, against, mean, half_width, _verdict(mean, half_width, claim["expect"], bound)))
     return pairs
 
 
-def _datasets(claim: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return which datasets of a claim its page has, and which it lacks."""
-    named = claim.get("datasets", content["pages"][claim["page"]]["datasets"])
-    measured = {title for title, _ in _page(claim["page"])}
-    return [each for each in named if each in measured], [each for each in named if each not in measured]
+def _datasets(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    return list(claim.get("datasets", content["pages"][claim["page"]]["datasets"]))
 
 
 def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
@@ -149,13 +144,11 @@ def show_claims(paper: str = "") -> None:
 def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
     print(f"{claim['id']}  {verdict(pairs).upper()}  {claim['paper']}, {claim['section']}")
     _print_indented(claim["says"])
-    data, missing = _datasets(claim, content)
+    data = " and ".join(_datasets(claim, content))
     users = claim.get("users", content["users"])
-    print(f"    {_expected(claim, content)}; page {claim['page']}: {' and '.join(data)}, {', '.join(users)} users")
+    print(f"    {_expected(claim, content)}; page {claim['page']}: {data}, {', '.join(users)} users")
     if "conditions" in claim:
         _print_indented(claim["conditions"])
-    if pairs and missing:
-        print(f"    without {', '.join(missing)}, which the page does not have yet")
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim["metric"]), "+")
         print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
