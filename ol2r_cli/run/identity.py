@@ -51,6 +51,7 @@ NOT_HASHED = frozenset(
 # The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
 STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
 # Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
+# In a part that is the user's own class they are hashed: there the value that is left out is a default of that class.
 ADDED: Mapping[str, Any] = {
     "evaluate_rounds": "even",
     "update_every": 1,
@@ -91,11 +92,12 @@ def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, s
 def _decisive(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         prefix = f"{name}." if name else ""
+        added = ADDED if _is_of_ol2r(value) else {}
         names = {key: f"{prefix}{key}" for key in value}
         return {
             str(key): _decisive(value[key], full)
             for key, full in names.items()
-            if full not in NOT_HASHED and not (full in ADDED and value[key] == ADDED[full])
+            if full not in NOT_HASHED and not (full in added and value[key] == added[full])
         }
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
@@ -107,6 +109,11 @@ def _decisive(value: Any, name: str = "") -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{name} must be a plain value (resolve the configuration first), got {type(value).__name__}")
+
+
+def _is_of_ol2r(node: Mapping[Any, Any]) -> bool:
+    """Whether settings are those of a class of ol2r, or of no class."""
+    return str(node.get("_target_", "ol2r_cli.")).startswith("ol2r_cli.")
 
 
 def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Path:
@@ -144,14 +151,13 @@ def own_code(settings: Mapping[str, Any]) -> dict[str, str]:
     code = dict[str, str]()
 
     def visit(part: str, node: Any) -> None:
-        if isinstance(node, Mapping):
-            target = str(node.get("_target_", "ol2r_cli."))
-            if not target.startswith("ol2r_cli."):
-                named = pkgutil.resolve_name(target)
-                if not (inspect.isclass(named) or inspect.isfunction(named)):  # an object does not know its module
-                    named = pkgutil.resolve_name(target.rpartition(".")[0])
-                if hash := code_hash_of(named):
-                    code[part] = hash
+        if isinstance(node, Mapping) and not _is_of_ol2r(node):
+            target = str(node["_target_"])
+            named = pkgutil.resolve_name(target)
+            if not (inspect.isclass(named) or inspect.isfunction(named)):  # an object does not know its module
+                named = pkgutil.resolve_name(target.rpartition(".")[0])
+            if hash := code_hash_of(named):
+                code[part] = hash
         items: Any = enumerate(node) if isinstance(node, list | tuple) else getattr(node, "items", tuple)()
         for name, inner in items:
             visit(f"{part}.{name}" if part else str(name), inner)

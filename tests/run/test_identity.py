@@ -73,6 +73,20 @@ def test_everything_is_hashed_but_where_and_how_fast_a_run_is_computed(monkeypat
         identity(changed("ranker.path", Path("x")), "f", {})
 
 
+def test_settings_of_an_own_class_all_count():
+    """Of a class of ol2r a setting of a later version, left out, is the value that does as before; of an own class it
+    is whatever default that class has."""
+    added = {name: value for name, value in module.ADDED.items() if name.startswith("ranker.")}
+    for target, different in ("ol2r_cli.ranker.pdgd.PDGD", 0), ("mine.Mine", len(added)):
+        alone = changed("ranker._target_", target)
+        ids = {identity(alone, "f", {})}
+        for name, value in added.items():
+            typed = copy.deepcopy(alone)
+            typed["ranker"][name.removeprefix("ranker.")] = value
+            ids.add(identity(typed, "f", {}))
+        assert len(ids) == 1 + different, target
+
+
 def test_the_path_contains_the_choices():
     choices = {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "none"}
     assert run_path("out", choices, "0123456789") == Path("out/mslr_web10k/pairrank-navigational-0123456789")
