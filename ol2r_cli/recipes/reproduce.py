@@ -258,9 +258,10 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Values, figures: Sequenc
     if estimates := [estimate for reported in values.values() for estimate in reported.estimates.values()]:
         notes = []
         if any(estimate.half_width is not None for estimate in estimates):
-            several = any(estimate.folds > 1 for estimate in estimates)
-            units = "users" if any(row.group.of_users for row in runs.rows) else "seeds"
-            units = "folds; n counts (fold, seed)." if several else f"{units}, of which there are n."
+            several = any(estimate.clusters > 1 for estimate in estimates)
+            units = "folds; n counts (fold, seed)." if several else "seeds, of which there are n."
+            if any(row.group.of_users for row in runs.rows):
+                units = "users; n counts (user, split)."
             notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
         if most := max((len(row.cells) for row in runs.rows), default=0):
             chosen = f"Settings are the best of up to {most} by validation NDCG@10"

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 from ol2r_cli.formatting import nearest, plural
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, TESTS, Estimate, effect_size, fold_means, holm, of_values
+from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, TESTS, Estimate, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain, ndcg_metrics
 from ol2r_cli.report.names import Labels, find_baseline, part_of, task_name, tasks
@@ -142,7 +142,7 @@ def compare(
 
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:
-    """A metric of `group` minus that of `rival`, by the (fold, seed) that both have."""
+    """A metric of `group` minus that of `rival`, by the (fold, seed), or (user, split), that both have."""
     values, rival_values = group.values(metric), rival.values(metric)
     return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
@@ -154,9 +154,9 @@ def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], t
         of_metric = []
         for group, rival in pairs:
             differing = paired(group, rival, metric)
-            if (estimate := of_values(differing)) is None:
+            if (estimate := of_values(differing, group.of_users)) is None:
                 continue
-            units = fold_means(differing) if estimate.folds > 1 else [*differing.values()]
+            units = unit_values(differing, group.of_users)
             gains = [gain(metric, difference) for difference in differing.values()]
             p = TESTS[test](units) if len(units) >= LEAST_UNITS else None
             counts = sum(g > 0 for g in gains), gains.count(0), sum(g < 0 for g in gains)

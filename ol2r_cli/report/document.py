@@ -64,9 +64,10 @@ class Document:
         """The lines below the tables: what the numbers are, how rows were compared, which runs are left out."""
         folds = any(len(group.seeds) > 1 for group in self.groups)
         values = "(fold, seed), every fold counting the same" if folds else "seed"
-        if self.groups and self.groups[0].of_users:
-            values, folds = "user of each split, the mean over seeds", False
         units = f" with the {_units('folds')} where there are several folds, else with the seeds" if folds else ""
+        if self.groups and self.groups[0].of_users:
+            values = "user of each split, the mean over seeds"
+            units = f" with the {_units('users')}, whatever the number of splits" if folds else ""
         lines = [
             f"{plural(len(self.collection.runs), 'run')}. Figures are means over n values, one for each {values}; ± is "
             f"half the width of the {LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
@@ -216,7 +217,11 @@ def _numbers(d: PairedDifference) -> list[ReportEntry]:
     mean, half = d.estimate.mean, d.estimate.half_width
     difference = Cell(plus_minus(mean, half, digits(d.metric) + 1, sign="+"), d.arrow)
     effect = "" if d.effect is None else f"{d.effect:+.2f}"
-    pairs = f"{d.estimate.n}" + (f" in {d.estimate.folds} folds" if d.estimate.folds > 1 else "")
+    pairs = str(d.estimate.n)
+    if d.estimate.clusters > 1 and not d.group.of_users:
+        pairs += f" in {d.estimate.clusters} folds"
+    elif d.estimate.clusters < d.estimate.n and d.group.of_users:
+        pairs += f" of {d.estimate.clusters} users"
     counts = {"wins": d.wins, "ties": d.ties, "losses": d.losses}
     return [
         ReportEntry("difference", difference, {"difference": mean, "difference_half_width": half}, True),
@@ -245,7 +250,7 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
         mark = f"↑ and ↓ are significantly more and less than {comparison.baseline}"
         if comparison.baseline is None:
             mark = "Letters name the rows that a value is significantly better than"
-        names = {"folds" if d.estimate.folds > 1 else "users" if d.group.of_users else "seeds" for d in tested}
+        names = {d.group.units(d.estimate) for d in tested}
         units, pairs = _units(*sorted(names)), "users" if names == {"users"} else "(fold, seed)"
         lines.append(
             f"{mark}, at {ALPHA} after Holm's correction for the {comparisons} of each metric: "
@@ -256,12 +261,12 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
         few = f"too few seeds, or folds where there are several, that both have: a test needs {LEAST_UNITS}"
         lines.append(f"{count}: {few}.")
     if tested:
-        most = max((d.estimate for d in differences), key=lambda estimate: estimate.units)
-        least = min(1.0, family * least_p(comparison.test, most.units))
-        unit = "folds" if most.folds > 1 else "seeds"
+        most = max(differences, key=lambda d: d.estimate.units)
+        least = min(1.0, family * least_p(comparison.test, most.estimate.units))
+        unit = most.group.units(most.estimate)
         if least >= ALPHA:
             lines.append(
-                f"With {most.units} {unit} and {comparisons} no p of this test can be below {least:.2g} "
+                f"With {most.estimate.units} {unit} and {comparisons} no p of this test can be below {least:.2g} "
                 f"after the correction, so nothing can be significant: type --test t, or run more {unit}."
             )
     if missing := [d for d in differences if d.missing]:

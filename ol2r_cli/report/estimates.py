@@ -5,6 +5,9 @@ independent values. With the model y(f, s) = mean + fold(f) + seed(f, s), both r
 independent and have the common mean; where folds have equally many seeds, their spread has exactly the variance that
 the mean needs, whatever the two parts are. So folds are the units as soon as there are several, otherwise seeds.
 
+Values of the users of recommenders count the same each, and a user may be in several splits of the reviews. So users
+are the units: the interval is that of a mean of clusters of unequal sizes.
+
 The distribution functions come from `scipy.special`: importing `scipy.stats` takes a second, and its `permutation_test`
 draws other signs. docs/comparison.md has the formulas.
 """
@@ -35,25 +38,28 @@ LEAST_UNITS = 3  # for a test, and for an interval that is drawn unless another 
 _DRAWS = 100_000  # of signs beyond `EXACT`
 _SEED = 20_260_000  # the same values always give the same p
 
+Values = Mapping[tuple[Any, int], float]  # by (fold, seed), or (user, split): the first is the cluster
+
 
 @dataclass(frozen=True)
 class Estimate:
     """The mean of n values, and what its interval needs.
 
     mean: of the values; over several folds the mean of the folds' means. sd: of all n values (divisor n - 1), None for
-    one value. folds: how many folds have values. between: standard deviation of their means, None for one fold.
+    one value. clusters: how many folds, or users, have values. between: standard deviation of the `cluster_values`,
+    None for one cluster.
     """
 
     mean: float
     sd: float | None
     n: int
-    folds: int = 1
+    clusters: int = 1
     between: float | None = None
 
     @property
     def units(self) -> int:
-        """The number of independent values: folds where there are several, otherwise values."""
-        return self.folds if self.folds > 1 else self.n
+        """The number of independent values: clusters where there are several, otherwise values."""
+        return self.clusters if self.clusters > 1 else self.n
 
     @property
     def half_width(self) -> float | None:
@@ -61,9 +67,9 @@ class Estimate:
         return self.band("ci")
 
     def band(self, bands: str | None = None, units: str | None = None) -> float | None:
-        """`half_width` over these units; None: folds where there are several."""
-        by_seed = units == "seeds" or (units is None and self.folds == 1)
-        return half_width(*((self.sd, self.n) if by_seed else (self.between, self.folds)), bands)
+        """`half_width` over these units; None: clusters where there are several."""
+        by_seed = units == "seeds" or (units is None and self.clusters == 1)
+        return half_width(*((self.sd, self.n) if by_seed else (self.between, self.clusters)), bands)
 
 
 def half_width(sd: float | None, n: int, bands: str | None) -> float | None:
@@ -83,21 +89,51 @@ def quantile(degrees: int) -> float:
     return float(special.stdtrit(degrees, (1 + LEVEL) / 2))  # the inverse of Student's t distribution
 
 
-def of_values(values: Mapping[tuple[Any, int], float]) -> Estimate | None:
-    """The estimate from one value for each (fold, seed); None without values. Every fold has the same weight."""
+def of_values(values: Values, of_users: bool = False) -> Estimate | None:
+    """The estimate from one value for each (fold, seed), or (user, split) `of_users`; None without values.
+
+    Every fold has the same weight; of users every value.
+    """
     if not values:
         return None
-    means = fold_means(values)
-    mean, between = _moments(means)
-    return Estimate(mean, _moments([*values.values()])[1], len(values), len(means), between)
+    clusters = cluster_values(values, of_users)
+    mean, between = _moments(clusters)
+    return Estimate(mean, _moments([*values.values()])[1], len(values), len(clusters), between)
 
 
-def fold_means(values: Mapping[tuple[Any, int], float]) -> list[float]:
+def unit_values(values: Values, of_users: bool = False) -> list[float]:
+    """The independent values: one for each cluster where there are several, otherwise all."""
+    clusters = cluster_values(values, of_users)
+    return clusters if len(clusters) > 1 else [*values.values()]
+
+
+def cluster_values(values: Values, of_users: bool) -> list[float]:
+    """A value for each fold or user, whose mean is the estimate, and whose spread is that of independent values."""
+    return user_influences(values) if of_users else fold_means(values)
+
+
+def fold_means(values: Values) -> list[float]:
     """The mean of each fold's values."""
-    folds: dict[Any, list[float]] = {}
-    for (fold, _), value in values.items():
-        folds.setdefault(fold, []).append(value)
-    return [fmean(of_fold) for of_fold in folds.values()]
+    return [fmean(of_fold) for of_fold in _clusters(values).values()]
+
+
+def user_influences(values: Values) -> list[float]:
+    """The mean m of the n values, for each of the u users plus u / n times the sum of its values less m.
+
+    These have the mean m, and their standard error is that of a mean of clusters of unequal sizes (Cameron and Miller,
+    2015, with the factor u / (u - 1)). Where each user has one value, they are the values.
+    """
+    users, mean = _clusters(values), fmean(values.values())
+    share = len(users) / len(values)
+    return [mean + share * math.fsum(value - mean for value in of_user) for of_user in users.values()]
+
+
+def _clusters(values: Values) -> dict[Any, list[float]]:
+    """The values of each fold, or of each user."""
+    clusters: dict[Any, list[float]] = {}
+    for (cluster, _), value in values.items():
+        clusters.setdefault(cluster, []).append(value)
+    return clusters
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float | None]:

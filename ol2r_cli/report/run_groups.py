@@ -212,12 +212,12 @@ class Group:
 
     @property
     def of_users(self) -> bool:
-        """Whether values are of users, so that a metric has one for each (fold, user), the mean over seeds."""
+        """Whether values are of users, so that a metric has one for each (user, split), the mean over seeds."""
         return self.runs[0].of_users
 
     @property
     def n(self) -> int:
-        """The number of (fold, seed); of (fold, user) with the first metric where values are of users."""
+        """The number of (fold, seed); of (user, split) with the first metric where values are of users."""
         return len(self.values(self.metrics[0])) if self.of_users else sum(map(len, self.seeds.values()))
 
     @property
@@ -249,14 +249,14 @@ class Group:
                 yield run, new
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), where it applies."""
-        if self.of_users:  # units are the users of all folds
-            of_unit: dict[tuple[Any, int], list[float]] = {}
+        """A metric by (fold, seed), or by (user, split) where values are of users, where it applies."""
+        if self.of_users:
+            of_seeds: dict[tuple[Any, int], list[float]] = {}
             for run in self.runs:
                 for user, values in run.values.items():
                     if (value := values.get(metric)) is not None:
-                        of_unit.setdefault((run.fold, user), []).append(value)
-            return {(None, (fold << 32) + user): fmean(values) for (fold, user), values in of_unit.items()}
+                        of_seeds.setdefault((user, run.fold), []).append(value)
+            return {unit: fmean(values) for unit, values in of_seeds.items()}
         return {
             (run.fold, seed): value
             for run, seeds in self.new_seeds(lambda run: metric in run.metrics)
@@ -267,8 +267,14 @@ class Group:
     def estimate(self, metric: str) -> Estimate | None:
         """A metric over all (fold, seed); None where it does not apply."""
         if metric not in self._estimates:
-            self._estimates[metric] = of_values(self.values(metric))
+            self._estimates[metric] = of_values(self.values(metric), self.of_users)
         return self._estimates[metric]
+
+    def units(self, estimate: Estimate) -> str:
+        """What the units of an estimate of this group are called."""
+        if self.of_users:
+            return "users"
+        return "folds" if estimate.clusters > 1 else "seeds"
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:

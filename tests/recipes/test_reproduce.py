@@ -146,7 +146,7 @@ def test_a_recipe_of_fits_has_lines_over_a_setting_and_says_why_numbers_are_of_a
     for everybody, hit in zip(rows[:3], rows[3:], strict=True):
         assert int(hit["n"]) < int(everybody["n"])
         assert float(hit["mean"]) > float(everybody["mean"])
-    assert "over users, of which there are n." in (folder / "README.md").read_text()
+    assert "over users; n counts (user, split)." in (folder / "README.md").read_text()
     assert main(["pairrank_x", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
     error = capfd.readouterr().err
     assert "ol2r reproduce: pairrank_x needs Amazon, all users: reviews.path must be a folder with" in error

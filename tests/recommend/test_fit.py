@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import t
 
 from ol2r_cli.commands.data import main as data
 from ol2r_cli.commands.list import main as listed
@@ -123,12 +123,22 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
         rows = pl.concat(frames).drop_nulls("test_ndcg_10")
         of_users = rows.group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
         users[name] = {(split, user): value for split, user, value in of_users.iter_rows()}
-    pairs = [(users["nmf"][unit], users["most_popular"][unit]) for unit in users["nmf"]]  # also of split 2
-    ours, theirs = map(np.array, zip(*pairs, strict=True))
-    difference = ours - theirs
-    assert row["difference"] == pytest.approx(difference.mean())
-    assert row["p"] == pytest.approx(ttest_rel(ours, theirs).pvalue)
-    assert row["pairs"] == len(difference)
+    differences = {unit: value - users["most_popular"][unit] for unit, value in users["nmf"].items()}
+    n, mean = len(differences), np.mean([*differences.values()])
+    errors: dict[int, float] = {}  # a user of two splits is one unit
+    for (_, user), difference in differences.items():
+        errors[user] = errors.get(user, 0) + difference - mean
+    units = len(errors)
+    error = np.sqrt(units / (units - 1) * sum(np.square([*errors.values()]))) / n
+    assert units < n
+    assert row["difference"] == pytest.approx(mean)
+    assert row["difference_half_width"] == pytest.approx(t.ppf(0.975, units - 1) * error)
+    assert row["p"] == pytest.approx(2 * t.sf(abs(mean) / error, units - 1))
+    assert row["pairs"] == n
+    assert report(["outputs", "--baseline", "most_popular", "--metric", "test_ndcg_10"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "with the users as units (degrees of freedom: users - 1), whatever the number of splits" in out
+    assert f"{n} of {units} users" in out
     assert report(["outputs", "--select", "validation", "--overrides"]) == 0
     assert "reviews=generated model=nmf" in capsys.readouterr().out
     assert report(["outputs", "--out", "report.html"]) == 0

@@ -65,7 +65,7 @@ def test_several_folds_are_the_units(tmp_path):
     (difference,) = comparison(tmp_path, "base")[1].differences
     assert difference.estimate.mean == pytest.approx(0.2)
     assert difference.estimate.half_width == pytest.approx(T1 * 0.1, rel=1e-5)
-    assert (difference.estimate.n, difference.estimate.folds, difference.wins, difference.p) == (3, 2, 3, None)
+    assert (difference.estimate.n, difference.estimate.clusters, difference.wins, difference.p) == (3, 2, 3, None)
     for ranker, value in (("base", 0.5), ("one", 0.8)):
         make(tmp_path, f"ranker={ranker}", "dataset.fold=3", test={0: value})
     (difference,) = comparison(tmp_path, "base")[1].differences

@@ -12,7 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from ol2r_cli.report.estimates import EXACT, effect_size, holm, least_p, of_values, paired_t, quantile, sign_flips
+from ol2r_cli.report.estimates import (
+    EXACT,
+    effect_size,
+    holm,
+    least_p,
+    of_values,
+    paired_t,
+    quantile,
+    sign_flips,
+    two_sided,
+    unit_values,
+)
 
 FOLDS = st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6), min_size=1, max_size=4)
 DIFFERENCES = st.lists(st.floats(-10, 10).map(lambda value: round(value, 3)), min_size=2, max_size=8)
@@ -38,13 +49,30 @@ def test_several_folds_are_the_units_and_count_the_same(folds):
     values = [value for fold in folds for value in fold]
     units = [statistics.fmean(fold) for fold in folds] if len(folds) > 1 else values
     estimate = of_values({(fold, seed): value for fold, own in enumerate(folds) for seed, value in enumerate(own)})
-    assert (estimate.n, estimate.folds, estimate.units) == (len(values), len(folds), len(units))
+    assert (estimate.n, estimate.clusters, estimate.units) == (len(values), len(folds), len(units))
     assert estimate.mean == pytest.approx(statistics.fmean(units), abs=1e-9)
     assert (estimate.sd is None) == (len(values) == 1)
     if len(units) > 1:
         assert estimate.sd == pytest.approx(statistics.stdev(values), abs=1e-6)
         half = quantile(len(units) - 1) * statistics.stdev(units) / len(units) ** 0.5
         assert estimate.half_width == pytest.approx(half, abs=1e-6)
+
+
+def test_a_user_of_several_splits_is_one_unit():
+    """The standard error is the root of u / (u - 1) times the sum over users of their summed errors squared, over n."""
+    of_users = {7: [0.2, 0.4, 0.6], 9: [1.0], 4: [0.0, 0.8]}
+    values = {(user, split): value for user, own in of_users.items() for split, value in enumerate(own)}
+    estimate = of_values(values, of_users=True)
+    assert estimate.mean == pytest.approx(0.5)
+    summed = [-0.3 - 0.1 + 0.1, 0.5, -0.5 + 0.3]
+    error = math.sqrt(3 / 2 * sum(one**2 for one in summed)) / 6
+    assert (estimate.n, estimate.units) == (6, 3)
+    assert estimate.half_width == pytest.approx(quantile(2) * error)
+    assert paired_t(unit_values(values, of_users=True)) == pytest.approx(two_sided(0.5, error, 2))
+    of_one_split = {(user, 0): own[0] for user, own in of_users.items()}
+    assert unit_values(of_one_split, of_users=True) == pytest.approx([0.2, 1.0, 0.0])
+    copied = {(user, split): own[0] for user, own in of_users.items() for split in range(3)}
+    assert of_values(copied, of_users=True).half_width == pytest.approx(of_values(of_one_split, True).half_width)
 
 
 @given(DIFFERENCES)

@@ -108,7 +108,7 @@ def test_seeds_replicas_and_folds_are_repetitions(tmp_path):
     sd = statistics.stdev([*first.values(), *second.values()])
     assert values(group) == pytest.approx((sum(folds) / 2, sd, 7), abs=1e-6)
     estimate = group.estimate("test_ndcg_10")
-    assert (estimate.folds, estimate.between) == (2, pytest.approx(statistics.stdev(folds), abs=1e-6))
+    assert (estimate.clusters, estimate.between) == (2, pytest.approx(statistics.stdev(folds), abs=1e-6))
     by_pair = {(fold, seed): value for fold, seeds in ((1, first), (2, second)) for seed, value in seeds.items()}
     assert group.values("test_ndcg_10") == pytest.approx(by_pair, abs=1e-6)
     assert group.values("validation_ndcg_10") == pytest.approx({(1, 3): 0.1}, abs=1e-6)
