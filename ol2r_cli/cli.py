@@ -18,36 +18,15 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from ol2r_cli.formatting import nearest, printable
+from ol2r_cli.program import COMMANDS, as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
 
-# subcommand, `main` of the module of its name in commands/: a description
-COMMANDS = {
-    "run": "one experiment, or with -m a sweep; finished runs are not repeated",
-    "list": "all choices and settings: rankers, click models, datasets, ..",
-    "status": "runs in a folder: finished, running, interrupted, failed and why",
-    "report": "tables and figures of finished runs, with comparisons",
-    "data": "statistics of a dataset, parsing it ahead, checking its files",
-    "benchmark": "expected results of every ranker, and your own beside them",
-    "search": "the best settings within ranges by validation NDCG, by Optuna",
-    "reproduce": "a figure or table of the papers: runs, draws, compares",
-    "new": "a choice of your own that works: class, settings and test",
-    "check": "whether choices, such as your own, keep the laws of all",
-    "diff": "two runs side by side: settings, results, where rounds part",
-    "score": "scores of a finished run's ranker for the documents of a file",
-    "export": "finished runs for other tools: by query, TREC, trackers",
-    "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
-    "clean": "disk usage of runs, and removal after confirmation",
-    "bench": "rounds per second on a generated MSLR-sized dataset",
-    "recommend": "models of recommendation, and why: batch fits without clicks",
-    "doctor": "versions, CUDA, data found, disk",
-    "completion": "completion script for bash, zsh, fish or tcsh",
-}
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
 
 EPILOG = """examples:
-  ol2r run                                            PairRank on generated data
+  ol2r run                                            PairRank, generated data
   ol2r run click=navigational rounds=2000 replicas=5  five seeds at once
-  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008   real data (LETOR folders)
+  ol2r run dataset=mq2008 dataset.path=$HOME/MQ2008   real data, LETOR folders
   ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf    a sweep
   ol2r COMMAND --help                                 more about one command
 exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
@@ -64,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         usage="ol2r COMMAND [ARGUMENT ...]",
         description="\n".join(["Online learning to rank from simulated clicks.\n", "commands to begin with:", *lines]),
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     top.add_argument("--version", action="store_true", help="show the version, and the commit of a checkout")
     top.add_argument("command", help=argparse.SUPPRESS, metavar="COMMAND")
@@ -104,7 +83,8 @@ def _command(arguments: list[str]) -> int:
     if name not in COMMANDS:
         near = nearest(name, [*COMMANDS, "--help", "--version"], "ol2r ")
         meant = f": type {_MEANT[name]}" if name in _MEANT else near
-        print(f"ol2r: no command '{name}'{meant or ': choose from ' + ', '.join(COMMANDS)}", file=sys.stderr)
+        advice = as_called(meant) or f": choose from {', '.join(COMMANDS)}"
+        print(f"ol2r: no command '{name}'{advice}", file=sys.stderr)
         return 2
     if name == "completion" and find_spec("argcomplete") is None:
         print("ol2r completion: needs argcomplete: type pip install 'ol2r[completion]'", file=sys.stderr)
@@ -127,7 +107,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def format_help(self) -> str:
         """Return the help, of which no line is longer than the terminal."""
         lines: list[str] = []
-        for line in super().format_help().splitlines():
+        for line in as_called(super().format_help()).splitlines():
             margin = " " * (len(line) - len(line.lstrip()) + 2)
             parts = [line] if len(line) <= self._width else re.split(r"(?<=\S) {2,}", line, maxsplit=1)
             lines += textwrap.wrap(parts[0], self._width, subsequent_indent=margin, break_on_hyphens=False) or [""]
@@ -190,7 +170,7 @@ class Command:
                 raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
             return self.action(given) or DONE
         except self.errors as error:
-            print(f"ol2r {self.name}: {printable(error)}", file=sys.stderr)
+            print(f"ol2r {self.name}: {printable(as_called(error))}", file=sys.stderr)
             return BAD_CONFIGURATION
 
 

@@ -86,6 +86,12 @@ def wrapped(line: str, indent: int = 2) -> str:
     return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
+def say_start(what: str) -> None:
+    """Say on a terminal that work begins, for the seconds in which modules are imported and data are read."""
+    if sys.stderr.isatty():
+        print(wrapped(f"starting: {what}"), file=sys.stderr, flush=True)
+
+
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
     """Print `rows`, all of the same length, in aligned columns with two blanks between them.
 

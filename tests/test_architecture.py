@@ -24,6 +24,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 LAYERS = (
     ("loops", "files", "lazy"),
     ("tensor", "formatting", "columns"),
+    ("program",),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),

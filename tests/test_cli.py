@@ -13,6 +13,7 @@ import pytest
 from ol2r_cli import __version__
 from ol2r_cli.cli import COMMANDS, main
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.program import as_called
 from tests.report.runs import make
 
 ROOT = Path(__file__).parents[1]
@@ -96,6 +97,33 @@ def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]
     }.items():
         assert main([word]) == 2
         assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
+
+
+def test_commands_begin_with_the_program_as_it_was_called(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    """After `make run` no environment is active: a shell has no `ol2r`, or that of another one."""
+    for folder in (".venv/bin", "other"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "ol2r").touch(0o755)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "ol2r").symlink_to(tmp_path / ".venv/bin/ol2r")
+    monkeypatch.chdir(tmp_path)
+    own = str(tmp_path / ".venv/bin/ol2r")
+    for called, path, typed in (
+        (".venv/bin/ol2r", "", ".venv/bin/ol2r"),
+        (own, "other", ".venv/bin/ol2r"),
+        (own, ".venv/bin", "ol2r"),
+        (own, "linked", "ol2r"),
+        ("../my env/ol2r", "", "'../my env/ol2r'"),
+        ("/usr/lib/python3/ipykernel_launcher.py", "", "ol2r"),
+        ("ol2r_cli/__main__.py", "", "ol2r"),
+    ):
+        monkeypatch.setattr("sys.argv", [called])
+        monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
+        assert main(["status"]) == 2
+        assert capsys.readouterr().err.endswith(f"which does not exist: start a run with `{typed} run`\n")
+        assert main(["help"]) == 0
+        assert f"  {typed} run dataset=mq2008 dataset.path=$HOME/MQ2008" in capsys.readouterr().out
+        assert as_called("an ol2r of `ol2r list`, my-ol2r list") == f"an ol2r of `{typed} list`, my-ol2r list"
 
 
 def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.CaptureFixture[str]):

@@ -25,6 +25,7 @@ from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.files import Lock, is_held
 from ol2r_cli.formatting import byte_size, error_line, show
 from ol2r_cli.lazy import lazy, torch
+from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.identity import version_line
 
@@ -60,7 +61,7 @@ def main(given: argparse.Namespace) -> int:
     print("", *(f"BROKEN: {line}" for line in broken), *(f"note: {line}" for line in notes), sep="\n")
     if broken:
         return FAILED
-    print("all that `ol2r run` needs is there")
+    print(as_called("all that `ol2r run` needs is there"))
     return DONE
 
 

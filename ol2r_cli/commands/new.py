@@ -25,6 +25,7 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import PROJECT_FILE, ROLES, Catalogue, Choice, as_options, choice_folders, read_project
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, shown_path
+from ol2r_cli.program import as_called
 
 GROUPS = (*ROLES, "ranker/model", "experiment")
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
@@ -86,7 +87,7 @@ def main(given: argparse.Namespace) -> None:
     benchmark = [f"benchmark linear dataset=synthetic click=perfect --add {choice}"] if group == "ranker" else []
     for line in [*lines, "report", *benchmark]:
         words = [line.replace("NAME", name), *([shlex.join(options)] if options and line != "report" else [])]
-        print(f"  ol2r {' '.join(words)}")
+        print(as_called(f"  ol2r {' '.join(words)}"))
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:

@@ -39,6 +39,7 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.lazy import lazy
+from ol2r_cli.program import as_called
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
@@ -166,7 +167,7 @@ def _report(options: argparse.Namespace) -> None:
     else:
         notes, text = document.notes if form in ("csv", "json") else [], document.text(form)
     for line in notes:
-        print(f"ol2r report: {line}", file=sys.stderr)
+        print(f"ol2r report: {as_called(line)}", file=sys.stderr)
     if out is None:
         print(text)
         return

@@ -28,6 +28,7 @@ from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, cho
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.files import as_json
+from ol2r_cli.formatting import plural, say_start
 from ol2r_cli.run import DONE, exits_when_interrupted
 from ol2r_cli.run.run import Run
 
@@ -105,6 +106,8 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
     jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])
+    if given.multirun and not given.quiet:
+        say_start(f"{plural(len(jobs), 'job')}, which are checked before the first one runs")
     with exits_when_interrupted():
         from ol2r_cli.run.runner import EXPERIMENT
 

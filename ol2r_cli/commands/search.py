@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from ol2r_cli.cli import argument, command
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import add_config_dir, as_options
+from ol2r_cli.formatting import say_start
 from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 
@@ -62,6 +63,8 @@ def main(given: argparse.Namespace) -> int:
             raise ValueError(f"--{name} must be {least} or more, got {getattr(given, name)}")
     if not given.minutes > 0:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
+    if not given.worker:
+        say_start("the ranges are checked before the first trial")
     try:
         study = _open_study(given)
         if given.worker:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.files import as_json
-from ol2r_cli.formatting import duration, plural, printable, show
+from ol2r_cli.formatting import duration, plural, printable, show, wrapped
+from ol2r_cli.program import as_called
 from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
-# What the command in the note does.
-_RESUME = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}
+_EFFECT = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}  # of the command
+_COMMANDS = 10  # that a terminal shows; a file has all
 
 
 @command(
@@ -40,43 +43,66 @@ def main(given: argparse.Namespace) -> None:
     if not root.is_dir():
         missing = f"DIR must be a folder with runs, got {root}, which does not exist"
         raise ValueError(f"{missing}: start a run with `ol2r run`")
+    runs = _chosen_runs(root, words)
+    if given.json:
+        print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in runs]))
+    elif not runs:
+        print(as_called(f"no runs below {root}: start one with `ol2r run`"))
+    else:
+        _show_runs(runs, root)
+
+
+def _chosen_runs(root: Path, words: Sequence[str]) -> list[Run]:
+    """Return the runs below a folder, with `words` those with these settings; ValueError for a word that no run has."""
     runs = [run for path in find_runs(root) if (run := Run.read(path)) is not None]
     if words:
         chosen = RunFilter(words)
         runs = list(filter(chosen.run, runs))
         chosen.check()
-    if given.json:
-        print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in runs]))
-        return
-    if not runs:
-        print(f"no runs below {root}: start one with `ol2r run`")
-        return
-    on_terminal, columns = sys.stdout.isatty(), list(range(len(HEADINGS)))
+    return runs
+
+
+def _show_runs(runs: Sequence[Run], root: Path) -> None:
+    """Print a table of runs, how many there are in each state, and the commands by which some of them go on."""
+    on_terminal = sys.stdout.isatty()
     if on_terminal:
         root = Path(os.path.commonpath([run.path.parent for run in runs]))
-    rows = [tuple(map(printable, _row(run, root))) for run in runs]
-    if on_terminal and len(rows) > 1:  # columns that differ, and above them what the others have in every row
-        columns = [column for column in columns if len({row[column] for row in rows}) > 1]
-        same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
-        print(printable(", ".join([f"all below {root}", *same])))
-        if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
-            rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
-    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
+    names = [run.path.name if run.path == root else str(run.path.relative_to(root)) for run in runs]
+    rows = [tuple(map(printable, _row(run, name))) for run, name in zip(runs, names, strict=True)]
+    if on_terminal and len(rows) > 1:
+        _show_differences(rows, root)
+    else:
+        show(rows, HEADINGS)
     counts = Counter(run.state for run in runs)
     print(f"{plural(len(runs), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
+    stopped = [(run, name) for run, name in zip(runs, names, strict=True) if run.state in _EFFECT and run.command]
+    shown = stopped[:_COMMANDS] if on_terminal else stopped
+    for run, name in shown:
+        print(printable(f"{name}, to {_EFFECT[run.state]}:"))
+        print(printable(f"  {as_called(run.command)}"))  # in one line, whatever the width, so that it can be copied
+    if len(stopped) > len(shown):
+        print(f"and {len(stopped) - len(shown)} more: {as_called('ol2r status')} {shlex.quote(str(root))} | less")
 
 
-def _row(run: Run, root: Path) -> tuple[str, ...]:
-    name = run.path.name if run.path == root else str(run.path.relative_to(root))
+def _show_differences(rows: Sequence[Sequence[str]], root: Path) -> None:
+    """Print the columns in which rows differ, and above them what all rows have in the others."""
+    columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
+    same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
+    print(wrapped(printable(", ".join([f"all below {root}", *same]))))
+    if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
+        rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
+    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
+
+
+def _row(run: Run, name: str) -> tuple[str, ...]:
+    """Return the cells of a run; the note has what the user wrote, the reason of a failure and the time left."""
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
     speed = run.manifest.get("rounds_per_second")
     percent = f" ({run.round / run.rounds:.0%})" if run.round < run.rounds else ""
-    note = [run.manifest.get("note", ""), (run.error or "") if run.state in _RESUME else ""]
+    note = [run.manifest.get("note", ""), (run.error or "") if run.state in _EFFECT else ""]
     if run.state == "running" and run.remaining is not None:
         note.append(f"{duration(run.remaining)} to go")
-    if run.state in _RESUME:
-        note.append(f"{_RESUME[run.state]}: {run.command}")
     return (
         *(run.state, name, f"{run.round}/{run.rounds}{percent}", f"{speed:8,.1f}" if speed else ""),
         *(duration(run.manifest.get("seconds") or 0.0), "; ".join(filter(None, note))),

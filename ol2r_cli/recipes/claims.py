@@ -16,6 +16,7 @@ import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus, show
 from ol2r_cli.lazy import pl
+from ol2r_cli.program import as_called
 from ol2r_cli.recipes.choices import with_choice
 from ol2r_cli.recipes.pages import Entry, for_metric, outdated, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
@@ -132,7 +133,7 @@ def show_claims(paper: str = "") -> None:
         print("A difference is a mean over users and data ± half its 95 % interval, the choice of settings included.")
     else:
         show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
-        print("\nwords, users and differences: type ol2r benchmark claims PAPER, such as PairRank")
+        print(as_called("\nwords, users and differences: type ol2r benchmark claims PAPER, such as PairRank"))
     for page in dict.fromkeys(claim["page"] for claim in content["claims"]):
         if warning := outdated(_page(page)):
             print(f"page {page}: {warning}")

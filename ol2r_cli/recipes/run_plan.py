@@ -27,6 +27,7 @@ from ol2r_cli.config.composer import Composer, expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural
+from ol2r_cli.program import as_called
 from ol2r_cli.recipes.choices import AIMS, GridCell, best, beyond_the_ends
 from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
 from ol2r_cli.report.run_groups import Group, collect, group_runs
@@ -404,7 +405,7 @@ def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dic
     result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr, kind=plan.kind)
     for job in result.failed:
         runs.failed.append(f"`{job.command}` ({job.reason})")
-        print(f"ol2r {plan.recipe.kind}: failed: {job.command} ({job.reason})", file=sys.stderr)
+        print(f"ol2r {plan.recipe.kind}: failed: {as_called(job.command)} ({job.reason})", file=sys.stderr)
     runs.code = runs.code or result.code
     if result.code == INTERRUPTED:
         print("the same command goes on from here", file=sys.stderr)

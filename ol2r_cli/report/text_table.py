@@ -9,6 +9,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from ol2r_cli.formatting import print_table
+from ol2r_cli.program import as_called
 
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
@@ -107,4 +108,4 @@ def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
         print_table(table.headings, rows, table.numbers)
         console.print(Text(same and f"{same}\n", style="dim"))
     for line in notes:
-        console.print(Text(line, style="dim"))
+        console.print(Text(as_called(line), style="dim"))

@@ -29,6 +29,7 @@ from ol2r_cli.formatting import duration, error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
+from ol2r_cli.program import as_called
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
     CHECKPOINT,
@@ -124,7 +125,7 @@ def run_experiment(
             with directory:
                 return runner.run()
     except (ValueError, DirectoryLost) as error:
-        print(f"ol2r {kind.command}: {error}", file=sys.stderr)
+        print(f"ol2r {kind.command}: {as_called(error)}", file=sys.stderr)
         return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
@@ -187,7 +188,7 @@ class Runner:
                 return INTERRUPTED
             except Exception as error:
                 _log.error("%s", traceback.format_exc())
-                print(f"ol2r {self.kind.command}: failed: {self._explain(error)}", file=sys.stderr)
+                print(f"ol2r {self.kind.command}: failed: {as_called(self._explain(error))}", file=sys.stderr)
                 if not (self.directory / MANIFEST).is_file():
                     with suppress(DirectoryLost):
                         self.directory.clear()  # the first file could not be written: there is no run

@@ -31,6 +31,8 @@ from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_colum
 from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural, plus_minus, printable, wrapped
+from ol2r_cli.program import as_called
+from ol2r_cli.run import SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import EVALUATION, TRACE, Run
 
@@ -130,22 +132,35 @@ def render(run: Run, finished_before: bool = False) -> str:
     lines["time"] += f" ({manifest['device']}, {plural(manifest['threads'], 'thread')})"
     lines["time"] += f", {duration(startup)} to start" if startup > 10 else ""
     lines["files"] = str(run.path)
-    # What to type next, with the folders that are not found without being typed; one may have been removed meanwhile.
-    named, root = list[Path](), [str(run.path.parents[1])]
-    with suppress(ValueError):
-        known = [folder.path for folder in choice_folders()]
-        named = [folder for folder in split_search_path(shlex.split(manifest["command"]))[1] if folder not in known]
-    with suppress(ValueError):
-        root = [] if run.path.parents[1] == default_output_dir() else root
-    others, runs = (shlex.join(["ol2r", *words]) for words in (["list", *as_options(named)], ["status", *root]))
-    lines["next"] = f"{others} (other users, rankers and datasets to try), {runs} (all runs)"
     head = f"{manifest['status']}: run {run.id}"
     if len(seeds) > 1:
         head += "; numbers are mean ± standard deviation over seeds"
     width = max(16, *(len(name) for name, line in lines.items() if line))
     texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
+    for name, (command, effect) in zip(("next", ""), _next_commands(run), strict=True):
+        texts.append(f"  {name:<{width}} {as_called(command)} ({effect})")
     text = "\n".join(wrapped(printable(text), width + 3) for text in texts)
     return text + ("\n(done before: force=true runs it again)" if finished_before else "")
+
+
+def _next_commands(run: Run) -> list[tuple[str, str]]:
+    """Return two commands to type after a run, each with what it shows: from the second run on a report.
+
+    They name the folders that are not found without being named.
+    """
+    root = run.path.parents[1]
+    folders = [str(root)]
+    with suppress(ValueError):  # the project file is bad by now
+        folders = [] if root == default_output_dir() else folders
+    status = shlex.join(["ol2r", "status", *folders]), "all runs"
+    finished = root.glob(f"*/*/{SUMMARY}")
+    if any(path.parent != run.path for path in finished):
+        return [(shlex.join(["ol2r", "report", *folders, "--compare", "all"]), "these runs side by side"), status]
+    own = list[Path]()
+    with suppress(ValueError):  # a folder of choices was removed
+        known = [folder.path for folder in choice_folders()]
+        own = [path for path in split_search_path(shlex.split(run.command))[1] if path not in known]
+    return [(shlex.join(["ol2r", "list", *as_options(own)]), "other users, rankers and datasets to try"), status]
 
 
 def shows_unfairness(manifest: Mapping[str, Any]) -> bool:

@@ -35,6 +35,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.files import Lock, is_held, no_link
 from ol2r_cli.formatting import duration, error_line, one_line
+from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.identity import NOT_HASHED, own_code
@@ -410,7 +411,7 @@ def render_result(study: Study, metric: str) -> str:
         shares = optuna.importance.get_param_importances(study.optuna_study)
         lines["importance"] = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
     lines["run"] = str(path)
-    lines["fresh seeds"] = f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}"
+    lines["fresh seeds"] = as_called(f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}")
     return "\n".join([head, *(f"  {name:<18} {line}" for name, line in lines.items())])
 
 

@@ -18,6 +18,7 @@ from typing import TextIO
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural, show
+from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import EXPERIMENT, RunKind
@@ -123,17 +124,17 @@ def print_summary(result: SweepResult) -> None:
     print(f"{plural(len(sweep_jobs), 'job')} in {duration(result.seconds)}: {', '.join(parts)}")
     if finished := [sweep_job for sweep_job in sweep_jobs if sweep_job.succeeded]:
         folders = dict.fromkeys(str(sweep_job.settings["output_dir"]) for sweep_job in finished)
-        print(f"next: {shlex.join(['ol2r', 'report', *folders])}")
+        print(f"next: {as_called(shlex.join(['ol2r', 'report', *folders]))}")
     if counts[Ending.ELSEWHERE]:
-        print("another process is running some of them: see `ol2r status`", file=sys.stderr)
+        print(as_called("another process is running some of them: see `ol2r status`"), file=sys.stderr)
     for line in reason_lines([job for job in sweep_jobs if job.ending == Ending.BAD], len(sweep_jobs)):
-        print(f"\nbad: {line}", file=sys.stderr)
+        print(f"\nbad: {as_called(line)}", file=sys.stderr)
     for sweep_job in sweep_jobs:
         if sweep_job.ending == Ending.FAILED:
             print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
             if sweep_job.log.is_file():
                 print(f"  printed: {sweep_job.log}", file=sys.stderr)
-            print(f"  again:   {sweep_job.command}", file=sys.stderr)
+            print(f"  again:   {as_called(sweep_job.command)}", file=sys.stderr)
     if counts[Ending.STOPPED] or counts[Ending.LEFT]:
         forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
         print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
@@ -160,5 +161,5 @@ def print_plan(
     if to_run and plan.launcher is not None:
         print(f"{max(1, min(plan.launcher.free_slots(), to_run))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
-        print(f"ol2r {kind.command}: {line}", file=sys.stderr)
+        print(f"ol2r {kind.command}: {as_called(line)}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

@@ -50,7 +50,7 @@ def outputs(tmp_path):
 def test_every_run_has_an_aligned_line(outputs, capsys):
     assert main([str(outputs)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    line_of = {line.split()[1]: line for line in lines[1:-1]}
+    line_of = {line.split()[1]: line for line in lines[1:7]}
     assert [name.split("/")[1][0] for name in line_of] == list("degabc"), "sorted by folder; a lock alone is not a run"
     columns = [lines[0].index(heading) for heading in ("state", "run", "rounds", "rounds/s", "time", "note")]
 
@@ -58,15 +58,42 @@ def test_every_run_has_an_aligned_line(outputs, capsys):
         return [line_of[name][a:b].strip() for a, b in zip(columns, [*columns[1:], None], strict=True)]
 
     assert cell("synthetic/a-finished") == ["finished", "synthetic/a-finished", "100/100", "250.0", "3m 05s", ""]
-    assert cell("synthetic/b-killed")[::5] == ["killed", "go on: ol2r run name=synthetic/b-killed"]
-    assert cell("synthetic/c-failed")[5] == (
-        "ValueError: click must be known, got x; run again: ol2r run name=synthetic/c-failed"
-    )
-    assert cell("mslr/d-interrupted")[::5] == ["interrupted", "go on: ol2r run name=mslr/d-interrupted"]
+    assert cell("synthetic/b-killed")[::5] == ["killed", ""]
+    assert cell("synthetic/c-failed")[5] == "ValueError: click must be known, got x"
+    assert cell("mslr/d-interrupted")[::5] == ["interrupted", ""]
     assert cell("mslr/e-running") == ["running", "mslr/e-running", "75/100 (75%)", "0.5", "3m 05s", "50.0s to go"]
     assert cell("mslr/g-unreadable")[0] == "unreadable"
     assert "run.json must be JSON" in line_of["mslr/g-unreadable"]
-    assert lines[-1] == "6 runs: 1 running, 1 finished, 1 interrupted, 1 killed, 1 failed, 1 unreadable"
+    assert lines[7:] == [
+        "6 runs: 1 running, 1 finished, 1 interrupted, 1 killed, 1 failed, 1 unreadable",
+        "mslr/d-interrupted, to go on:",
+        "  ol2r run name=mslr/d-interrupted",
+        "synthetic/b-killed, to go on:",
+        "  ol2r run name=synthetic/b-killed",
+        "synthetic/c-failed, to run again:",
+        "  ol2r run name=synthetic/c-failed",
+    ]
+
+
+def test_a_terminal_has_whole_commands_below_the_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    words = " ".join(f"ranker.setting_{number}=0.{number}" for number in range(12))
+    make(tmp_path, "synthetic/killed", "running", 20, command=f"ol2r run {words}")
+    make(tmp_path, "synthetic/failed", "failed", 30, command="ol2r run seed=1", error="ValueError: " + "word " * 30)
+    assert main([str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    end = lines.index("2 runs: 1 killed, 1 failed")
+    assert max(len(line) for line in lines[:end] if "\x1b" not in line and str(tmp_path) not in line) <= 80
+    assert "ol2r run" not in " ".join(lines[:end])
+    assert lines[end + 1 :] == [
+        *("failed, to run again:", "  ol2r run seed=1"),
+        *("killed, to go on:", f"  ol2r run {words}"),
+    ]
+    for number in range(20):
+        make(tmp_path, f"synthetic/stopped-{number}", "interrupted", 20)
+    assert main([str(tmp_path)]) == 0
+    assert f"\nand 12 more: ol2r status {tmp_path}/synthetic | less\n" in capsys.readouterr().out, "22 without 10"
 
 
 def test_notes_and_json(outputs, capsys):
@@ -75,12 +102,19 @@ def test_notes_and_json(outputs, capsys):
     assert main([str(outputs)]) == 0
     out = capsys.readouterr().out
     assert "3m 05s  first try\n" in out
-    assert "second; ValueError: x; run again: ol2r run name=synthetic/c-failed\n" in out
+    assert "  second; ValueError: x\n" in out
     assert main([str(outputs), "--json"]) == 0
     runs = {Path(run["path"]).name: run for run in json.loads(capsys.readouterr().out)}
     states = {name: run["state"] for name, run in runs.items()}
     assert (states["a-finished"], states["b-killed"], states["g-unreadable"]) == ("finished", "killed", "unreadable")
     assert (runs["a-finished"]["note"], runs["c-failed"]["error"]) == ("first try", "ValueError: x")
+
+
+def above_the_table(text: str) -> tuple[str, list[str]]:
+    """What is said above the table, in one line, and the lines of the table, of which the first has bold headings."""
+    lines = text.splitlines()
+    first = next(place for place, line in enumerate(lines) if "\x1b[1m" in line)
+    return " ".join(" ".join(lines[:first]).split()), lines[first:]
 
 
 def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
@@ -89,14 +123,15 @@ def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, caps
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert main([str(tmp_path)]) == 0
-    head, _, *lines, last = capsys.readouterr().out.splitlines()
+    head, (_, *lines, last) = above_the_table(capsys.readouterr().out)
     assert head == f"all below {tmp_path}/synthetic, state finished, rounds 100/100, time 3m 05s"
     assert [line.split() for line in lines] == [["a-first", "257.0"], ["b-second", "258.0"]]
     assert last == "2 runs: 2 finished"
     make(tmp_path, "mslr/pairrank-informational-0a66e34a51", "interrupted", 10, rounds_per_second=1.5)
     assert main([str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines[2:])) <= 80
+    lines = above_the_table("\n".join(lines))[1][1 : lines.index("3 runs: 2 finished, 1 interrupted")]
+    assert max(map(len, lines)) <= 80
     assert any("0a66e34a51" in line for line in lines), "an id is not broken"
     assert sum("10/100 (10%)" in line for line in lines) == 1
     monkeypatch.setenv("COLUMNS", "200")
@@ -104,7 +139,7 @@ def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, caps
     assert main([str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "30/100 (30%)" in out
-    assert "run again: ol2r run name=synthetic/c-failed" in out
+    assert "c-failed, to run again:\n  ol2r run name=synthetic/c-failed\n" in out
 
 
 def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):

@@ -123,7 +123,8 @@ def test_what_a_run_lacks_is_left_out(tmp_path):
     assert metrics["online_ndcg_last_tenth"]["mean"] == 1.0, "the last tenth of few rounds is the last round"
 
 
-def test_the_text_contains_the_experiment_its_results_and_what_to_type(run):
+def test_the_text_contains_the_experiment_its_results_and_what_to_type(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     text = text_of(run, "outputs/mslr_web10k/a b")
     assert text.splitlines() == [
         "finished: run 0123456789; numbers are mean ± standard deviation over seeds",
@@ -136,8 +137,31 @@ def test_the_text_contains_the_experiment_its_results_and_what_to_type(run):
         "  unfairness       10.000 ± 0.000",
         "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
         "  files            outputs/mslr_web10k/a b",
-        "  next             ol2r list (other users, rankers and datasets to try), ol2r status (all runs)",
+        "  next             ol2r list (other users, rankers and datasets to try)",
+        "                   ol2r status (all runs)",
     ]
+
+
+def next_commands(text: str) -> list[str]:
+    """The last two lines of the text of a run, without what the commands show."""
+    return [line.removeprefix("  next").strip().partition(" (")[0] for line in text.splitlines()[-2:]]
+
+
+def test_from_the_second_run_on_the_next_command_is_a_report(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for root, named in ("outputs", ""), ("my tour", " 'my tour'"):
+        assert next_commands(text_of(run, f"{root}/mslr/a")) == ["ol2r list", f"ol2r status{named}"]
+        for name in "a", "b":
+            RunDirectory(tmp_path / root / "mslr" / name).write_text("summary.json", "{}")
+        commands = [f"ol2r report{named} --compare all", f"ol2r status{named}"]
+        assert next_commands(text_of(run, f"{root}/mslr/a")) == commands
+
+
+def test_the_next_commands_begin_with_the_program_as_it_was_called(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", [".venv/bin/ol2r", "run"])
+    assert next_commands(text_of(run)) == [".venv/bin/ol2r list", ".venv/bin/ol2r status"]
 
 
 def test_on_a_terminal_the_text_is_wrapped_between_words(run, monkeypatch):
@@ -163,7 +187,7 @@ def test_the_text_has_what_depends_on_the_run(run, tmp_path, monkeypatch):
     assert "\n  note             first try\n" in text_of(run, note="first try")
     for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
         text = text_of(run, f"{folder}/mslr_web10k/a")
-        assert text.endswith(f", ol2r status {typed} (all runs)")
+        assert text.endswith(f" ol2r status {typed} (all runs)")
     found, typed = tmp_path / "found", tmp_path / "my choices"  # folders with own choices that have to be typed
     found.mkdir()
     monkeypatch.setenv("OL2R_CHOICES", str(found))
