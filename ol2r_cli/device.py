@@ -16,19 +16,26 @@ from threadpoolctl import ThreadpoolController
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
+from ol2r_cli.formatting import plural
+from ol2r_cli.interfaces import Ranker
 
 Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 _AUTOCAST = "cpu", "cuda"
 
+# From so many replicas on, a GPU plays a ranker faster than one core of a CPU. For each kind it is where the last of
+# its rankers does so, by the table of docs/performance.md, "On a GPU", from which tests/test_device.py derives it.
+NETWORK_ON_GPU, ONE_STEP_ON_GPU, HISTORY_ON_GPU = 2, 27, 49
+
 
 class Device:
     """Device, engine and precision of a run.
 
-    `name` is auto (a GPU if there is one), cpu, cuda or cuda:N. `dtype` auto leaves the precision to the ranker:
-    float64 for linear rankers, because their confidence widths cancel in float32, and float32 for networks. `threads`
-    is the number of threads of one tensor operation on the CPU. `engine` is loops (plain loops that numba compiles, for
-    a CPU), tensors (operations of torch), or auto: loops on a CPU, unless numba cannot be imported.
+    `name` is auto (a GPU if there is one; a run has what `automatic` takes), cpu, cuda or cuda:N. `dtype` auto leaves
+    the precision to the ranker: float64 for linear rankers, because their confidence widths cancel in float32, and
+    float32 for networks. `threads` is the number of threads of one tensor operation on the CPU. `engine` is loops
+    (plain loops that numba compiles, for a CPU), tensors (operations of torch), or auto: loops on a CPU, unless numba
+    cannot be imported.
     """
 
     group = "device"
@@ -86,6 +93,32 @@ class Device:
             trim_threshold, mmap_threshold = -1, -3  # parameters of mallopt(3)
             libc.mallopt(trim_threshold, 2**30)
             libc.mallopt(mmap_threshold, 2**25)  # 32 MB, the largest value that glibc accepts
+
+
+def on_gpu_from(ranker: Ranker) -> int:
+    """Return the number of replicas from which on a GPU plays a ranker faster than one core of a CPU.
+
+    Networks of the user's own have no compiled loops, so that a GPU plays them from one replica on.
+    """
+    if ranker.dtype == torch.float32:
+        parts = ranker, getattr(ranker, "model", ranker)
+        own = any(not type(part).__module__.startswith("ol2r_cli.") for part in parts)
+        return 1 if own else NETWORK_ON_GPU
+    return ONE_STEP_ON_GPU if ranker.one_step else HISTORY_ON_GPU
+
+
+def automatic(ranker: Ranker, replicas: int, engine: str) -> tuple[str, str]:
+    """Return the name of the device that `device.name=auto` takes for a run, and a line that says why.
+
+    `engine` is the setting `device.engine`. The line is empty where there is no GPU.
+    """
+    if not torch.cuda.is_available():
+        return "cpu", ""
+    if engine == "loops":
+        return "cpu", "device: cpu, for device.engine=loops"
+    if replicas < (least := on_gpu_from(ranker)):
+        return "cpu", f"device: cpu, faster than a GPU with fewer than {least} replicas (or type device=cuda)"
+    return "cuda", f"device: cuda, faster than a CPU core from {plural(least, 'replica')} on (or type device=cpu)"
 
 
 def set_torch(threads: int) -> None:

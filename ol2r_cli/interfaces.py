@@ -326,7 +326,8 @@ class Ranker(Role):
     generalises = True  # False if it cannot score queries that it has not served; then it is not evaluated offline
     starts = False  # True if it can begin with the parameters of another ranker, by `start_from`
     linear = False  # True if `deploy` returns the weights of a linear score, one per feature
-    dtype: torch.dtype = torch.float64  # precision if device.dtype=auto
+    dtype: torch.dtype = torch.float64  # precision if device.dtype=auto; float32 for networks
+    one_step = False  # True if a round is one step from its parameters, which decides when device=auto takes a GPU
 
     def size(self, features: int) -> int:
         """Return P, the number of parameters of the score for this number of features; 0 if there are none."""

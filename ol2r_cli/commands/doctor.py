@@ -30,9 +30,11 @@ from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.identity import version_line
 
 if TYPE_CHECKING:
+    from ol2r_cli import device
     from ol2r_cli.config import composer
     from ol2r_cli.dataset import letor
 else:
+    device = lazy("ol2r_cli.device")
     composer, letor = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
@@ -75,6 +77,10 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
     built = torch.version.cuda or torch.version.hip
     why = f"is built for {built}, and finds no driver or no GPU" if built else "is built for the CPU alone"
     rows.append(("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}"))
+    if gpus:
+        replicas = f"{device.NETWORK_ON_GPU} replicas of a network, {device.ONE_STEP_ON_GPU} of a linear ranker"
+        history = f"{device.HISTORY_ON_GPU} of one with a history, such as PairRank"
+        rows.append(("device=auto", f"a GPU from {replicas}, {history}; else the CPU"))
     folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
     rows.append(("own choices", ", ".join(folders) or "none"))
     compose = composer.Composer(words)

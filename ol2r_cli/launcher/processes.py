@@ -73,7 +73,7 @@ class Processes:
         slots = jobs if isinstance(jobs, int) else len(devices) or max(1, cores // threads)
         if devices and slots > len(devices):
             enough = -(-slots * per_gpu // len(devices))
-            advice = f"type launcher.per_gpu={enough}, or launcher.gpus=[] for the CPU"
+            advice = f"type launcher.per_gpu={enough}, or device=cpu"
             raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
         self._free: list[str | None] = [*devices[:slots]] or [None] * slots
         self._running: dict[Job, _Running] = {}

@@ -137,7 +137,7 @@ class GradientRanker(ModelRanker):
     round that moved theta.
     """
 
-    starts = True
+    starts = one_step = True
 
     theta: Tensor
     rate: Tensor

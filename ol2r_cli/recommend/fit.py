@@ -72,6 +72,8 @@ class Fit:
     `make` builds what the settings of a group name. ValueError for bad settings or data.
     """
 
+    needs_gpu = False
+
     def __init__(
         self,
         settings: Mapping[str, Any],

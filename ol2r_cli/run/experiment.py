@@ -16,7 +16,7 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
-from ol2r_cli.device import Device
+from ol2r_cli.device import Device, automatic, on_gpu_from
 from ol2r_cli.formatting import error_line
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
@@ -34,8 +34,6 @@ from ol2r_cli.tensor.streams import Streams
 
 _ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
 Make = Callable[[Mapping[str, Any], str], Any]  # from the settings of a group and its name to an object
-# Replicas of a linear ranker: with 10 one core of a CPU is faster, with 100 a GPU (docs/performance.md).
-_WORTH_A_GPU = 20
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
@@ -100,8 +98,8 @@ class Experiment:
         if (first := every * (delay // every + 1)) > rounds:  # the first round after which something is learned
             must = f"update_every and delay must let the ranker learn within {rounds:,} rounds"
             raise ValueError(f"{must}, got {every} and {delay}: type rounds={first} or more")
-        self.device: Device = _made(Device, "device", self.settings["device"], make)
         self._make_roles(make)
+        self.device, self.reason_of_device = self._device(make)
         check_columns(self.measures)
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
         if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
@@ -133,6 +131,14 @@ class Experiment:
         nodes = self.settings["measure"].items()
         self.measures = {name: _made(Measure, f"measure.{name}", node, make) for name, node in nodes}
 
+    def _device(self, make: Make) -> tuple[Device, str]:
+        """The device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
+        node, reason = self.settings["device"], ""
+        if node.get("name") == "auto":
+            name, reason = automatic(self.roles["ranker"], self.settings["replicas"], node.get("engine", "auto"))
+            node = {**node, "name": name}
+        return _made(Device, "device", node, make), reason
+
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
         groups = ("dataset", *self.roles)
@@ -140,6 +146,11 @@ class Experiment:
         if self.intent.changes:
             parts.append("intent")
         return {group: self.choices[group] for group in (*groups, *sorted(parts))}
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether the launcher of a sweep has to give it a GPU; `cuda:N` has named one."""
+        return self.device.torch == torch.device("cuda")
 
     def stored(self) -> Run | None:
         """The run as it is on disk, all of its files compared; None if it was not begun, and with `force=true`."""
@@ -233,10 +244,9 @@ class Experiment:
     def warnings(self) -> list[str]:
         """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
         found = self.intent.warnings(self.settings["rounds"])
-        linear, on_gpu = self.roles["ranker"].dtype == torch.float64, self.device.torch.type == "cuda"
-        if linear and on_gpu and len(self.seeds) < _WORTH_A_GPU:
-            few = f"fewer than {_WORTH_A_GPU} replicas of a linear ranker"
-            found.append(f"a core of a CPU plays {few} faster than a GPU: type device=cpu")
+        least = on_gpu_from(self.roles["ranker"])
+        if self.device.torch.type == "cuda" and len(self.seeds) < least:
+            found.append(f"a CPU plays fewer than {least} replicas faster than a GPU: type device=cpu")
         return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 
     def evaluators(self) -> list[Evaluator]:

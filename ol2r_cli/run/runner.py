@@ -253,6 +253,10 @@ class Runner:
             if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
                 raise KeyboardInterrupt
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
+        if reason := self.experiment.reason_of_device:
+            _log.info("%s", reason)
+            if self.render:
+                print(reason, file=sys.stderr)
         for line in [*manifest.warnings, *self.experiment.warnings()]:
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
@@ -404,7 +408,8 @@ class Runner:
 class RunKind:
     """A kind of run: its command, what is built from its configuration, and what runs that; `name` is where it is.
 
-    `experiment` has settings, id, directory, `stored` and `setup_error` as `Experiment`; `runner` is made as `Runner`.
+    `experiment` has settings, id, directory, `needs_gpu`, `stored` and `setup_error` as `Experiment`; `runner` is made
+    as `Runner`.
     """
 
     name: str

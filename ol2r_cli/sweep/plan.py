@@ -72,6 +72,7 @@ class SweepJob:
     submitted: float = 0.0
     seconds: float = 0.0
     run_kind: RunKind = EXPERIMENT
+    needs_gpu: bool = False  # that of its experiment
 
     @property
     def command(self) -> str:
@@ -201,8 +202,7 @@ class Plan:
         self.launcher: Launcher | None = None
         if self.good:
             launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
-            uses_gpu = any(sweep_job.settings["device"]["name"] in ("auto", "cuda") for sweep_job in self.good)
-            if launcher.get("gpus") == "auto" and not uses_gpu:
+            if launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good):
                 launcher["gpus"] = []
             self.launcher = build(launcher, "launcher")
 
@@ -242,13 +242,14 @@ def _check(
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
     experiment = sweep_job.run_kind.experiment(settings, composition.choices, make)
     check(experiment)
-    key = _as_json([settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name not in DATA])
+    deciding = [settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name not in DATA]
+    key = _as_json([*deciding, experiment.needs_gpu])
     if key not in setup_errors:
         setup_errors[key] = experiment.setup_error()
     if setup_errors[key]:
         raise ValueError(setup_errors[key])
     sweep_job.settings, sweep_job.choices = settings, composition.choices
-    sweep_job.directory = experiment.directory.path
+    sweep_job.directory, sweep_job.needs_gpu = experiment.directory.path, experiment.needs_gpu
 
 
 def _data(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -95,6 +95,11 @@ def test_gpus_or_why_none(monkeypatch: pytest.MonkeyPatch, examined):
     for built, count, value in (
         (None, 0, "is built for the CPU alone"),
         ("12.8", 2, "12.8: A GPU (80 GiB), A GPU (80 GiB)"),
+        (
+            "12.8",
+            1,
+            "a GPU from 2 replicas of a network, 27 of a linear ranker, 49 of one with a history, such as PairRank",
+        ),
         ("12.8", 0, "is built for 12.8, and finds no driver or no GPU"),
     ):
         monkeypatch.setattr(torch.version, "cuda", built)
