@@ -5,14 +5,14 @@ docs/benchmark/protocol.md has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
 
 from ol2r_cli.recipes.choices import RESAMPLES, SEED
-from ol2r_cli.recipes.pages import Entry, Tables, for_metric, tables_of
+from ol2r_cli.recipes.pages import Tables, by_unit, for_metric, tables_of
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.results import published, published_choices
 from ol2r_cli.report.estimates import LEVEL
@@ -79,15 +79,10 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
                 for name, row in next(iter(of_users.values())).items()
                 if row.group.choices["ranker"] not in WITHOUT_CLICKS and all(name in each for each in of_users.values())
             ]
-            table = _table(taus({user: _values(rows, names, metric) for user, rows in of_users.items()}))
+            values = {user: by_unit([rows[name] for name in names], metric) for user, rows in of_users.items()}
+            table = _table(taus(values))
             parts += [f"### {title}, by {heading(metric)}, {len(names)} rankers", markdown(table)]
     return parts
-
-
-def _values(rows: Mapping[str, Entry], names: Sequence[str], metric: str) -> Float[np.ndarray, "n folds seeds"]:
-    table = [rows[name].group.values(metric) for name in names]
-    folds, seeds = ({unit[part]: None for unit in table[0]} for part in (0, 1))
-    return np.array([[[values[fold, seed] for seed in seeds] for fold in folds] for values in table])
 
 
 def _table(found: Mapping[tuple[str, str], Tau]) -> TextTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ from ol2r_cli.recipes.reproduce import brief
 from ol2r_cli.recipes.results import TEST, About, Results
 from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role
 from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, fold_means, holm, of_values, quantile, two_sided
+from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, holm, of_values, quantile, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.tensor.shapes import Float
 
 
 class Entry(NamedTuple):
@@ -275,8 +276,7 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
             f"## [{recipe.title}]({recipe.name}.md)",
             *([f"> **{warning}**"] if warning else []),
             f"{shown}; [protocol](protocol.md). Mean rank: by {heading(metrics[0])}, over all columns, with its "
-            f"{LEVEL:.0%} interval over folds or seeds: folds and seeds drawn anew are noisier than all of them, so "
-            "that a rank can lie outside.",
+            f"{LEVEL:.0%} interval over folds or seeds.",
             markdown(_index_table(tables, metrics)),
         ]
     return "\n\n".join(parts) + "\n"
@@ -313,19 +313,29 @@ def rank_intervals(
     """
     random, ranks = np.random.default_rng(SEED), dict[str, list[np.ndarray]]()
     drawn: dict[str, np.ndarray] = {}
-    for (title, _), rows in tables.items():
-        units = {}
-        for name, row in rows.items():
-            if values := row.group.values(metric):
-                several = len({fold for fold, _ in values}) > 1
-                units[name] = fold_means(values) if several else [values[each] for each in sorted(values)]
-        count = min(map(len, units.values()))
-        matrix = np.array([[gain(metric, value) for value in each[:count]] for each in units.values()])
-        if title not in drawn:
-            drawn[title] = random.multinomial(count, [1 / count] * count, RESAMPLES)
-        means = drawn[title][:, :count] @ matrix.T
+    for (dataset, _), rows in tables.items():
+        measured = {name: row for name, row in rows.items() if row.group.estimate(metric) is not None}
+        values = gain(metric, 1) * by_unit(list(measured.values()), metric)
+        units = values.mean(axis=2) if values.shape[1] > 1 else values[:, 0]
+        count = units.shape[1]
+        if dataset not in drawn:
+            drawn[dataset] = random.multinomial(count, [1 / count] * count, RESAMPLES)
+        means = np.einsum("du,nu->dn", drawn[dataset], units)
         places = 1 + (means[:, None, :] > means[:, :, None]).sum(axis=-1)
-        for name, place in zip(units, places.T, strict=True):
+        for name, place in zip(measured, places.T, strict=True):
             ranks.setdefault(name, []).append(place)
     tails = (1 - LEVEL) / 2
     return {name: tuple(np.quantile(np.mean(each, axis=0), [tails, 1 - tails])) for name, each in ranks.items()}
+
+
+def by_unit(rows: Sequence[Entry], metric: str) -> Float[np.ndarray, "n folds seeds"]:
+    """Return the values of rows by fold and seed, both in order, so that an index is the same unit in all rows.
+
+    ValueError where a row lacks a fold or seed of the first one.
+    """
+    values = [row.group.values(metric) for row in rows]
+    folds, seeds = (list(dict.fromkeys(unit[part] for unit in values[0])) for part in (0, 1))
+    for row, of_row in zip(rows, values, strict=True):
+        if list(of_row) != list(product(folds, seeds)):
+            raise ValueError(f"{row.about.competitor} must have the folds and seeds of {rows[0].about.competitor}")
+    return np.array([list(of_row.values()) for of_row in values]).reshape(len(rows), len(folds), len(seeds))

@@ -249,20 +249,22 @@ class Group:
                 yield run, new
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), or by (user, split) where values are of users, where it applies."""
+        """A metric by (fold, seed), or by (user, split) where values are of users, where it applies.
+
+        In the order of these units, not in that of runs, whose ids differ from group to group.
+        """
+        found: dict[tuple[Any, int], list[float]] = {}
         if self.of_users:
-            of_seeds: dict[tuple[Any, int], list[float]] = {}
             for run in self.runs:
                 for user, values in run.values.items():
                     if (value := values.get(metric)) is not None:
-                        of_seeds.setdefault((user, run.fold), []).append(value)
-            return {unit: fmean(values) for unit, values in of_seeds.items()}
-        return {
-            (run.fold, seed): value
-            for run, seeds in self.new_seeds(lambda run: metric in run.metrics)
-            for seed in sorted(seeds)
-            if (value := run.values[seed][metric]) is not None
-        }
+                        found.setdefault((user, run.fold), []).append(value)
+        else:
+            for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
+                for seed in seeds:
+                    if (value := run.values[seed][metric]) is not None:
+                        found[run.fold, seed] = [value]
+        return {unit: fmean(found[unit]) for unit in sorted(found, key=lambda unit: (str(unit[0]), unit[1]))}
 
     def estimate(self, metric: str) -> Estimate | None:
         """A metric over all (fold, seed); None where it does not apply."""

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from ol2r_cli.recipes import orders
-from ol2r_cli.recipes.pages import for_metric, tables_of
+from ol2r_cli.recipes.pages import by_unit, for_metric, tables_of
 from ol2r_cli.recipes.recipe import load_recipe
 from ol2r_cli.recipes.results import published
 
@@ -62,3 +62,15 @@ def test_matrices_are_those_of_the_published_values():
     matrix = text[text.index(f"by cumulative NDCG, {len(means[0])} rankers") :].splitlines()
     (line,) = (line for line in matrix if line.startswith("| perfect"))
     assert f" {tau:.2f} (" in line.split("|")[4]
+
+
+def test_values_stand_by_fold_and_seed():
+    """A row that lacks a unit is refused."""
+    rows = list(for_metric(next(iter(tables_of(published("linear")).values())), "test_ndcg_10").values())[:2]
+    known = {(run.fold, seed): of["test_ndcg_10"] for run in rows[1].group.runs for seed, of in run.values.items()}
+    values = by_unit(rows, "test_ndcg_10")
+    assert values.shape == (2, 5, 10)
+    assert values[1].tolist() == [[known[fold, seed] for seed in range(10)] for fold in range(1, 6)]
+    rows[1].group.runs.pop()
+    with pytest.raises(ValueError, match="must have the folds and seeds of"):
+        by_unit(rows, "test_ndcg_10")

@@ -8,9 +8,11 @@ import shlex
 from pathlib import Path
 from textwrap import dedent
 
+import polars as pl
 import pytest
 
 from ol2r_cli.commands.report import main as report
+from ol2r_cli.recipes import results
 from ol2r_cli.recipes.benchmark import write_all
 from ol2r_cli.recipes.pages import outdated, tables_of
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
@@ -22,13 +24,25 @@ TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken other
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="no results are published")
-def test_pages_are_those_of_the_results(tmp_path):
-    """Also after a new results_version, which marks them as outdated: type `ol2r benchmark --out docs/benchmark`."""
-    for figure in published_dir().glob("*.svg"):
+def test_pages_are_those_of_the_results(tmp_path, monkeypatch):
+    """Whatever the ids of runs and the order of choosing runs.
+
+    Also after a new results_version, which marks them as outdated: type `ol2r benchmark --out docs/benchmark`.
+    """
+    folder = published_dir()
+    for figure in folder.glob("*.svg"):
         (tmp_path / figure.name).touch()
+    for name in PUBLISHED:
+        runs = pl.read_parquet(folder / f"{name}.parquet")
+        ids = pl.col("run").unique(maintain_order=True)
+        other = dict(runs.select(ids, ids.shuffle(seed=1).alias("other")).iter_rows())
+        runs.with_columns(pl.col("run").replace(other)).write_parquet(tmp_path / f"{name}.parquet")
+        choices = pl.read_parquet(folder / f"{name}_choice.parquet")
+        choices.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / f"{name}_choice.parquet")
+    monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
     write_all(tmp_path)
     for page in tmp_path.glob("*.md"):
-        assert page.read_text() == (published_dir() / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
+        assert page.read_text() == (folder / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="no results are published")

@@ -115,6 +115,15 @@ def test_seeds_replicas_and_folds_are_repetitions(tmp_path):
     assert (group.estimate("validation_ndcg_10").n, group.estimate("regret")) == (1, None)
 
 
+def test_values_are_in_the_order_of_fold_and_seed(tmp_path):
+    """Not in that of the ids of runs, which differs from group to group: units of two groups stand side by side."""
+    for fold in (2, 3, 1):
+        make(tmp_path, f"dataset.fold={fold}", test={1: 0.1, 0: 0.2})
+    group = only(tmp_path)
+    group.runs.sort(key=lambda run: run.path, reverse=True)
+    assert list(group.values("test_ndcg_10")) == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
+
+
 def test_any_other_setting_makes_another_group_and_what_is_recorded_makes_none(tmp_path):
     make(tmp_path / "a")
     others = ("ranker.l2=1", "click.stop=1", "dataset.normalise=none", "rounds=3", "device.dtype=float32")
