@@ -44,14 +44,15 @@ def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -
         print("\n".join(["recommended:", *_listed(fit.reviews, top)]))
     if asked["user"] is None:
         return DONE
-    user = asked["user"]
-    top = fit.recommended(model, np.array([user]), "test", LISTED)[0]
+    user, place = asked["user"], fit.reviews.place("user", asked["user"])
+    top = fit.recommended(model, np.array([place]), "test", LISTED)[0]
     content: dict[str, Any] = {"fit": fit.id, "user": user, "recommended": [fit.reviews.item_name(i) for i in top]}
     text, page = [f"user {user}: recommended", *_listed(fit.reviews, top)], ""
     if (item := asked["item"]) is not None:
-        explanation = model.explain(user, item)
-        content |= {"item": item, "name": fit.reviews.item_name(item), "explanation": asdict(explanation)}
-        text = [f"user {user}, item {item}: {fit.reviews.item_name(item)}"]
+        item_place = fit.reviews.place("item", item)
+        explanation, name = model.explain(place, item_place), fit.reviews.item_name(item_place)
+        content |= {"item": item, "name": name, "explanation": asdict(explanation)}
+        text = [f"user {user}, item {item}: {name}"]
         for side, path in explanation.paths.items():
             text += [f"  {side}", *(f"  {'   ' * depth}└─ {_rule(side, rule)}" for depth, rule in enumerate(path, 1))]
             page += f"<h2>{escape(side)}</h2>\n{''.join(f'<ul><li>{escape(_rule(side, rule))}' for rule in path)}"

@@ -107,11 +107,10 @@ class Fit:
         reviews, explained = self.reviews, self.settings["explain"]
         if explained["user"] is None and explained["item"] is not None:
             raise ValueError("explain.item needs a user: type explain.user=NUMBER")
-        for side, owners, size in (("user", reviews.user, reviews.users), ("item", reviews.item, reviews.items)):
-            if (one := explained[side]) is not None and not one < size:
-                raise ValueError(f"explain.{side} must be from 0 to {size - 1}, got {one}")
-            if one is not None and one not in owners[reviews.train]:
-                raise ValueError(f"explain.{side} must have a training review, got {one}, which has none")
+        for side, owners in (("user", reviews.user), ("item", reviews.item)):
+            number = explained[side]
+            if number is not None and reviews.place(side, number) not in owners[reviews.train]:
+                raise ValueError(f"explain.{side} must have a training review, got {number}, which has none")
         needed = {
             "explain": explained["item"] is not None,
             "interview": self.settings["interview"],
@@ -152,12 +151,12 @@ class Fit:
         return rankings(scores, reviews, split, places, users)
 
     def values(self, model: Recommender, split: str, cutoffs: tuple[int, ...] = CUTOFFS) -> pl.DataFrame:
-        """NDCG of each user with a review in a split: columns user, <split>_ndcg_10, .."""
+        """NDCG of each user with a review in a split: columns user, the number in the data, <split>_ndcg_10, .."""
         users = users_of(self.reviews, split)
         lists = self.recommended(model, users, split, max(cutoffs))
         columns = ndcg(lists, users, self.reviews, split, cutoffs).T
         frame = {f"{split}_ndcg_{cutoff}": column for cutoff, column in zip(cutoffs, columns, strict=True)}
-        return pl.DataFrame({"user": users} | frame)
+        return pl.DataFrame({"user": self.reviews.numbers("user")[users]} | frame)
 
 
 class Fitting(Runner):

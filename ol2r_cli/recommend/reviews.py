@@ -6,7 +6,7 @@ Dissertation, sections 4.1.1 (features, opinion phrases) and 4.2.1 (profiles: eq
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -24,9 +24,10 @@ class Reviews:
 
     A mention says that a review has a good (+1) or a bad (-1) word for a feature. A phrase is one of O opinion phrases
     that a review has for a feature; files may have phrases of some mentions only, or none. `train`, `validation` and
-    `test` are rows of reviews, ascending. Users and items are numbers without a name, unless `item_names` has one for
-    each item. With `observed`, rows as well, the users of test reviews are new: these are the reviews by which they are
-    known, and none of theirs is for training or validation.
+    `test` are rows of reviews, ascending. Users are numbers, and so are items unless `item_names` has a name for each.
+    Where data have gaps between their numbers, `user_numbers` and `item_numbers` have them, and arrays have their
+    places, from 0. With `observed`, rows as well, the users of test reviews are new: these are the reviews by which
+    they are known, and none of theirs is for training or validation.
     """
 
     user: NDArray[np.int32]  # [R]
@@ -47,6 +48,8 @@ class Reviews:
     phrase_names: tuple[str, ...] = ()
     item_names: tuple[str, ...] = ()
     observed: NDArray[np.int64] | None = None
+    user_numbers: NDArray[np.int64] | None = None  # [U], ascending; None: 0 .. U - 1
+    item_numbers: NDArray[np.int64] | None = None  # [I], ascending; None: 0 .. I - 1
 
     @property
     def features(self) -> int:
@@ -64,46 +67,66 @@ class Reviews:
         digest = hashlib.sha256()
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.name.endswith("_numbers"):  # so that ids of earlier fits are found
+                continue
             content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
             digest.update(f"{field.name}:{len(content)}:".encode() + content)
         return digest.hexdigest()[:16]
 
+    def numbers(self, side: str) -> NDArray[np.int64]:
+        """The numbers [U] or [I] of the data for each `user` or `item`, ascending."""
+        known, size = (self.user_numbers, self.users) if side == "user" else (self.item_numbers, self.items)
+        return np.arange(size) if known is None else known
+
+    def place(self, side: str, number: int) -> int:
+        """The place in arrays of the `user` or `item` with a number of the data; ValueError where there is none."""
+        numbers = self.numbers(side)
+        place = int(np.searchsorted(numbers, number))
+        if place == len(numbers) or numbers[place] != number:
+            gaps = ", with gaps" if numbers[-1] - numbers[0] >= len(numbers) else ""
+            raise ValueError(f"explain.{side} must be from {numbers[0]} to {numbers[-1]}{gaps}, got {number}")
+        return place
+
     def item_name(self, item: int) -> str:
-        """The name of an item, or its number where the data have no names."""
-        return self.item_names[item] if self.item_names else f"item {item}"
+        """The name of an item at a place, or its number where the data have no names."""
+        return self.item_names[item] if self.item_names else f"item {self.numbers('item')[item]}"
 
     @classmethod
     def of(cls, rows: Sequence[Row], phrases: Sequence[tuple[int, int, int]], names: Mapping[str, Names]) -> Reviews:
         """Return the table of these rows and (review, feature, phrase), with empty splits.
 
-        `names` has those of "feature", "phrase" and "item" by number; what it lacks is called by its number.
+        Numbers may have gaps, of any size: users and items are those with a review, features and phrases those with a
+        mention or a name. `names` has those of "feature", "phrase" and "item" by number; what it lacks is called by its
+        number.
         """
         user, item, rating, said = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-        mention = np.array([one for mentions in said for one in mentions], np.int32).reshape(-1, 2)
-        phrase, empty = np.array(phrases, np.int32).reshape(-1, 3), np.empty(0, np.int64)
-
-        def named(what: str, numbers: Iterable[int]) -> tuple[str, ...]:
-            known = names.get(what, {})
-            return tuple(known.get(number, f"{what} {number}") for number in range(max([*known, *numbers, -1]) + 1))
-
+        mention = np.array([one for mentions in said for one in mentions], np.int64).reshape(-1, 2)
+        phrase, empty = np.array(phrases, np.int64).reshape(-1, 3), np.empty(0, np.int64)
+        users, of_user = np.unique(np.array(user, np.int64), return_inverse=True)
+        items, of_item = np.unique(np.array(item, np.int64), return_inverse=True)
+        features, feature_names = _named("feature", [mention[:, 0], phrase[:, 1]], names)
+        phrase_numbers, phrase_names = _named("phrase", [phrase[:, 2]], names)
+        known = names.get("item")
         return cls(
-            user=np.array(user, np.int32),
-            item=np.array(item, np.int32),
+            user=of_user.astype(np.int32),
+            item=of_item.astype(np.int32),
             rating=np.array(rating, np.float32),
             mention_review=np.repeat(np.arange(len(rows), dtype=np.int32), list(map(len, said))),
-            mention_feature=mention[:, 0],
+            mention_feature=np.searchsorted(features, mention[:, 0]).astype(np.int32),
             mention_sign=mention[:, 1].astype(np.int8),
-            phrase_review=phrase[:, 0],
-            phrase_feature=phrase[:, 1],
-            phrase=phrase[:, 2],
+            phrase_review=phrase[:, 0].astype(np.int32),
+            phrase_feature=np.searchsorted(features, phrase[:, 1]).astype(np.int32),
+            phrase=np.searchsorted(phrase_numbers, phrase[:, 2]).astype(np.int32),
             train=empty,
             validation=empty,
             test=empty,
-            users=max(user, default=-1) + 1,
-            items=max(item, default=-1) + 1,
-            feature_names=named("feature", {*mention[:, 0].tolist(), *phrase[:, 1].tolist()}),
-            phrase_names=named("phrase", {*phrase[:, 2].tolist()}),
-            item_names=named("item", item) if names.get("item") else (),
+            users=len(users),
+            items=len(items),
+            feature_names=feature_names,
+            phrase_names=phrase_names,
+            item_names=tuple(known.get(number, f"item {number}") for number in items.tolist()) if known else (),
+            user_numbers=_with_gaps(users),
+            item_numbers=_with_gaps(items),
         )
 
     def with_frequent(self, number: int) -> Reviews:
@@ -180,6 +203,20 @@ class Reviews:
         signs = ((self.mention_sign == sign) & counted[self.mention_review] for sign in (1, -1))
         length = size * self.features
         return [np.bincount(cell[s], minlength=length).reshape(size, -1).astype(np.float64) for s in signs]
+
+
+def _named(
+    what: str, used: Sequence[NDArray[np.int64]], names: Mapping[str, Names]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The numbers of features or phrases that are used or have a name, ascending, and their names."""
+    known = names.get(what, {})
+    numbers = np.unique(np.concatenate([np.array([*known], np.int64), *used]))
+    return numbers, tuple(known.get(number, f"{what} {number}") for number in numbers.tolist())
+
+
+def _with_gaps(numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The numbers, or None if they are 0, 1, 2 .."""
+    return None if np.array_equal(numbers, np.arange(len(numbers))) else numbers
 
 
 def by_first_use(used: NDArray[np.int32], size: int) -> NDArray[np.int64]:

@@ -117,7 +117,7 @@ class ReviewFiles(ReviewSource):
     def _lines(self, name: str) -> Iterator[tuple[str, str]]:
         """Yield the lines of a file, each after its place for a message."""
         try:
-            for number, line in enumerate((self.path / name).read_text().splitlines(), 1):
+            for number, line in enumerate((self.path / name).read_text("utf-8").splitlines(), 1):
                 yield f"{self.path / name}, line {number}", line
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{self.path / name} cannot be read: {error}") from None
@@ -130,13 +130,13 @@ class ReviewFiles(ReviewSource):
                 user, item, rating, words = line.split(",")
                 who, numbers = (int(user), int(item)), [*map(int, words.replace(self.separator, " ").split())]
                 mentions = list(zip(numbers[::2], numbers[1::2], strict=True))
-                if min(*who, *numbers[::2]) < 0 or max(*who, *numbers) >= 2**31 or not {*numbers[1::2]} <= {1, -1}:
+                if min(*who, *numbers[::2]) < 0 or max(*who, *numbers) >= 2**63 or not {*numbers[1::2]} <= {1, -1}:
                     raise ValueError
                 value = float(rating)
                 if not np.isfinite(value):
                     raise ValueError
             except ValueError:
-                form = f"user,item,rating,feature{self.separator}sign .. (numbers from 0, signs 1 or -1)"
+                form = f"user,item,rating,feature{self.separator}sign .. (numbers from 0 to 2^63 - 1, signs 1 or -1)"
                 raise ValueError(f"{place} must be {form}, got {line[:60]!r}") from None
             if who in seen:
                 raise ValueError(f"{place} must have a user and an item that no earlier line has, got {line[:60]!r}")
@@ -148,7 +148,9 @@ class ReviewFiles(ReviewSource):
         for place, line in self._lines(self.files["phrases_of_reviews"]):
             try:
                 user, item, feature, phrase, number = map(int, line.split(","))
-                if not 0 < number <= len(rows) or rows[number - 1][:2] != (user, item) or min(feature, phrase) < 0:
+                if not 0 < number <= len(rows) or rows[number - 1][:2] != (user, item):
+                    raise ValueError
+                if min(feature, phrase) < 0 or max(feature, phrase) >= 2**63:
                     raise ValueError
             except ValueError:
                 form = "user,item,feature,phrase,number of their review"
@@ -159,7 +161,7 @@ class ReviewFiles(ReviewSource):
         names, last = dict[int, str](), -1
         for place, line in self._lines(self.files[what]):
             number, *rest = line.split("=", 2)
-            if number.isdecimal() and rest:
+            if number.isdecimal() and rest and int(number) < 2**63:
                 last = int(number)
                 names[last] = html.unescape(rest[-1 if what == "items" else 0])
             elif last >= 0 and what == "items":

@@ -53,17 +53,19 @@ class Tree:
 
     def route(self, profiles: Floats) -> Ints:
         """Return the last node [n] on the way of profiles [n, F]: a leaf, or where the branch has no member."""
-        node = np.zeros(len(profiles), np.int64)
-        while True:
-            branch = branches(profiles[np.arange(len(node)), self.feature[node]], self.threshold[node])
-            below = np.where(self.feature[node] < 0, -1, self.children[node, branch])
-            if (below < 0).all():
-                return node
-            node = np.where(below < 0, node, below)
+        node, moving = np.zeros(len(profiles), np.int64), np.arange(len(profiles))
+        while len(moving):
+            moving = moving[self.feature[node[moving]] >= 0]  # a leaf has no rule
+            at = node[moving]
+            branch = branches(profiles[moving, self.feature[at]], self.threshold[at])
+            below = self.children[at, branch]
+            node[moving] = np.where(below < 0, at, below)
+            moving = moving[below >= 0]
+        return node
 
     def with_features(self, features: Ints) -> Tree:
         """Return the tree where feature f is called features[f]."""
-        return replace(self, feature=np.where(self.feature < 0, -1, features[self.feature]))
+        return replace(self, feature=np.append(features, -1)[self.feature])  # a leaf has -1, the last
 
     def path(self, profile: Floats, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the rules on the way of a profile [F]: feature, threshold, value (None: unknown) and branch."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from scipy.stats import t
 
 from ol2r_cli.commands.data import main as data
@@ -228,6 +229,29 @@ def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output
     assert {explanation["sentence"], *content["recommended"]} <= set(page.texts)
     tree = json.loads((Run.read_finished(next(find_runs("outputs"))).path / "tree.json").read_text())
     assert tree["user"]["feature"] == profile["user"][0]["feature"]
+
+
+@pytest.mark.parametrize("name", ["most_popular", "nmf", "bprmf", "efm", "fmf", "fact", "mter"])
+def test_large_numbers_of_users_and_no_mentions_at_all(name: str, capsys: Output):
+    """Reviews without a word, of users with numbers from 1.9e9 on: all models fit, and results have these numbers."""
+    cells = [(user, item) for user in range(20) for item in range(15) if (user + item) % 3 == 0]
+    lines = [f"{1_900_000_000 + user},{item},{1 + (user + item) % 5}," for user, item in cells]
+    for split, part in (("train", lines[:90]), ("test", lines[90:])):
+        Path(f"{split}.entry").write_text("\n".join(part) + "\n")
+    (Path("mine") / "reviews").mkdir(parents=True)
+    named = Composer(root="recommend")(["reviews=amazon_cellphones"]).settings["reviews"]
+    own = named | {"path": ".", "data_dir": ".", "files": {"train": "train.entry", "test": "test.entry"}}
+    Path("mine/reviews/mine.yaml").write_text(yaml.safe_dump(own))
+    words = ["--config-dir", "mine", "reviews=mine", f"model={name}"]
+    words += ["model.start_epochs=20", "model.epochs=2"] if name == "fact" else []
+    words += ["model.steps=4", "model.validate_every=4"] if name == "mter" else []
+    assert main([*words, "explain.user=1900000003", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["user"] == 1_900_000_003
+    (path,) = find_runs("outputs")
+    tested = {1_900_000_000 + user for user, _ in cells[90:]}
+    assert set(Run.read_finished(path).per_user.drop_nulls("test_ndcg_10")["user"]) == tested
+    assert main([*words, "explain.user=3"]) == 2
+    assert "explain.user must be from 1900000000 to 1900000019, got 3" in capsys.readouterr().err
 
 
 def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,9 +51,59 @@ def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
     assert read.item_name(4) == "two lines"
 
 
+def test_gaps_between_numbers_change_nothing(tmp_path: Path):
+    """Users, items, features and phrases with numbers up to 2^63 - 1: the same arrays, other numbers and names."""
+    large = 2**63 - 1
+
+    def far(number: str) -> int:
+        return large - 3 * (9 - int(number))
+
+    def spread(line: str) -> str:
+        user, item, rating, words = line.split(",")
+        mentions = [f"{far(feature)}:{sign}" for feature, sign in (word.split(":") for word in words.split())]
+        return f"{far(user)},{far(item)},{rating},{' '.join(mentions)}"
+
+    lines = [*map(spread, ENTRY)]
+    texts = {"train": "\n".join(lines[:17]), "test": "\n".join(lines[17:]), "all": "\n".join(lines)}
+    texts["items"] = "".join(f"{far(item)}=B00=Item {item}\n" for item in "01234") + "17=B99=never reviewed\n"
+    texts["features"] = "".join(f"{far(feature)}={feature}\n" for feature in "012")
+    texts["phrases_of_reviews"] = f"{far('0')},{far('0')},{far('2')},{far('1')},1\n"
+    texts["phrases"] = f"{far('0')}=good\n"
+    (tmp_path / "dense").mkdir()
+    dense, gaps = files(tmp_path / "dense", phrases_of_reviews="0,0,2,1,1\n").load(), files(tmp_path, **texts).load()
+    for field in fields(dense):
+        if field.name not in ("user_numbers", "item_numbers", "feature_names", "phrase_names", "item_names"):
+            np.testing.assert_array_equal(getattr(gaps, field.name), getattr(dense, field.name), field.name)
+    assert (dense.user_numbers, dense.item_numbers) == (None, None)
+    assert gaps.numbers("user").tolist() == [far(user) for user in "0123"]
+    assert [gaps.place("item", far(item)) for item in "01234"] == [0, 1, 2, 3, 4]
+    assert gaps.item_name(3) == "Item 3"
+    assert gaps.feature_names == ("0", "1", "2")
+    assert gaps.phrase_names == ("good", f"phrase {far('1')}")
+    assert replace(gaps, item_names=()).item_name(3) == f"item {far('3')}"
+    assert gaps.fingerprint != dense.fingerprint
+    with pytest.raises(ValueError, match=rf"explain\.item must be from {far('0')} to {far('4')}, with gaps, got 17"):
+        gaps.place("item", 17)
+    with pytest.raises(ValueError, match=r"explain\.user must be from 0 to 3, got 4"):
+        dense.place("user", 4)
+
+
+def test_the_fingerprint_of_reviews_without_gaps_is_that_of_before():
+    """Of the fields that reviews had before they had numbers with gaps, in their order."""
+    of, digest = reviews(), hashlib.sha256()
+    for name in [field.name for field in fields(of)][:-2]:
+        value = getattr(of, name)
+        content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+        digest.update(f"{name}:{len(content)}:".encode() + content)
+    assert of.fingerprint == digest.hexdigest()[:16]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
+        ({"train": f"0,{2**63},5.0,0:1\n"}, "train, line 1 must be user,item"),
+        ({"phrases_of_reviews": f"0,0,2,{2**63},1\n"}, "line 1 must be user,item,feature,phrase,number of their"),
+        ({"items": f"{2**63}=B00=far\n"}, "items, line 1 must be number=name"),
         ({"train": "0,0,5.0,0:1\n1,x,5.0,0:1\n"}, "train, line 2 must be user,item,rating,feature:sign .. "),
         ({"train": "0,0,5.0,0:1 1\n"}, "train, line 1 must be user,item"),
         ({"train": "0,0,nan,0:1\n"}, "train, line 1 must be user,item"),
