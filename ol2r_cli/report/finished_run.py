@@ -164,6 +164,18 @@ def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) ->
     return {name: value for name, value in defaults.items() if not (isinstance(value, str) and "${" in value)}
 
 
+@lru_cache(maxsize=4096)
+def default_parts(ranker: str) -> dict[str, str]:
+    """The exploration, the fairness and, if it has one, the model that come with `ol2r run ranker=..`, by group.
+
+    Of a ranker that does not come with ol2r only the fairness is known.
+    """
+    catalogue = _catalogue()
+    known = ("ranker/model", "exploration", "fairness") if ranker in catalogue.choices["ranker"] else ("fairness",)
+    chosen = catalogue.chosen([f"ranker={ranker}"])
+    return {part: choice for part in known if (choice := chosen.get(part)) is not None}
+
+
 def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     """Settings that an earlier version did not write for these choices, with the values that do as it did."""
     added: dict[str, Any] = {}

@@ -22,8 +22,9 @@ from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.report.comparison import select
 from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
+from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
-from ol2r_cli.report.names import Labels, Legend, dataset_name, defines_task, symbol, tasks
+from ol2r_cli.report.names import Labels, defines_task, tasks
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import TextTable
 from ol2r_cli.run.run import Run

@@ -36,9 +36,10 @@ CHOICES = {
     "dataset": "mq2008",
     "click": "perfect",
     "ranker": "pairrank",
-    "exploration": "confidence",
     "fairness": "none",
 }
+EXPLORATIONS = {"pairrank": "confidence", "pdgd": "plackett_luce", "dbgd": "team_draft", "toprank": "stated"}  # brought
+_OTHER_GROUPS = ("exploration", "ranker/model", "intent")
 BySeed = Mapping[int, Sequence[float]]
 _numbers = count()
 
@@ -69,8 +70,9 @@ def play(
     trace = {"online_ndcg": {0: [0.5]}} if trace is None else trace
     seeds = sorted(next(iter(trace.values())))
     rounds = rounds or len(next(iter(trace.values()))[seeds[0]])
-    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, "ranker/model")]
+    words = [word for word in overrides if word.partition("=")[0] not in (*CHOICES, *_OTHER_GROUPS)]
     choices = CHOICES | dict(word.split("=") for word in overrides if word not in words)
+    choices.setdefault("exploration", EXPLORATIONS.get(choices["ranker"], "confidence"))
     config = OmegaConf.merge(SETTINGS, {"rounds": rounds, "replicas": len(seeds)}, OmegaConf.from_dotlist(words))
     settings: Any = OmegaConf.to_container(config, resolve=True)
     directory = RunDirectory(root / f"run-{next(_numbers):04}")

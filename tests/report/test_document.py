@@ -82,14 +82,14 @@ def test_best_first_within_dataset_users_and_task(tmp_path):
         best_round_is_2 = {0: 0.5 * (ranker == "b")}  # else 0, where it is 0 as well
         make(tmp_path, *words, test={0: ndcg}, validation=best_round_is_2, fingerprint=dataset)
     assert [row[:4] for row in table(tmp_path)[1:]] == [
-        ["mq2008", "cascade", "a", "rounds=1"],
         ["mq2008", "perfect", "a", "rounds=2"],
         ["mq2008", "perfect", "b", "rounds=2"],
         ["mq2008", "perfect", "b", "rounds=10"],
         ["mq2008", "perfect", "a", "rounds=10"],
+        ["mq2008", "cascade", "a", "rounds=1"],
         ["yahoo", "perfect", "a", "rounds=1"],
     ]
-    assert [row[2] for row in table(tmp_path, "best_round")[4:6]] == ["a", "b"], "by name where more is not better"
+    assert [row[2] for row in table(tmp_path, "best_round")[3:5]] == ["a", "b"], "by name where more is not better"
 
 
 def test_headings_and_usual_metrics(tmp_path):

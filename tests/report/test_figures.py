@@ -283,7 +283,7 @@ for suffix in {SUFFIXES}:
         here, there = ((tmp_path / place / f"online{suffix}").read_bytes() for place in ("here", "there"))
         assert here == there, suffix
     text = (tmp_path / "here" / "online.svg").read_text()
-    assert ">P²NeurRank</text>" in text
+    assert ">P2NeurRank</text>" in text
     assert "<dc:date>" not in text
     coordinates = re.findall(r"^L (\S+) (\S+) $", text, re.MULTILINE)
     assert max(len(number.partition(".")[2]) for pair in coordinates for number in pair) == 2

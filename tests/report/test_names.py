@@ -1,24 +1,13 @@
-"""Names that distinguish groups with few words, tasks, the row that a baseline names, and styles that do not change."""
+"""Names that distinguish groups with few words, tasks, and the row that a baseline names."""
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import product
 
-import numpy as np
 import pytest
 
-from ol2r_cli.report.names import (
-    RANKERS,
-    Labels,
-    Legend,
-    distinguishing_settings,
-    find_baseline,
-    ranker_styles,
-    shade,
-    task_name,
-    tasks,
-)
-from tests.report.runs import groups_and_labels, groups_below, make, play
+from ol2r_cli.report.names import Labels, find_baseline, task_name, tasks
+from tests.report.runs import groups_and_labels, groups_below, make
 
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
 
@@ -41,35 +30,65 @@ def test_settings_in_which_the_same_choice_differs(tmp_path):
     for seed in "12":
         make(tmp_path / "d", f"dataset.seed={seed}", fingerprint=seed)
     for place, rankers, names in (
-        ("a", "pairrank pairrank pdgd", ["l2=0.01 alpha=1", "l2=0.1", ""]),
-        ("b", "pairrank pdgd", ["rounds=10", "rounds=20"]),  # of the run, among all
-        ("c", "pairrank pairrank pairrank", ["", "measure.ndcg.discount=1", "new=null"]),  # no defaults
-        ("d", "pairrank pairrank", ["dataset.seed=1", "dataset.seed=2"]),
+        ("a", ["pairrank", "pairrank", "pdgd exploration=none"], ["l2=0.01 alpha=1", "l2=0.1", ""]),
+        ("b", ["pairrank", "pdgd"], ["rounds=10", "rounds=20"]),  # of the run, among all
+        ("c", ["pairrank"] * 3, ["", "measure.ndcg.discount=1", "new=null"]),  # no defaults
+        ("d", ["pairrank"] * 2, ["dataset.seed=1", "dataset.seed=2"]),
     ):
-        assert short(tmp_path / place) == [*zip(rankers.split(), names, strict=True)], place
+        assert short(tmp_path / place) == [*zip(rankers, names, strict=True)], place
 
 
-def test_explorations_and_models_are_named_where_a_ranker_has_several(tmp_path):
-    make(tmp_path / "a")
-    make(tmp_path / "a", "exploration=none")
-    make(tmp_path / "a", "ranker=pdgd", "exploration=none")
-    names = [ranker for ranker, _ in short(tmp_path / "a")]
-    assert names == ["pairrank exploration=confidence", "pairrank exploration=none", "pdgd"]
+def test_a_part_that_is_not_the_rankers_default_is_named(tmp_path):
+    """A part that does not come with the ranker is in its name, also where it is the same in all rows."""
+    for words, name in (
+        ("ranker=pairrank exploration=confidence fairness=none", "pairrank"),
+        ("ranker=pairrank fairness=fairexp", "pairrank fairness=fairexp"),
+        ("ranker=pairrank exploration=none", "pairrank exploration=none"),
+        ("ranker=pdgd ranker/model=linear", "pdgd"),
+        ("ranker=pdgd ranker/model=mlp", "pdgd ranker/model=mlp"),
+        ("ranker=olranknet ranker/model=mlp1 exploration=neural_confidence", "olranknet"),
+        ("ranker=olranknet ranker/model=linear exploration=none", "olranknet ranker/model=linear exploration=none"),
+    ):
+        place = tmp_path / words.replace(" ", ",").replace("/", ":")
+        make(place, *words.split())
+        assert short(place) == [(name, "")], words
+
+
+def test_parts_of_ones_own_ranker_are_named_when_typed(tmp_path):
+    """Which exploration comes with a ranker of the user is not known; no exploration of two groups is hidden."""
+    make(tmp_path / "a", "ranker=mine", "exploration=none", command="ol2r run ranker=mine")
+    assert short(tmp_path / "a") == [("mine", "")]
+    make(tmp_path / "b", "ranker=mine", "exploration=none")  # typed
+    assert short(tmp_path / "b") == [("mine exploration=none", "")]
+    make(tmp_path / "a", "ranker=mine", "exploration=ensemble", command="ol2r run ranker=mine")
+    assert short(tmp_path / "a") == [("mine exploration=none", ""), ("mine exploration=ensemble", "")]
+    make(tmp_path / "c", "ranker=mine", "fairness=fairexp", command="ol2r run")
+    assert short(tmp_path / "c") == [("mine fairness=fairexp", "")]
+
+
+def test_settings_of_a_model_are_compared_among_equal_models(tmp_path):
     network = ["ranker=pdgd", "ranker/model=mlp", "ranker.model._target_=a.MLP"]
-    make(tmp_path / "b", "ranker=pdgd", "ranker/model=linear", "ranker.model._target_=a.Linear")
-    make(tmp_path / "b", *network, "ranker.model.width=16")
-    assert short(tmp_path / "b") == [("pdgd ranker/model=linear", ""), ("pdgd ranker/model=mlp", "")]
-    make(tmp_path / "b", *network, "ranker.model.width=100")
-    make(tmp_path / "b", "ranker=olranknet", *network[1:], "ranker.model.width=16")
-    assert short(tmp_path / "b") == [
-        ("pdgd ranker/model=linear", ""),
+    make(tmp_path, "ranker=pdgd", "ranker/model=linear", "ranker.model._target_=a.Linear")
+    make(tmp_path, *network, "ranker.model.width=16")
+    assert short(tmp_path) == [("pdgd", ""), ("pdgd ranker/model=mlp", "")]
+    make(tmp_path, *network, "ranker.model.width=100")
+    make(tmp_path, "ranker=olranknet", *network[1:], "ranker.model.width=16", "exploration=neural_confidence")
+    assert short(tmp_path) == [
+        ("pdgd", ""),
         ("pdgd ranker/model=mlp", "model.width=16"),
         ("pdgd ranker/model=mlp", "model.width=100"),
-        ("olranknet", "model.width=16"),
+        ("olranknet ranker/model=mlp", "model.width=16"),
     ]
-    rows, labels = groups_and_labels(tmp_path / "b")
-    words = "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=confidence ranker.model.width=16"
+    rows, labels = groups_and_labels(tmp_path)
+    words = "dataset=mq2008 click=perfect ranker=pdgd ranker/model=mlp exploration=plackett_luce ranker.model.width=16"
     assert labels.overrides(rows[1]) == words
+
+
+def test_a_default_of_null_is_not_told(tmp_path):
+    """That a window is null says that there is none: the name has it only where another group were the same."""
+    make(tmp_path, "ranker.window=null")
+    make(tmp_path, "ranker.window=100")
+    assert short(tmp_path) == [("pairrank", ""), ("pairrank", "window=100")]
 
 
 def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_path):
@@ -140,83 +159,3 @@ def test_words_for_a_baseline(tmp_path):
     with pytest.raises(ValueError, match=f"^{message}$"):
         find_baseline("pairrank", first, labels)
     assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"
-
-
-# Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as the colour-blind see it.
-DEUTERANOPIA = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-PROTANOPIA = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-
-
-def lab(colour: str, sight) -> np.ndarray:
-    """CIE L*a*b* (D65) of an sRGB colour with normal or impaired colour vision."""
-    srgb = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
-    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
-    x, y, z = np.array(XYZ) @ np.clip(np.array(sight) @ linear, 0, 1) / np.array([0.95047, 1, 1.08883])
-    f = [float(np.cbrt(v)) if v > 216 / 24389 else (24389 / 27 * v + 16) / 116 for v in (x, y, z)]
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-def test_rankers_differ_in_colour_for_everybody_or_in_both_dash_and_marker():
-    for (_, first), (_, second) in combinations(RANKERS.values(), 2):
-        least = min(
-            float(np.linalg.norm(lab(first.colour, sight) - lab(second.colour, sight)))
-            for sight in (np.eye(3), DEUTERANOPIA, PROTANOPIA)
-        )
-        assert least > 15 or (first.dash != second.dash and first.marker != second.marker), (first, second)
-
-
-def test_styles_are_the_same_in_every_figure_and_fairness_and_settings_keep_to_their_ranker(tmp_path):
-    known = {"pairrank": "#0072b2", "olranknet": "#d55e00", "p2neurrank": "#009e73", "pdgd": "#cc79a7"}
-    assert {name: RANKERS[name][1].colour for name in known} == known, "figures of versions can be compared"
-    make(tmp_path / "a", "ranker=pdgd")
-    make(tmp_path / "a", "ranker=my_own")
-    for words in (("ranker=my_own", "click=informational"), ("ranker=pairrank",), ("ranker=dbgd",)):
-        make(tmp_path / "b", *words)
-    first, second = (Legend(*groups_and_labels(tmp_path / name)).styles for name in "ab")
-    assert (first["PDGD"], first["my_own"]) == (RANKERS["pdgd"][1], second["my_own"])
-    (plain,), (fair,) = ranker_styles("pairrank"), ranker_styles("pairrank", fairness="fairexp")
-    assert (fair.colour, fair.hollow, plain.hollow) == (plain.colour, True, False)
-    assert fair.dash != plain.dash
-    assert {look.dash for look in ranker_styles("pairrank", 3, fairness="fairexp")} == {fair.dash}
-    for count in (2, 5, 9):
-        own = ranker_styles("pairrank", count)
-        assert len({look.colour for look in own}) == len({look.marker for look in own}) == count
-        lightness = [lab(look.colour, np.eye(3))[0] for look in own]
-        assert lightness == sorted(lightness), "from dark to light"
-    assert [shade("#0072b2", step) for step in (-1, 0, 0.5, 1)] == ["#000000", "#0072b2", "#80b8d8", "#ffffff"]
-
-
-def test_names_are_those_of_the_papers_with_settings_only_where_a_panel_has_several(tmp_path):
-    for words in ("ranker=pepairrank", "fairness=fairexp", "ranker=ips_regression fairness=fairco"):
-        make(tmp_path / "papers", *words.split())
-    make(tmp_path / "papers", "ranker=pdgd", "ranker/model=mlp")
-    make(tmp_path / "papers", "ranker=pdgd", "ranker/model=linear")
-    legend = Legend(*groups_and_labels(tmp_path / "papers"))
-    assert [*legend.styles] == ["FairExp-PairRank", "P²LinRank", "Linear-PDGD", "Neural-PDGD", "FairCo"]
-    assert [legend.styles[f"{model}-PDGD"].hollow for model in ("Linear", "Neural")] == [False, True]
-    play(tmp_path / "a", "click=perfect", "ranker.l2=0.1")
-    play(tmp_path / "a", "click=informational", "ranker.l2=10")
-    assert list(Legend(*groups_and_labels(tmp_path / "a")).styles) == ["PairRank"]
-    play(tmp_path / "a", "click=perfect", "ranker.l2=1", "ranker.pairs=all")
-    names = list(Legend(*groups_and_labels(tmp_path / "a")).styles)
-    assert names == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
-    groups, _ = groups_and_labels(tmp_path / "a")
-    called = dict(zip(sorted(groups, key=lambda each: -each.settings["ranker.l2"]), "AZB", strict=True))
-    assert list(Legend(groups, Labels(groups, called)).styles) == ["A", "Z", "B"], "in the order of the caller"
-    play(tmp_path / "b", "click.stop=0.5")
-    play(tmp_path / "b", "click.stop=0.25")
-    legend = Legend(*groups_and_labels(tmp_path / "b"))
-    assert list(legend.styles) == ["PairRank"]
-    titles = [panel.title for panel in legend.panels]
-    assert titles == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"], "of users and data, in the title"
-    for panels, names in (
-        ([[{"a": "1"}]], []),
-        ([[{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]], ["a"]),
-        ([[{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]], ["b"]),
-        ([[{"a": x, "b": y, "c": x + y} for x in "12" for y in "12"]], ["c"]),
-        ([[{"a": x, "b": y} for x in "12" for y in "123"]], ["a", "b"]),
-        ([[{"a": "1"}, {}]], ["a"]),
-        ([[{"a": "1"}], [{"a": "2"}]], []),
-    ):
-        assert distinguishing_settings(panels) == names, panels

@@ -27,8 +27,9 @@ from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.figures.drawing import FONT, MOST_CURVES, Look, NothingToDraw, Shown, choice, integer
 from ol2r_cli.report.figures.series import Series, block_sizes, cumulative_series, evaluation_series, window_means
 from ol2r_cli.report.finished_run import as_experiment
+from ol2r_cli.report.legend import BOTH, DASH_DOT, DASHED, DOTTED, INK, LONG, SOLID, Legend, Panel, Style, symbol
 from ol2r_cli.report.measures import check_metrics, described, known_metrics, ndcg_metrics
-from ol2r_cli.report.names import BOTH, DASH_DOT, DASHED, DOTTED, INK, LONG, SOLID, Labels, Legend, Panel, Style, symbol
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run
 
