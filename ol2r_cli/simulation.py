@@ -262,7 +262,7 @@ class Simulation(nn.Module):
         replicas, features = learner.theta.shape
         drawn = replicas * tried * features
         rounds = min(most, max(1, _DIRECTIONS // drawn)) if drawn else most
-        directions = np.empty((0, replicas, 0, features), learner.theta.dtype)
+        directions = np.empty((rounds, replicas, 0, features), learner.theta.dtype)
         if drawn:
             sources = [self.streams.at(stream, first + row) for row in range(rounds)]
             directions = ranker.directions_of(sources).numpy()

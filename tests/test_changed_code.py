@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from ol2r_cli import api, cli
-from ol2r_cli.dataset import cache
+from ol2r_cli import api, cli, source
+from ol2r_cli.run import identity
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.sweep import sweeper
+from tests.moments import at_round
 from tests.own_ranker import FIXED, RANKER, STEPS, WORDS, OwnRanker
+from tests.worlds import TINY
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,7 +66,7 @@ def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker
     own_ranker.write("steps.py", FIXED)
     own_ranker.run()
     own_ranker.write("steps.py", STEPS)
-    monkeypatch.setattr(cache, "code_hash", lambda *packages: f"another version of {packages}")
+    monkeypatch.setattr(identity, "code_hash", lambda *packages: f"another version of {packages}")
     capsys.readouterr()
     own_ranker.run()
     runs = {run.path: run for run in own_ranker.runs()}
@@ -157,3 +160,99 @@ def test_what_is_cached_is_of_the_present_ol2r(tmp_path: Path):
         command = [sys.executable, "-c", script]
         printed.add(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True).stdout)
     assert len(printed) == 2
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two files that stand for those of ol2r."""
+    path = tmp_path / "package"
+    path.mkdir()
+    (path / "kind.py").write_text("A = 1\n")
+    (path / "other.py").write_text("B = 1\n")
+    monkeypatch.setattr(source, "PACKAGE", path)
+    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    return path
+
+
+def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path, monkeypatch, capsys):
+    """It goes on from its last checkpoint, which is of one version. A process with old modules starts no run."""
+    words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", "device.engine=tensors", f"output_dir={tmp_path}/runs"]
+    with monkeypatch.context() as patch:
+        at_round(patch, 15, lambda: (package / "kind.py").write_text("A = 2\n"))
+        assert cli.main(words) == 1
+    (path,) = find_runs(tmp_path / "runs")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "failed" in line]
+    assert line.startswith("ol2r run: failed: ol2r was changed while this process ran (kind.py): type the same command")
+    assert Run.read(path).manifest["error"] in line
+    assert cli.main([*words, "seed=1"]) == 2
+    assert "ol2r run: ol2r was changed while this process ran (kind.py): type" in capsys.readouterr().err
+    assert [*find_runs(tmp_path / "runs")] == [path]
+    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())  # a new process
+    before = Run.read(path).manifest["ran"][0]["ol2r_code"]
+    assert cli.main(words) == 0
+    assert f"goes on after round 10 with ol2r_code {before} -> {source.code_hash()[:12]}" in capsys.readouterr().err
+
+
+def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package: Path):
+    source.check_unchanged()
+    for edit in (
+        lambda: (package / "new.py").write_text(""),
+        lambda: (package / "kind.py").unlink(),
+        lambda: (package / "kind.py").symlink_to("nowhere.py"),
+        lambda: shutil.rmtree(package),
+    ):
+        edit()
+        with pytest.raises(source.ChangedSource, match="ol2r was changed while this process ran"):
+            source.check_unchanged()
+
+
+def test_what_has_no_effect_is_no_change(package: Path):
+    (package / ".hidden").mkdir()
+    for name in "note.txt", ".#kind.py", ".hidden/kind.py":
+        (package / name).write_text("")
+    os.utime(package / "kind.py", (0, 0))
+    source.check_unchanged()
+
+
+def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path, monkeypatch: pytest.MonkeyPatch):
+    """Arrays of the cache and machine code are under the hash of what is in memory, whatever the files are by then."""
+    (package / "loops").mkdir()
+    whole = source.code_hash(), source.code_hash("loops")
+    (package / "kind.py").write_text("A = 2\n")
+    assert (source.code_hash(), source.code_hash("loops")) == whole
+    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    assert source.code_hash() != whole[0]
+    assert source.code_hash("loops") == whole[1]
+
+
+@pytest.mark.slow
+def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(tmp_path: Path):
+    """The first job edits a kind that the second one imports. Every job that is left says what to do."""
+    for name in "ol2r_cli", "configs":
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    kind = tmp_path / "ol2r_cli" / "ranker" / "batchrank.py"
+    (tmp_path / "editing.py").write_text(
+        "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Editing(RandomRanker):\n"
+        "    def learn(self, interaction, random):\n"
+        f"        with open({str(kind)!r}, 'a') as file:\n            file.write('# changed')\n"
+    )
+    (tmp_path / "choices" / "ranker").mkdir(parents=True)
+    (tmp_path / "choices" / "ranker" / "editing.yaml").write_text("# Edits.\n_target_: editing.Editing\n")
+    words = [
+        *TINY,
+        "rounds=5",
+        "device.engine=tensors",
+        "ranker=editing,batchrank",
+        "exploration=none",
+        "launcher.jobs=1",
+    ]
+    command = [sys.executable, "-m", "ol2r_cli", "run", "-m", "--config-dir=choices", *words]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 3, done.stderr
+    assert (
+        done.stderr.count("\n  ol2r was changed while this process ran (ranker/batchrank.py): type the same command")
+        == 2
+    )
+    assert "Traceback" not in done.stderr

@@ -2,11 +2,11 @@
 
     arrays = Cache(cache_dir).open(digest(identity)[:24], build)
 
-`identity` is everything that decides the numbers, code included (`code_hash`); `build(folder)` writes one .npy file per
-array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json` with their sizes and
-checksums, which are compared at every opening: an entry that does not fit is built again. An entry is complete or
-absent: it is built in a folder of its own under a file lock, so that processes that start together build it once, and
-then renamed. Where locks have no effect, each of them builds it, and the first one that has done so wins.
+`identity` is everything that decides the numbers, code included (`source.code_hash`); `build(folder)` writes one .npy
+file per array into `folder`. An entry is the folder `<cache_dir>/<key>` with these files and a `meta.json` with their
+sizes and checksums, which are compared at every opening: an entry that does not fit is built again. An entry is
+complete or absent: it is built in a folder of its own under a file lock, so that processes that start together build it
+once, and then renamed. Where locks have no effect, each of them builds it, and the first one that has done so wins.
 Nothing is written outside `cache_dir`, and everything below it may be deleted at any time.
 """
 
@@ -21,7 +21,6 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +118,6 @@ def expand(path: str | Path) -> Path:
 def digest(content: Any) -> str:
     """Return the sha256 of anything that JSON can express; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-@cache
-def code_hash(*packages: str) -> str:
-    """Return the sha256 of the source of packages of ol2r. An entry is of this code, if its identity has the hash."""
-    files = (file for package in packages for file in sorted((Path(__file__).parents[1] / package).rglob("*.py")))
-    return digest([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
 
 
 def _read(folder: Path, thorough: bool) -> Arrays | None:

@@ -27,9 +27,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
-from ol2r_cli.dataset.cache import Cache, code_hash, digest, expand
+from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import blocks, parse
 from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS
+from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)

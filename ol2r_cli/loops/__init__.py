@@ -1,8 +1,9 @@
 """Compiled plain loops for CPUs: the hot stages of a round, one replica and one document after the other.
 
 numba compiles them, so they read like the papers' pseudo-code. They take and return numpy arrays and import nothing
-else of ol2r_cli. What they compute for a round is also computed by tensor operations, for a GPU and without numba. The
-modules of a round are imported when the first of them is used; `letor_text` is imported to parse LETOR files.
+else of ol2r_cli but `source`. What they compute for a round is also computed by tensor operations, for a GPU and
+without numba. The modules of a round are imported when the first of them is used; `letor_text` is imported to parse
+LETOR files.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,6 +15,15 @@ import numba
 from numba.core import event
 
 from ol2r_cli.loops import clock
+from ol2r_cli.source import code_hash, is_changed
+
+# Settings of numba (NUMBA_OPT, ..) with which the same source is other machine code. Numba itself looks at the
+# processor only.
+_OF_MACHINE_CODE = (
+    *("OPT", "CPU_NAME", "CPU_FEATURES", "ENABLE_AVX", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_INTEL_SVML"),
+    *("BOUNDSCHECK", "FULL_TRACEBACKS", "DEBUGINFO_DEFAULT", "EXTEND_VARIABLE_LIFETIMES", "ENABLE_PROFILING"),
+    *("LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS", "DEBUG_NRT", "NRT_STATS", "JIT_COVERAGE", "PARFOR_MAX_TUPLE_SIZE"),
+)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -62,14 +72,19 @@ class _Loop:
 def _jit(function: Callable[..., object], folder: str, **options: Any) -> Any:
     config: Any = numba.config
     outer, config.CACHE_DIR = config.CACHE_DIR, folder
+    is_kept = bool(folder) and not _is_changed(Path(inspect.getfile(function)))
     try:
-        return numba.njit(cache=bool(folder), error_model="numpy", **options)(function)
+        return numba.njit(cache=is_kept, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
 
 
+_is_changed = cache(is_changed)  # once for all loops of a file, which are imported together
+
+
 def _folder() -> str:
-    """The folder for the machine code of these sources and this numba, below the one that numba chooses; "" for none.
+    """The folder for the machine code of these sources, this numba and its settings, below the one that numba chooses;
+    "" for none.
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
     """
@@ -77,9 +92,9 @@ def _folder() -> str:
         chosen = Path(str(numba.njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:  # there is none that can be written
         return ""
-    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    versions = f"{numba.__version__} {llvmlite.__version__}".encode()
-    return str(chosen / f"ol2r-{sha256(sources + versions).hexdigest()[:16]}")
+    settings = [f"{name}={getattr(numba.config, name, None)}" for name in _OF_MACHINE_CODE]
+    decisive = " ".join([code_hash("loops"), numba.__version__, llvmlite.__version__, *settings])
+    return str(chosen / f"ol2r-{sha256(decisive.encode()).hexdigest()[:16]}")
 
 
 FOLDER = _folder()

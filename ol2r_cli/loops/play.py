@@ -78,7 +78,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
     - `directions` [rounds, B, M, F] that dueling bandits and COLTR try, or from which NSGD finds those that it tries,
-      otherwise empty;
+      otherwise M = 0;
     - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
       and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
       the certain pairs by place [R, B, c, c].
@@ -109,7 +109,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 else:
                     most_pairs = max(1, places * places // 4) if kind_of_pairs == _ALL else places // 2
 
-                tried = directions[row, b]  # [M, F]; not read without directions
+                tried = directions[row, b]  # [M, F]; M = 0 without directions
                 if kind == NULL_SPACE:
                     losers, difficult = state
                     tried = np.empty((candidates, features), dtype)

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ol2r_cli.columns import CUTOFF
 from ol2r_cli.config.ranges import Count, Positive, Range, WholeNumber
-from ol2r_cli.dataset.cache import Cache, code_hash
+from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunContext
 from ol2r_cli.learning.losses import LabelledLists
 from ol2r_cli.learning.model import Forward, Model
@@ -31,6 +31,7 @@ from ol2r_cli.learning.refit import Adam
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
 from ol2r_cli.ranker.model_ranker import LinearRanker, ModelRanker
+from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random, Streams
 

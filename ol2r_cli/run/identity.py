@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 from ol2r_cli import __version__
 from ol2r_cli.config.moved_classes import MOVED_FROM, MOVED_TO
+from ol2r_cli.source import code_hash
 
 RESULTS_VERSION = 5  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
@@ -352,9 +353,7 @@ def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str,
     Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
     `ol2r_code` is the hash of all files of ol2r.
     """
-    from ol2r_cli.dataset.cache import code_hash  # imports numpy, which `ol2r status` does not need
-
-    versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash("")[:12]}
+    versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash()[:12]}
     versions["python"] = platform.python_version()
     for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
         versions[package] = None

@@ -59,6 +59,7 @@ from ol2r_cli.run.store import (
 from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
+from ol2r_cli.source import ChangedSource, check_unchanged
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
@@ -72,7 +73,7 @@ Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 # Errors whose message says what to type; a traceback adds nothing.
-_EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile)
+_EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile, ChangedSource)
 _log = logging.getLogger(LOGGER)
 
 
@@ -172,7 +173,8 @@ class Runner:
         self.callback = callback if measured else None
 
     def run(self) -> int:
-        """Play the remaining rounds and return the exit code."""
+        """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
+        check_unchanged()
         if self.settings["force"]:
             self.directory.clear()
         first = self._resume()
@@ -180,6 +182,7 @@ class Runner:
             try:
                 with self._manifest(first) as manifest:
                     self._play(manifest, stop)
+                    check_unchanged()  # a module that was imported meanwhile could be of another version
             except KeyboardInterrupt:
                 command = "the same command" + (" without force=true" if self.settings["force"] else "")
                 where, how = self._interrupted()
@@ -365,6 +368,8 @@ class Runner:
         """An error in one line, where possible with what to type."""
         if isinstance(error, DamagedFile):
             return f"{error}, while the run was writing to it: run it again"
+        if isinstance(error, ChangedSource):
+            return str(error)
         if isinstance(error, torch.linalg.LinAlgError):
             return f"a matrix is singular in round {int(self.simulation.round) + 1}: {self._likely_setting()}"
         if not isinstance(error, OSError):
@@ -376,7 +381,8 @@ class Runner:
         return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
 
     def _save(self) -> None:
-        """Write the tables and then the checkpoint, which must never be ahead of them."""
+        """Write the tables and then the checkpoint, which must never be ahead of them, nor of two versions of ol2r."""
+        check_unchanged()
         self._measure()
         self.trace.flush()
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}

@@ -3,6 +3,7 @@ time of a run. Machine code on disk is that of the present loops: numba itself l
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -21,7 +22,9 @@ from ol2r_cli.tensor.streams import Streams
 
 pytest.importorskip("numba")
 
-from ol2r_cli import loops
+from numba.core.caching import NullCache
+
+from ol2r_cli import loops, source
 from ol2r_cli.loops import Clock, clock
 from ol2r_cli.loops import compile as compiling
 
@@ -94,6 +97,36 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
         return 2 * x
 
     assert twice(3) == 6
+
+
+def test_loops_of_a_file_that_was_changed_meanwhile_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Their machine code would be in the folder of the sources that this process has hashed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(source, "PACKAGE", tmp_path)
+    text = "from ol2r_cli.loops.compile import compiled\n\n@compiled\ndef value():\n    return 1\n"
+    for name in "as_hashed", "edited":
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    (tmp_path / "edited.py").write_text(text.replace("1", "2"))
+    is_kept = {name: not _is_nowhere(importlib.import_module(name).value) for name in ("as_hashed", "edited")}
+    assert is_kept == {"as_hashed": bool(compiling.FOLDER), "edited": False}
+
+
+def _is_nowhere(loop: compiling._Loop) -> bool:
+    return all(isinstance(each._cache, NullCache) for each in (loop.called_by_python, loop.inner))
+
+
+def test_settings_of_numba_have_folders_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    """Those that change machine code, and no others."""
+    folders = [compiling._folder()]
+    for name, value in (("OPT", 0), ("BOUNDSCHECK", 1), ("CPU_NAME", "generic"), ("LOOP_VECTORIZE", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiling.numba.config, name, value)
+            folders.append(compiling._folder())
+    assert len({*folders}) == (5 if compiling.FOLDER else 1)
+    monkeypatch.setattr(compiling.numba.config, "DEBUG_CACHE", 0)
+    monkeypatch.setattr(compiling.numba.config, "NUMBA_NUM_THREADS", 1)
+    assert compiling._folder() == folders[0]
 
 
 def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
@@ -171,6 +204,7 @@ def output(root: Path, cache: Path, *words: str) -> list[str]:
 
 def test_a_changed_callee_in_another_file_is_compiled_into_its_callers(tmp_path: Path):
     shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
+    shutil.copy(ROOT / "ol2r_cli" / "source.py", tmp_path / "ol2r_cli")
     (tmp_path / "ol2r_cli" / "__init__.py").touch()
     (tmp_path / "ol2r_cli" / "loops" / "caller.py").write_text(CALLER)
     for value, cache in ((1, "kept"), (2, "kept"), (2, "empty"), (1, "kept")):

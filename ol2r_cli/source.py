@@ -1,0 +1,69 @@
+"""The source of ol2r: what this process has in memory, and whether the files have changed since.
+
+Modules are imported when they are first used, so that a change of the files (git pull, pip install) would mix two
+versions in one process. The hashes are those of the moment at which this module was imported, and processes that are
+forked inherit them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+
+
+class ChangedSource(ValueError):
+    """The files of ol2r are not those of this process any more."""
+
+
+def hashes() -> dict[str, str]:
+    """Return the sha256 of every module of ol2r by its path below the package, as it is now; a few milliseconds.
+
+    A file that cannot be read, as while it is replaced, is left out.
+    """
+    found = dict[str, str]()
+    for folder, folders, names in os.walk(PACKAGE):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
+        for name in sorted(names):
+            if name.endswith(".py") and name[0] != ".":
+                path = Path(folder, name)
+                with suppress(OSError):
+                    found[path.relative_to(PACKAGE).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+IN_MEMORY = hashes()
+
+
+def code_hash(*packages: str) -> str:
+    """Return the sha256 of the source of packages of ol2r, without any of the whole, as this process has it.
+
+    What a process keeps on disk for others, such as arrays and machine code, is kept under this hash.
+    """
+    of_packages = {path: hash for path, hash in IN_MEMORY.items() if not packages or path.partition("/")[0] in packages}
+    return hashlib.sha256(json.dumps(of_packages, sort_keys=True).encode()).hexdigest()
+
+
+def is_changed(file: Path) -> bool:
+    """Whether a file of ol2r is another one than that which was hashed; False for a file of others."""
+    if not file.is_relative_to(PACKAGE):
+        return False
+    try:
+        hash = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return True
+    return IN_MEMORY.get(file.relative_to(PACKAGE).as_posix()) != hash
+
+
+def check_unchanged() -> None:
+    """Raise ChangedSource if a file of ol2r was changed, added or removed since this process has begun."""
+    now = hashes()
+    changed = sorted(name for name in {*now, *IN_MEMORY} if now.get(name) != IN_MEMORY.get(name))
+    if changed:
+        which = changed[0] + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
+        what = f"ol2r was changed while this process ran ({which})"
+        raise ChangedSource(f"{what}: type the same command again, or restart Python")
