@@ -288,15 +288,23 @@ def grid(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def sweep(
-    jobs: Iterable[Any], *, launcher: Any = (), progress: bool = False, keep_going: bool = False, **more: Any
+    jobs: Iterable[Any],
+    *settings: Any,
+    launcher: Any = (),
+    progress: bool = False,
+    keep_going: bool = False,
+    **more: Any,
 ) -> list[Run]:
     """A run for each job, several at a time in processes of their own. A job has any form that `run` takes.
 
-    `more` are settings of all jobs. `launcher` says where they run: {"launcher.jobs": 4}, "launcher=slurm". All jobs
-    are checked before the first one starts: ValueError when one is bad. Finished runs are not run again. `RunFailed`
-    is raised after all others are done; with `keep_going`, bad and failed jobs are left out with a warning.
+    `settings` and `more` are settings of all jobs; what a job says decides over `settings`. `launcher` says where they
+    run: {"launcher.jobs": 4}, "launcher=slurm". All jobs are checked before the first one starts: ValueError when one
+    is bad. Finished runs are not run again. `RunFailed` is raised after all others are done; with `keep_going`, bad and
+    failed jobs are left out with a warning.
     """
-    lists = [as_overrides(job, **more) for job in jobs]
+    if isinstance(jobs, str | Mapping):
+        raise ValueError(f"jobs must be a list of jobs, such as grid({{..}}), got {jobs!r}")
+    lists = [as_overrides(*settings, job, **more) for job in jobs]
     terminal = sys.stderr if progress else None
     with device.restored():  # jobs are checked in this process
         result = sweeper.sweep(lists, as_overrides(launcher), keep_going=keep_going, terminal=terminal)
@@ -308,5 +316,5 @@ def sweep(
             paths = tuple(sweep_job.directory for sweep_job in result.failed if sweep_job.directory is not None)
             raise RunFailed(f"{len(result.failed)} of {len(result.sweep_jobs)} runs failed:\n{reasons}", paths)
         warnings.warn(f"left out:\n{reasons}", stacklevel=2)
-    settings = {sweep_job.directory: sweep_job.settings for sweep_job in result.sweep_jobs}
-    return [_own_run(path, settings[path]) for path in result.directories if path is not None]
+    settings_of = {sweep_job.directory: sweep_job.settings for sweep_job in result.sweep_jobs}
+    return [_own_run(path, settings_of[path]) for path in result.directories if path is not None]

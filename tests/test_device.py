@@ -70,11 +70,11 @@ def table() -> dict[str, list[float]]:
     return rates
 
 
-def crossing(rates: list[float | None], columns: Sequence[int]) -> int:
+def crossing(rates: list[float], columns: Sequence[int]) -> int:
     """The number of replicas from which on the GPU is faster: rates are those of a core with 1 and 10 replicas, and of
-    the GPU with `columns`. Between two columns, and beyond the last, logarithms of rates are straight lines."""
+    the GPU with `columns`. Between two columns logarithms of rates are straight lines, beyond the last they stay."""
     core, gpu = np.log(rates[:2]), np.log(rates[2:])
-    of_core = core[0] + (core[1] - core[0]) * np.log10(REPLICAS).clip(max=1)  # ten replicas share all that they can
+    of_core = core[0] + (core[1] - core[0]) * np.log10(REPLICAS).clip(max=1)
     of_gpu = np.interp(np.log10(REPLICAS), np.log10(columns), gpu)
     return int(REPLICAS[np.argmax(of_gpu > of_core)])
 

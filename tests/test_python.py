@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import signal
@@ -104,6 +105,11 @@ def test_what_a_run_has_found(folder, capsys):
     assert run.interactions["round"].max() == 20
     assert (run.seeds, run.rounds, run.choices["ranker"]) == ([0, 1], 20, "pairrank")
     assert run.settings["dataset"]["documents"] == 8
+    file = json.loads((run.path / "summary.json").read_bytes())
+    assert run.summary == file["metrics"]
+    assert {name: run.summary[name] for name in file} == file, "its names are found here too"
+    with pytest.raises(KeyError, match="test_ndcg_100"):
+        run.summary["test_ndcg_100"]
     assert run.summary["clicks"]["mean"] == run.per_seed["clicks"].mean() == run.trace["clicks"].sum() / 2
     assert repr(run) == (
         f"<Run {run.id}: ranker=pairrank, click=informational, dataset=synthetic, 20 rounds, 2 seeds, in {run.path}>"
@@ -171,6 +177,15 @@ def test_a_grid_is_every_combination():
     for values in "pairrank", 3:
         with pytest.raises(ValueError, match="ranker must be a list of values"):
             ol2r.grid({"ranker": values})
+
+
+def test_a_sweep_takes_settings_as_a_run_does():
+    runs = ol2r.sweep([{}, {"ranker.l2": 0.2}, "ranker.l2=0.3"], TINY, "seed=7", {"ranker.l2": 0.1}, rounds=10)
+    assert [run.settings["ranker"]["l2"] for run in runs] == [0.1, 0.2, 0.3], "what a job says decides"
+    assert runs[1].id == ol2r.run(TINY, {"ranker.l2": 0.2}, seed=7, rounds=10).id
+    for one in {"seed": [1, 2]}, "seed=1":
+        with pytest.raises(ValueError, match="jobs must be a list of jobs"):
+            ol2r.sweep(one, TINY)
 
 
 def test_a_sweep_gives_its_runs_and_names_those_that_failed(monkeypatch):

@@ -145,6 +145,20 @@ def _rows(table: Table) -> cached_property[pl.DataFrame]:
     return cached_property(lambda run: run.table(table))
 
 
+class Metrics(dict[str, dict[str, Any]]):
+    """The metrics of a summary.json; what else the file has is found by the names that it has there.
+
+    So `["metrics"]["test_ndcg_10"]`, as in the file, and `["test_ndcg_10"]` are the same.
+    """
+
+    def __init__(self, content: Mapping[str, Any]):
+        super().__init__(content["metrics"])
+        self._content = content
+
+    def __missing__(self, name: str) -> Any:
+        return self._content[name]
+
+
 class Run:
     """The run in a directory, as it was when it was read.
 
@@ -261,10 +275,10 @@ class Run:
             raise DamagedFile(f"{SUMMARY} has no valid {', '.join(wrong)}")
         return content
 
-    @property
-    def summary(self) -> dict[str, dict[str, Any]]:
+    @cached_property
+    def summary(self) -> Metrics:
         """Final values: metric -> mean, sd (over seeds, n - 1) and n."""
-        return self.summary_file["metrics"]
+        return Metrics(self.summary_file)
 
     @cached_property
     def per_seed(self) -> pl.DataFrame:
