@@ -16,6 +16,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 SPLITS = ("train", "validation", "test")
 LARGEST_INT8 = 127  # labels and groups are stored as int8
+LARGE_FEATURE = 1e18  # products of two such numbers are close to the end of single precision, 3.4e38
 
 
 @runtime_checkable
@@ -82,6 +83,11 @@ class Dataset:
         attraction = None if self.intents.attraction is None else self.intents.attraction[intent - 1]
         labels = self.intents.labels[intent - 1]
         return replace(self, labels=labels, grades=self.intents.grades, attraction=attraction)
+
+    def has_large_features(self) -> bool:
+        """Return whether a feature is above 1e18 in size. It reads the whole table."""
+        low, high = self.features.aminmax()
+        return max(-float(low), float(high)) > LARGE_FEATURE
 
     def oracle(self) -> Oracle:
         """Return what rankers that declare `needs_labels` receive."""

@@ -24,6 +24,17 @@ LARGEST = torch.finfo(torch.float32).max
 TINY = 2.0**-1000  # the key of 0.0 and -0.0: 0.0 with a tail would be subnormal, which some processes take as 0
 
 
+class ScoresOverflow(ValueError):
+    """Scores leave the range of single precision, in which they are compared. `replicas` has those that do."""
+
+    def __init__(self, split: str, replicas: list[int]):
+        self.split, self.replicas = split, replicas
+        super().__init__(
+            f"scores of {split} queries must be finite in single precision (below 3.4e38), got larger ones or NaN: "
+            "features must be smaller, for example with dataset.normalise=query_minmax"
+        )
+
+
 def is_evaluated(round: int, every: int, spacing: str) -> bool:
     """Return whether a round from 1 on is one of the regular evaluations.
 
@@ -105,7 +116,8 @@ class Evaluator:
     ) -> dict[str, Float[Tensor, "E B"]]:
         """Return the mean of every column of the evaluation for E snapshots of B replicas, by name.
 
-        `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them.
+        `rounds` are those after which the snapshots were taken; only `IntentEvaluator` needs them. ScoresOverflow for
+        scores that are not finite in single precision.
         """
         columns = self.columns
         if not columns:
@@ -152,7 +164,7 @@ class Evaluator:
             tensors = *self._single(ranker, deployed, number, candidates), tails
             given = *(each.contiguous().numpy() for each in tensors), self.label_bits, length.numpy(), places
             return torch.from_numpy(loops.evaluation.top_labels(*given))
-        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
+        scores = self._checked_scores(ranker, deployed, candidates)
         keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
         return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)
 
@@ -169,17 +181,29 @@ class Evaluator:
         features, shape = self.split.features.shape[1], candidates.mask.shape
         own = not type(ranker).score.__module__.startswith("ol2r_cli.")  # a user's class may score in another way
         if not ranker.linear or own or deployed.shape[2] != features or deployed.dtype != torch.float64:
-            scores = ranker.score(deployed.flatten(0, 1), candidates).float().clamp(-LARGEST, LARGEST)
+            scores = self._checked_scores(ranker, deployed, candidates).float()
             slack, nothing = torch.zeros(deployed.shape[:2], dtype=torch.float64), torch.empty(0, 0, 0)
-            return scores.unflatten(0, deployed.shape[:2]), slack, nothing.double(), nothing
+            return scores, slack, nothing.double(), nothing
         table, longest = self.tables[number] if self.tables else self._table(candidates)
         size = deployed.norm(dim=2)
+        if not (size * longest < LARGEST).all():  # |w| |x| bounds all scores, and is NaN for 0 times infinity
+            self._checked_scores(ranker, deployed, candidates)
         # Far from 1, where products may leave the range of single precision, nothing is known.
         usual = (size > 1e-10) & (size < 1e10) & (1e-10 < longest < 1e10)
-        slack = torch.where(usual | (size == 0), (features + 8) * 2**-24 * longest * size, torch.inf)
+        slack = torch.where(usual, (features + 8) * 2**-24 * longest * size, torch.inf).masked_fill(size == 0, 0)
         weights = deployed.where(usual[..., None], 0).float()
         scores = (weights.flatten(0, 1) @ table.T).view(*deployed.shape[:2], *shape)
         return scores, slack, deployed, table.view(*shape, features)
+
+    def _checked_scores(
+        self, ranker: Ranker, deployed: Float[Tensor, "E B P"], candidates: Candidates
+    ) -> Float[Tensor, "E B Q D"]:
+        """Return the scores; ScoresOverflow if one is not finite in single precision."""
+        scores = ranker.score(deployed.flatten(0, 1), candidates).unflatten(0, deployed.shape[:2])
+        bad = ~(scores.abs() <= LARGEST) & candidates.mask
+        if bad.any():
+            raise ScoresOverflow(self.name, bad.any(3).any(2).any(0).nonzero().flatten().tolist())
+        return scores
 
     def _table(self, candidates: Candidates) -> tuple[Float[Tensor, "N F"], float]:
         """Return the features of a group in single precision, row by row, and the norm of the longest row."""
@@ -187,10 +211,10 @@ class Evaluator:
         return table, float(table.norm(dim=1).max())
 
     def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
-        """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns."""
+        """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns, with its error."""
         for number, group in enumerate(self.groups):
             candidates, labels = self.split.serve(group) if self.served is None else self.served[number]
-            scores = ranker.score(deployed, candidates)
+            scores = self._checked_scores(ranker, deployed[None], candidates)[0]
             keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
             order = keys.argsort(-1, descending=True)
             yield Lists(

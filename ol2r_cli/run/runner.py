@@ -25,9 +25,11 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
 from ol2r_cli.config.instantiate import build, command_of
+from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import duration, error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock
+from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.program import as_called
 from ol2r_cli.run import (
@@ -306,7 +308,7 @@ class Runner:
 
     def _validated(self, round: int, deployed: Float[Tensor, "B P"]) -> float:
         assert self.validation is not None
-        return float(self.validation(self.simulation.ranker, deployed[None], [round])[self.column].mean())
+        return float(self._evaluated(self.validation, deployed[None], [round])[self.column].mean())
 
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
@@ -328,13 +330,27 @@ class Runner:
             measured["cosine"] = ((ours @ theirs) / (ours.norm(dim=2) * theirs.norm())).clamp(-1, 1)
         last = {}
         for evaluator in self.evaluators:
-            columns = evaluator(self.simulation.ranker, deployed, rounds)
+            columns = self._evaluated(evaluator, deployed, rounds)
             self.trace.record_evaluation(rounds, evaluator.name, columns | measured)
             cutoff = main_cutoff(columns)
             if f"ndcg_{cutoff}" in columns:
                 last[f"{evaluator.name} NDCG@{cutoff}"] = float(columns[f"ndcg_{cutoff}"][-1].mean())
         self.queue.clear()
         return last
+
+    def _evaluated(
+        self, evaluator: Evaluator, deployed: Float[Tensor, "E B P"], rounds: Sequence[int]
+    ) -> dict[str, Float[Tensor, "E B"]]:
+        """What an evaluator returns of these snapshots; FloatingPointError if their scores are out of range."""
+        try:
+            return evaluator(self.simulation.ranker, deployed, rounds)
+        except ScoresOverflow as error:
+            self._measure()  # which names a round in which a score was not finite
+            if len(rounds) > 1:  # one after the other, so that the first of the rounds is named
+                for round, snapshot in zip(rounds, deployed, strict=True):
+                    self._evaluated(evaluator, snapshot[None], [round])
+            when = f"in single precision on {evaluator.name} queries after round {rounds[0]}"
+            raise FloatingPointError(self._diverged("scores", when, error.replicas)) from None
 
     def _check_parameters(self, rounds: Sequence[int], deployed: Float[Tensor, "E B P"]) -> None:
         """FloatingPointError if a parameter of a snapshot after one of `rounds` is NaN or infinite."""
@@ -357,6 +373,10 @@ class Runner:
     def _likely_setting(self) -> str:
         """What to type where numbers are out of range."""
         settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
+        if self.experiment.dataset.has_large_features():
+            if self.settings["dataset"].get("normalise") == "none":
+                return "dataset.normalise must be query_minmax, query_zscore or global_zscore, got none"
+            return f"the features of dataset={self.experiment.choices['dataset']} must be below {LARGE_FEATURE:g}"
         if not (own := type(self.simulation.ranker)).__module__.startswith("ol2r_cli."):
             return f"look at {own.__module__}.{own.__name__}, or type ol2r check ranker={name}"
         for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.columns import CUTOFFS
-from ol2r_cli.metrics.evaluation import Evaluator, _keys, is_evaluated
+from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow, _keys, is_evaluated
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
 from tests.reference import metrics as reference
 from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
@@ -71,6 +71,61 @@ def test_compiled_evaluation_decides_what_single_precision_leaves_open():
         offline_ndcg(dataset, "test", torch.tensor([0, 1]), compiled=each)(ranker, deployed) for each in (False, True)
     )
     assert torch.equal(compiled, tensors)
+
+
+SIZES = [(1.0,), (1e20,), (1e36,), (1e-30,), (1.0, 1e20), (1e-30, 1e15), (1e-40, 1.0, 1e19), (0.0, 1e36)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_compiled_evaluation_is_exact_for_features_of_any_size(sizes):
+    """It is that of the tensors where single precision overflows or underflows, also with weights of zero."""
+    generator = torch.Generator().manual_seed(0)
+    lists = [[2] * 3 + [1] * 3 + [0] * 24] * 20
+    dataset = handmade(lists)
+    size = torch.tensor(sizes)[torch.randint(len(sizes), dataset.features.shape, generator=generator)]
+    dataset = replace(dataset, features=torch.randn(dataset.features.shape, generator=generator) * size)
+    ranker = simulate(tiny(), [0, 1], 1, dataset).ranker
+    scales = [0.0, 1e-300, 1e-200, 1e-30, 1.0, 1e15 / max(1.0, max(sizes) / 1e20)]
+    deployed = torch.randn(len(scales), 2, 4, generator=generator).double() * torch.tensor(scales)[:, None, None]
+    deployed[:, 1, 0] = 0
+    tensors, compiled = (
+        offline_ndcg(dataset, "test", torch.tensor([0, 1]), compiled=each)(ranker, deployed) for each in (False, True)
+    )
+    assert torch.equal(compiled, tensors)
+    assert compiled[0].max() < 0.5, "weights of zero do not rank by file order"
+
+
+def test_the_bound_of_single_precision_is_wide_enough():
+    """Weights are rounded to 1 and -1.5, so that A, whose score is 5 x .98 u, has 0 and is below B, whose score is 4 u.
+
+    u = 2^-24. Partial sums are multiples of 1/2: this does not depend on the order of summation. The bound is 86 u; of
+    a 64th of it the difference of 4 u would be certain.
+    """
+    u = 2.0**-24
+    rounded = 63 / 64 * u
+    weights = torch.tensor([1 + rounded] * 3 + [-1.5 + rounded] * 2 + [4 * u], dtype=torch.float64)
+    assert torch.equal(weights[:5].float(), torch.tensor([1, 1, 1, -1.5, -1.5]))
+    dataset = replace(handmade([[1, 0]]), features=torch.tensor([[1.0] * 5 + [0], [0] * 5 + [1]]))
+    ranker = simulate(tiny(), [0], 1, dataset).ranker
+    for compiled in False, True:
+        evaluate = offline_ndcg(dataset, "test", torch.tensor([0]), compiled=compiled)
+        assert evaluate(ranker, weights[None, None]).tolist() == [[[1.0] * 4]]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_scores_beyond_single_precision_are_refused(compiled):
+    """They are finite in double precision, and would be compared as infinite."""
+    dataset = handmade([[0, 1, 2], [1], [0, 0, 3, 0]])
+    dataset = replace(dataset, features=dataset.features * 1e22)
+    ranker = simulate(tiny(), [0, 1, 2], 1, dataset).ranker
+    deployed = torch.zeros(2, 3, 4, dtype=torch.float64)
+    deployed[1, 1] = 1e17
+    evaluate = evaluator(dataset, "test", torch.tensor([0, 1, 2]), compiled=compiled)
+    evaluate(ranker, deployed[:1])
+    for call in (lambda: evaluate(ranker, deployed), lambda: list(evaluate.lists(ranker, deployed[1]))):
+        with pytest.raises(ScoresOverflow, match=r"test queries must be finite .* dataset\.normalise") as error:
+            call()
+        assert error.value.replicas == [1]
 
 
 def test_scores_of_a_class_of_ones_own_are_evaluated(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from tests.worlds import simulate, tiny
 SMOKE = ["experiment=smoke", "evaluate_every=1000"]
 
 
-def failure(folder: Path, *words: str) -> str:
+def failure(folder: Path, *words: str, base: Sequence[str] = SMOKE) -> str:
     """The error in the manifest of a run that must fail."""
-    assert main([*SMOKE, f"output_dir={folder}", *words]) == 1
+    assert main([*base, f"output_dir={folder}", *words]) == 1
     (path,) = find_runs(folder)
     state = Run.read(path)
     assert state is not None
@@ -44,6 +45,20 @@ MESSAGES = {
 def test_a_run_that_diverges_says_where_which_replicas_and_what_to_change(tmp_path: Path):
     for number, (words, message) in enumerate(MESSAGES.items()):
         assert failure(tmp_path / f"{number}", *words.split()) == message
+
+
+@pytest.mark.parametrize("engine", ["loops", "tensors"])
+def test_scores_beyond_single_precision_name_the_normalisation(tmp_path: Path, engine: str):
+    """PDGD learns weights of about 1e21 from features of 1e22; evaluation would take the scores as infinite."""
+    rows = [f"{label} qid:{query} 1:{label + 1}e22 2:1e22\n" for query in range(3) for label in (2, 1, 0)]
+    for split in "train", "test":
+        (tmp_path / f"{split}.txt").write_text("".join(rows))
+    data = ["dataset=letor", f"dataset.path={tmp_path}", "dataset.normalise=none", f"cache_dir={tmp_path / 'cache'}"]
+    words = f"ranker=pdgd click=perfect rounds=9 evaluate_every=3 device.engine={engine}".split()
+    assert failure(tmp_path / "runs", *words, base=data) == (
+        "the scores of ranker=pdgd are not finite in single precision on test queries after round 3: "
+        "dataset.normalise must be query_minmax, query_zscore or global_zscore, got none"
+    )
 
 
 class NotANumber(Sound):
