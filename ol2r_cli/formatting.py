@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
+_NO_BREAK = "\N{NO-BREAK SPACE}"  # no text of a user has it, once it is printable
 _NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 
 
@@ -81,9 +82,36 @@ def error_line(error: BaseException) -> str:
 
 
 def wrapped(line: str, indent: int = 2) -> str:
-    """Return a line, on a terminal wrapped between words; `indent` is that of the lines below the first."""
+    """Return a line, on a terminal wrapped between words; `indent` is that of the lines below the first.
+
+    It is not broken within `unbroken` text.
+    """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line) + 1
-    return textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace(_NO_BREAK, " ")
+
+
+def unbroken(text: str) -> str:
+    """Return text, such as a command to type, that `wrapped` leaves in one line, however long."""
+    return text.replace(" ", _NO_BREAK)
+
+
+def shortened(labels: Sequence[str], width: int) -> list[str]:
+    """Return labels, each of overrides, in at most `width` columns: where there is no room, without what they share.
+
+    Words that all labels have go first, then groups (`l2=0.1` of `ranker.l2=0.1`), then names of settings. What is
+    still too long loses its beginning, because the last setting of a sweep changes fastest.
+    """
+    words = [label.split(" ") for label in labels]
+    common = set(words[0]).intersection(*words) if len(words) > 1 else set[str]()
+    differing = [[word for word in of_label if word not in common] for of_label in words]
+    without_groups = [[re.sub(r"^[\w/.]+[./](?=\w+=)", "", word) for word in of_label] for of_label in differing]
+    values = [[word.partition("=")[2] or word for word in of_label] for of_label in differing]
+    for form in (words, differing, without_groups, values):
+        texts = [" ".join(of_label) for of_label in form]
+        if max(map(len, texts), default=0) <= width:
+            return texts
+    return [text if len(text) <= width else f"…{text[len(text) - max(0, width - 1) :]}" for text in texts]
 
 
 def say_start(what: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from rich.text import Text
 
 from ol2r_cli.cli import HelpFormatter
-from ol2r_cli.formatting import byte_size, duration, nearest, print_table, show
+from ol2r_cli.formatting import byte_size, duration, nearest, print_table, shortened, show
 
 
 def test_sizes_durations_and_nearest_names():
@@ -18,6 +18,20 @@ def test_sizes_durations_and_nearest_names():
     assert {seconds: duration(seconds) for seconds in durations} == durations
     assert nearest("pairnk", ["pairrank", "oracle"], "ranker=") == ": did you mean ranker=pairrank?"
     assert nearest("xyz", ["pairrank", "oracle"]) == ""
+
+
+def test_labels_without_room_lose_what_they_share():
+    labels = ["ranker=pdgd ranker.l2=0.1 seed=1", "ranker=pdgd ranker.l2=0.25 seed=2"]
+    for width, short in (
+        (33, labels),
+        (32, ["ranker.l2=0.1 seed=1", "ranker.l2=0.25 seed=2"]),
+        (20, ["l2=0.1 seed=1", "l2=0.25 seed=2"]),
+        (13, ["0.1 1", "0.25 2"]),
+        (5, ["0.1 1", "…25 2"]),
+    ):
+        assert shortened(labels, width) == short
+    assert shortened(["ranker=pdgd ranker/model=mlp"], 20) == ["pdgd mlp"]
+    assert shortened(["a long name"], 5) == ["…name"]
 
 
 def test_columns_are_aligned_and_text_is_wrapped_on_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):

@@ -28,8 +28,9 @@ from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, cho
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.files import as_json
-from ol2r_cli.formatting import plural, say_start
-from ol2r_cli.run import DONE, exits_when_interrupted
+from ol2r_cli.formatting import plural, printable, say_start
+from ol2r_cli.program import as_called
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, exits_when_interrupted
 from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
@@ -136,12 +137,17 @@ def _show_configuration(given: argparse.Namespace, composer: Composer, overrides
 def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]], kind: RunKind) -> int:
     with exits_when_interrupted():
         from ol2r_cli.run.summary import record
-        from ol2r_cli.sweep.sweeper import print_plan, print_summary, sweep
+        from ol2r_cli.sweep.sweeper import BadJobs, print_plan, print_summary, sweep
 
     if given.dry_run:
         return print_plan(jobs, composer, given.keep_going, kind)
     terminal = None if given.quiet else sys.stderr
-    result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal, kind=kind)
+    try:
+        result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal, kind=kind)
+    except BadJobs as error:  # of several lines
+        lines = as_called(error).splitlines()
+        print(f"ol2r {kind.command}: " + "\n".join(map(printable, lines)), file=sys.stderr)
+        return BAD_CONFIGURATION
     with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
         print_summary(result)  # on stderr are the reasons of failures
     if given.json:

@@ -30,7 +30,7 @@ import polars as pl
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.formatting import duration, plural, plus_minus, printable, wrapped
+from ol2r_cli.formatting import duration, plural, plus_minus, printable, unbroken, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION
@@ -137,9 +137,10 @@ def render(run: Run, finished_before: bool = False) -> str:
         head += "; numbers are mean ± standard deviation over seeds"
     width = max(16, *(len(name) for name, line in lines.items() if line))
     texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
+    texts = [printable(text) for text in texts]
     for name, (command, effect) in zip(("next", ""), _next_commands(run), strict=True):
-        texts.append(f"  {name:<{width}} {as_called(command)} ({effect})")
-    text = "\n".join(wrapped(printable(text), width + 3) for text in texts)
+        texts.append(f"  {name:<{width}} {unbroken(printable(as_called(command)))} ({effect})")
+    text = "\n".join(wrapped(text, width + 3) for text in texts)
     return text + ("\n(done before: force=true runs it again)" if finished_before else "")
 
 

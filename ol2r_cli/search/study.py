@@ -14,6 +14,7 @@ import json
 import math
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.files import Lock, is_held, no_link
-from ol2r_cli.formatting import duration, error_line, one_line
+from ol2r_cli.formatting import duration, error_line, one_line, shortened, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
@@ -54,7 +55,7 @@ EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on
 
 FRESH_REPLICAS = 10  # of the run that is proposed at the end
 _IMPORTANCE_TRIALS = 8  # with fewer different values, importances are left out
-_WIDTH = 100  # characters of the line about the trial in progress
+_INDENT = 21  # columns before what is said about the best trial
 _POLL_INTERVAL = 0.1  # seconds between checks of the workers
 _PAUSE = 2.0  # seconds between attempts at a run that another process is running
 
@@ -309,22 +310,25 @@ class Searcher:
         """Run a trial to its end; False when a signal stopped it, and the next process continues it."""
         study, trial, began = self.study, active.trial, time.monotonic()
         metric, prunes = study.plan["metric"], study.plan["prune"]
-        line, pruned_at = f"trial {active.number}/{self.max_trials}  {' '.join(active.drawn)}", list[int]()
+        pruned_at = list[int]()
 
-        def show(line: str) -> None:
+        def show(progress: str = "") -> None:
+            """Show the settings of the trial and its progress in one line of the terminal."""
             if self.terminal is not None:
-                print(f"\r\033[K{line[:_WIDTH]}", end="", file=self.terminal, flush=True)
+                before, room = f"trial {active.number}/{self.max_trials}  ", shutil.get_terminal_size().columns - 1
+                (settings,) = shortened([" ".join(active.drawn)], room - len(before) - len(progress))
+                print(f"\r\033[K{before}{settings}{progress}", end="", file=self.terminal, flush=True)
 
         def evaluated(round: int, ndcg: Mapping[str, float]) -> bool:
             """Called at every evaluation; whether the run stops, because it is pruned or because of a signal."""
-            show(f"{line}  round {round} {ndcg['validation']:.4f}")
+            show(f"  round {round} {ndcg['validation']:.4f}")
             if prunes and not pruned_at:
                 study.report(trial, [(round, ndcg["validation"])])
                 if trial.should_prune():  # it is below the median of the finished trials at this round
                     pruned_at.append(round)
             return bool(pruned_at or stop)
 
-        show(line)
+        show()
         fixed = [word for word in study.space.fixed if not word.startswith("output_dir=")]
         overrides = [*fixed, *active.drawn, f"output_dir={as_typed(study.runs, 'output_dir')}"]
         callback = evaluated if prunes or self.terminal else None
@@ -352,11 +356,12 @@ class Searcher:
                 study.report(trial, validation_curve(finished))
             study.end(trial, value, path=str(outcome.path))
             text = f"{value:.4f}{' (done before)' if outcome.finished_before else ''}"
-        show("")
+        if self.terminal is not None:
+            print("\r\033[K", end="", file=self.terminal, flush=True)
         best = f"  best {best.value:.4f}" if (best := study.best()) is not None else ""
         number = f"{active.number:>{len(str(self.max_trials))}}/{self.max_trials}"
         seconds = duration(time.monotonic() - began)
-        print(f"trial {number}  {text}  {' '.join(active.drawn)}  {seconds}{best}", flush=True)
+        print(wrapped(f"trial {number}  {text}  {' '.join(active.drawn)}  {seconds}{best}", 4), flush=True)
         return True
 
 
@@ -411,8 +416,9 @@ def render_result(study: Study, metric: str) -> str:
         shares = optuna.importance.get_param_importances(study.optuna_study)
         lines["importance"] = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
     lines["run"] = str(path)
-    lines["fresh seeds"] = as_called(f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}")
-    return "\n".join([head, *(f"  {name:<18} {line}" for name, line in lines.items())])
+    texts = [head, *(wrapped(f"  {name:<18} {line}", _INDENT) for name, line in lines.items())]
+    command = as_called(f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}")
+    return "\n".join([*texts, f"  fresh seeds        {command}"])  # in one line, whatever the width, to be copied
 
 
 def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ They are checked before the first one runs: which are bad and why, and which are
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import defaultdict
@@ -143,6 +144,26 @@ def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
     if len(by_reason) > _SHOWN:
         lines.append(f"and {len(by_reason) - _SHOWN} more such reasons")
     return lines
+
+
+def settings_to_pair(sweep_jobs: Sequence[SweepJob]) -> tuple[str, ...]:
+    """Return two settings or groups whose values may be meant to go together; empty where there are none.
+
+    They have equally many values, and all jobs with the first values of both, the second values, .. are good.
+    """
+    words = [dict(word.partition("=")[::2] for word in sweep_job.words) for sweep_job in sweep_jobs]
+    values = {name: list(dict.fromkeys(job.get(name) for job in words)) for name in words[0]}
+    for pair in itertools.combinations([name for name in values if len(values[name]) > 1], 2):
+        first, second = (values[name] for name in pair)
+        together = set(zip(first, second, strict=False))
+        endings = [
+            sweep_job.ending
+            for sweep_job, job in zip(sweep_jobs, words, strict=True)
+            if (job.get(pair[0]), job.get(pair[1])) in together
+        ]
+        if len(first) == len(second) and Ending.BAD not in endings:
+            return pair
+    return ()
 
 
 class Plan:

@@ -15,11 +15,12 @@ from contextlib import suppress
 from statistics import mean
 from typing import Any, TextIO
 
-from ol2r_cli.formatting import duration
+from ol2r_cli.formatting import duration, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob
 
+_GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 _SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _WAIT = 0.25  # seconds that one poll waits for a job to end
@@ -149,7 +150,7 @@ class StatusDisplay:
     def say(self, line: str) -> None:
         """Show a line that stays."""
         if self.live is not None:
-            self.live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self.live.console.print(line, markup=False, highlight=False)
         elif self.terminal is not None:
             print(line, file=self.terminal, flush=True)
 
@@ -177,7 +178,8 @@ class StatusDisplay:
         if self.live is None:
             self.say(totals)
         else:
-            self.live.update(table(running, launcher, totals, self.live.console.height - 5))
+            console = self.live.console
+            self.live.update(table(running, launcher, totals, console.height - 5, console.width))
 
     def left(self, running: Running) -> float | None:
         """Seconds left; None while that is unknown for a job.
@@ -200,33 +202,44 @@ class StatusDisplay:
         return left / max(1, len(running))
 
 
-def table(running: Running, launcher: Launcher, totals: str, height: int) -> Any:
-    """A table with a line for each running job, as far as the terminal has room."""
+def table(running: Running, launcher: Launcher, totals: str, height: int, width: int) -> Any:
+    """Return a table with a line for each running job, as far as the terminal has room.
+
+    Names are the only column that is narrowed.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("job", ratio=1)  # the only column that may be narrowed: of a name the beginning is enough
-    for heading in ("where", "round", "rounds/s", "left", "test NDCG"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    headings = ("where", "round", "rounds/s", "left", "test NDCG")
     shown = list(running.values())[: max(1, height)]
-    for sweep_job in shown:
-        run = sweep_job.run_state()
-        name = Text(sweep_job.name, no_wrap=True, overflow="ellipsis")
-        cells = [f"0/{sweep_job.rounds}", "", "", ""]
-        if run is not None and run.state in ("running", "finished"):  # else it is as it was before it was resumed
-            speed, remaining, ndcg = run.manifest.get("rounds_per_second"), run.remaining, list[bytes]()
-            with suppress(OSError), open(run.path / "log.txt", "rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
-                ndcg = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
-            cells = [
-                f"{run.round}/{sweep_job.rounds}",
-                f"{speed:,.0f}" if speed else "",
-                duration(remaining) if remaining is not None else "",
-                f"{float(ndcg[-1]):.4f}" if ndcg else "",
-            ]
-        table.add_row(name, Text(launcher.location(sweep_job.job)), *cells)
+    rows = [[launcher.location(sweep_job.job), *_progress(sweep_job)] for sweep_job in shown]
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("job", no_wrap=True, overflow="ellipsis", ratio=1)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    taken = [max(map(len, column)) + _GAP for column in zip(headings, *rows, strict=True)]
+    names = shortened([sweep_job.name for sweep_job in shown], width - sum(taken))
+    for name, cells in zip(names, rows, strict=True):
+        table.add_row(Text(name), *map(Text, cells))
     hidden = len(running) - len(shown)
     lines = [Text(f"and {hidden} more", style="dim")] if hidden else []
     return Group(table, *lines, Text(totals, style="bold"))
+
+
+def _progress(sweep_job: SweepJob) -> list[str]:
+    """Return round, speed, time left and the last test NDCG of a running job, as its files have them."""
+    run = sweep_job.run_state()
+    if run is None or run.state not in ("running", "finished"):  # it is as it was before it was resumed
+        return [f"0/{sweep_job.rounds}", "", "", ""]
+    speed, remaining = run.manifest.get("rounds_per_second"), run.remaining
+    evaluated = list[bytes]()
+    with suppress(OSError), open(run.path / "log.txt", "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
+        evaluated = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
+    return [
+        f"{run.round}/{sweep_job.rounds}",
+        f"{speed:,.0f}" if speed else "",
+        duration(remaining) if remaining is not None else "",
+        f"{float(evaluated[-1]):.4f}" if evaluated else "",
+    ]

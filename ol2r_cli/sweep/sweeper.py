@@ -23,7 +23,7 @@ from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAIL
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import EXPERIMENT, RunKind
 from ol2r_cli.run.store import create_root
-from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines
+from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines, settings_to_pair
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
 
 
@@ -48,6 +48,10 @@ class SweepResult:
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending in (Ending.FAILED, Ending.BAD)]
 
 
+class BadJobs(ValueError):
+    """Jobs of a sweep cannot be run. The message is one line or, where there are several reasons, one for each."""
+
+
 def sweep(
     jobs: Sequence[Sequence[str]],
     launcher: Sequence[str] = (),
@@ -61,7 +65,7 @@ def sweep(
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
     the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
-    for silence. kind: that of all runs. Finished runs are not run again. ValueError, before anything is run, if the
+    for silence. kind: that of all runs. Finished runs are not run again. `BadJobs`, before anything is run, if the
     configuration of a job is bad, unless `keep_going`.
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
@@ -73,13 +77,9 @@ def sweep(
         composer = Composer(list(folders), kind.command)
         jobs = [words for words, _ in split]
     plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
-    sweep_jobs, good = plan.sweep_jobs, len(jobs) - len(plan.bad)
+    sweep_jobs = plan.sweep_jobs
     if plan.bad and not keep_going:
-        lines, advice = reason_lines(plan.bad, len(jobs)), f"--keep-going runs the other {good}"
-        if len(lines) == 1:
-            raise ValueError(f"{lines[0]}; nothing has been run: {advice}" if good else lines[0])
-        heading = f"{len(plan.bad)} of {len(jobs)} jobs cannot be run, and nothing has been run:"
-        raise ValueError("\n  ".join([heading, *lines, *([advice] if good else [])]))
+        raise _refusal(plan, len(jobs))
     for sweep_job in plan.good:
         if sweep_job.state()[0] == "finished":
             sweep_job.ending = Ending.SKIPPED
@@ -105,6 +105,19 @@ def sweep(
     if code == JOBS_FAILED and len(sweep_jobs) == 1:
         code = BAD_CONFIGURATION if plan.bad else FAILED
     return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
+
+
+def _refusal(plan: Plan, count: int) -> BadJobs:
+    """Return why the bad ones among `count` jobs cannot be run, and what to type to run the others."""
+    lines, good = reason_lines(plan.bad, count), count - len(plan.bad)
+    advice = f"--keep-going runs the other {good}"
+    paired = settings_to_pair(plan.sweep_jobs)
+    if paired:
+        advice = f"if {' and '.join(paired)} go together, type --paired {','.join(paired)}; {advice}"
+    if len(lines) == 1:
+        return BadJobs(f"{lines[0]}; nothing has been run: {advice}" if good else lines[0])
+    heading = f"{len(plan.bad)} of {count} jobs cannot be run, and nothing has been run:"
+    return BadJobs("\n  ".join([heading, *lines, *([advice] if good else [])]))
 
 
 def print_summary(result: SweepResult) -> None:

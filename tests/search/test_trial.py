@@ -106,12 +106,16 @@ def test_the_proposed_run_has_seeds_that_no_trial_had():
         assert words == ["rounds=9", "ranker.l2=2", f"seed={first}", "replicas=10"]
 
 
-def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys):
+def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "36")
     search = Searcher(study(tmp_path / ".search" / "a", "ranker.l2=1,2", *TINY), 1)
     search.terminal = sys.stderr
     assert search.run()
     shown = capsys.readouterr()
     assert [f"round {round} 0." in shown.err for round in (10, 20, 30, 40)] == [True, True, True, False]
+    lines = shown.err.split("\r\033[K")
+    assert max(map(len, lines)) < 36, "a longer line would stay when the next one is drawn"
+    assert sum(line.startswith(("trial 1/1  l2=1  round ", "trial 1/1  l2=2  round ")) for line in lines) == 3
     assert shown.out.startswith("trial 1/1  0.")
     again = study(tmp_path / ".search" / "b", "ranker.l2=1,2", *TINY)  # the same trial, whose run is finished
     assert Searcher(again, 1).run()

@@ -128,6 +128,19 @@ def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.
     assert list(Path().iterdir()) == [Path("file")]
 
 
+def test_a_refused_combination_names_what_may_go_together(composer: Composer, capsys: pytest.CaptureFixture[str]):
+    words = [*SMOKE, "ranker=pdgd,dbgd", "exploration=plackett_luce,team_draft"]
+    assert main(["-m", *words, "seed=0,1,2"]) == 2
+    first, *reasons, advice = capsys.readouterr().err.splitlines()
+    assert first == "ol2r run: 6 of 12 jobs cannot be run, and nothing has been run:"
+    assert len(reasons) == 2, "a line for each ranker, which refuses the exploration of the other one"
+    together = "if ranker and exploration go together, type --paired ranker,exploration"
+    assert advice == f"  {together}; --keep-going runs the other 6"
+    assert len(Plan(composer.jobs(words, [["ranker", "exploration"]]), composer).good) == 2, "as told"
+    assert main(["-m", *SMOKE, "ranker=pdgd,dbgd", "seed=0,1", "ranker.window=5"]) == 2
+    assert "--paired" not in capsys.readouterr().err, "pdgd has no window, whatever goes together"
+
+
 def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
     loads: list[int] = []
     load = Synthetic.load

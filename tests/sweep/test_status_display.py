@@ -35,7 +35,7 @@ def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str
     """The lines of the table of running jobs, without repeated blanks."""
     running = {job.number: job for job in sweep_jobs}
     screen = io.StringIO()
-    Console(file=screen, width=width).print(table(running, Launcher(), "the totals", height))
+    Console(file=screen, width=width).print(table(running, Launcher(), "the totals", height, width))
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
@@ -61,7 +61,22 @@ def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_p
 def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):
     (job,) = jobs = [run(tmp_path, 1, rounds_per_second=1.0)]
     job.name = "ranker=pairrank click=informational ranker.l2=0.001"
-    assert drawn(jobs, 3, width=60)[1] == "ranker=pairrank… pid 1 25/100 1 1m 15s"
+    assert drawn(jobs, 3, width=60)[1] == "…rmational 0.001 pid 1 25/100 1 1m 15s"
+
+
+def test_on_a_narrow_terminal_names_differ(tmp_path: Path):
+    """A grid of 80 columns: what all rows have goes first, then names of settings; the values stay."""
+    jobs = [run(tmp_path, number, rounds_per_second=1.0) for number in range(3)]
+    for number, job in enumerate(jobs):
+        settings = "ranker=intervention_aware click=informational ranker.learning_rate"
+        job.name = f"{settings}=0.00{number} exploration.temperature={number}"
+    for width, shown in (
+        (180, f"{settings}=0.002 exploration.temperature=2"),
+        (110, "ranker.learning_rate=0.002 exploration.temperature=2"),
+        (85, "learning_rate=0.002 temperature=2"),
+        (60, "0.002 2"),
+    ):
+        assert drawn(jobs, 3, width=width)[3].removesuffix(" pid 2 25/100 1 1m 15s") == shown
 
 
 def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
