@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build, check_stored
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_text
@@ -22,7 +22,7 @@ from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.identity import check_unchanged
-from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
+from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source, local_settings
 from ol2r_cli.run.run import Run
 
 QRELS, EXPONENTIAL_QRELS = "qrels.txt", "qrels-exponential.txt"
@@ -59,8 +59,7 @@ class RankedSplit:
                 raise ValueError(f"{path} is of data that this version generates in another way: run it again")
             raise ValueError(f"--data must be the data of {path}, got {folder}, which has other data")
         self.query_ids = [self.dataset.query_ids[number] for number in self.dataset.splits[split].tolist()]
-        stored = self.settings.get("measure") or {}
-        check_stored(stored, "measure", path / "config.yaml", own_targets)
+        stored = local_settings(self.settings.get("measure") or {}, "measure", path / "config.yaml", own_targets)
         usual = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")}
         measures = {name: build(node, f"measure.{name}") for name, node in (usual | stored).items()}
         self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}

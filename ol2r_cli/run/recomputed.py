@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import ndcg_columns
-from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.catalogue import Catalogue, default_output_dir
 from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import DatasetSource
@@ -64,7 +64,7 @@ class TrainedRanker:
             raise ValueError(f"{run.path} has no {RANKER}: {again}") from None
         except Exception as error:  # torch.load has no end of them
             raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
-        check_stored(settings, "ranker", file, own_targets)
+        settings = local_settings(settings, "ranker", file, own_targets)
         self.ranker: Ranker = build(settings, "ranker")
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {file} must be a ranker, got {settings['_target_']}")
@@ -102,21 +102,42 @@ class TrainedRanker:
         return 0 if seed is None else self.seeds.index(seed)
 
 
-def dataset_settings(run: Run, own_targets: Collection[str] = (), data: Path | None = None) -> dict[str, Any]:
-    """Return the settings of a run's dataset, checked, with its data in the folder `data` (None: where they were).
+def local_settings(settings: Any, name: str, file: Path, own_targets: Collection[str] = ()) -> Any:
+    """Return the settings that a run stores in `file` as they may be used here; `name` is the group, or the setting.
 
-    The cache is that of this machine. Raises ValueError for a damaged config.yaml, for a class that is not trusted
+    They are checked (`check_stored`), and the folders to which arrays and results are written, wherever they are named,
+    are those of this machine. All that builds what a run names begins with this function.
+    """
+    check_stored(settings, name, file, own_targets)
+    return _with_local_folders(settings, name)
+
+
+def _with_local_folders(settings: Any, name: str) -> Any:
+    setting = name.rpartition(".")[2]
+    if setting == "cache_dir":
+        return OmegaConf.create({setting: Catalogue().root.values[setting]})[setting]
+    if setting == "output_dir":
+        return str(default_output_dir())
+    if isinstance(settings, Mapping):
+        return {key: _with_local_folders(value, f"{name}.{key}") for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [_with_local_folders(value, f"{name}[]") for value in settings]
+    return settings
+
+
+def dataset_settings(run: Run, own_targets: Collection[str] = (), data: Path | None = None) -> dict[str, Any]:
+    """Return the settings of a run's dataset, with its data in the folder `data` (None: where they were).
+
+    They are `local_settings`. Raises ValueError for a damaged config.yaml, for a class that is not trusted
     (`own_targets` are those of `check_stored`), and for `data` of a run that generates its own.
     """
     dataset = run.settings.get("dataset")
     if not isinstance(dataset, dict):
         raise ValueError(f"{run.path / CONFIG} is damaged (it has no dataset): type {run.command} force=true")
-    check_stored(dataset, "dataset", run.path / CONFIG, own_targets)
+    settings: dict[str, Any] = local_settings(dataset, "dataset", run.path / CONFIG, own_targets)
     if data is not None and "path" not in dataset:
         raise ValueError(f"--data is for data that lie in files, got {data}: {run.path} generates its own")
-    here = {"cache_dir": Catalogue().root.values["cache_dir"]} if "cache_dir" in dataset else {}
-    resolved: Any = OmegaConf.to_container(OmegaConf.create(here), resolve=True)
-    return {**dataset, **resolved, **({} if data is None else {"path": str(data)})}
+    return settings if data is None else {**settings, "path": str(data)}
 
 
 def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:

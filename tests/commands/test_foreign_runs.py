@@ -192,6 +192,33 @@ def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path,
         assert not (tmp_path / "above").exists()
 
 
+@pytest.mark.parametrize("words", [["ranker=offline_ranknet"], ["ranker=sgd_ranknet", "start.labels=0.5"]])
+def test_what_is_played_again_writes_to_no_folder_of_the_run(words, tmp_path, monkeypatch, capsys):
+    """Neither parsed features nor weights of an offline fit, which are kept whatever their size here."""
+    monkeypatch.setattr("ol2r_cli.ranker.offline.LEAST_WORK", 0)
+    data, run = Path(__file__).parents[1] / "data" / "tiny", tmp_path / "run"
+    words = [*words, "dataset=letor", f"dataset.path={data}", "dataset.normalise=query_minmax", "rounds=3"]
+    words += ["device.engine=tensors"]
+    assert cli.main(["run", *words, f"cache_dir={tmp_path / 'first'}", f"output_dir={tmp_path / 'outputs'}"]) == 0
+    (path,) = find_runs(tmp_path / "outputs")
+    assert len([*(tmp_path / "first").rglob("theta.npy")]) == 1
+    foreign, named = ForeignRun(path, run), str(tmp_path / "named")
+
+    def name_folders(content: dict[str, Any]) -> None:
+        for setting in "cache_dir", "output_dir", "data_dir":
+            content[setting] = named
+        for group in "ranker", "dataset":
+            content[group] = {name: named if name == "cache_dir" else of for name, of in content[group].items()}
+
+    foreign.config(name_folders)
+    foreign.ranker(lambda content: content.update(ranker={**content["ranker"], "cache_dir": named}))
+    monkeypatch.setenv("OL2R_CACHE", str(tmp_path / "here"))
+    out = tmp_path / "clicks.csv"
+    assert cli.main(["export", str(run), "--to", "clicks", "--out", str(out)]) == 0
+    assert not (tmp_path / "named").exists()
+    assert len([*(tmp_path / "here").rglob("theta.npy")]) == 1
+
+
 class Shell:
     """Runs a line when it is unpickled."""
 
