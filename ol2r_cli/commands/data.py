@@ -27,12 +27,12 @@ from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
-    from ol2r_cli.dataset import click_log
+    from ol2r_cli.dataset import click_log, parse
     from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
-    click_log = lazy("ol2r_cli.dataset.click_log")
+    click_log, parse = lazy("ol2r_cli.dataset.click_log"), lazy("ol2r_cli.dataset.parse")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
 
@@ -156,7 +156,10 @@ def _fit_clicks(given: argparse.Namespace) -> None:
         raise ValueError("fit-clicks needs one FILE: type ol2r data fit-clicks log.csv")
     file, what = Path(given.override[0]), "continuation" if fit == "dcm" else "examination"
     logging.info("reading %s", file)
-    log, skipped = click_log.read(file, given.skip_bad)
+    try:
+        log, skipped = click_log.read(file, "malformed" if given.skip_bad else "none")
+    except parse.DataError as error:
+        raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
     queries, left_out = int(log.query.max()) + 1, f", {skipped:,} malformed rows left out" if skipped else ""
     sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)

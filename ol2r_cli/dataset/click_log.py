@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.formatting import one_line, plural
+from ol2r_cli.dataset.parse import DataError
+from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
 SESSIONS = "session", "query", "document", "place", "click"
+PUBLISHED = {"url": "document", "pos": "place", "Impression": "impressions", "Click": "clicks"}  # `pos` counts from 0
 MOST_PLACES, LEAST, BELOW_ONE = 1000, 1e-300, 1 - 1e-9
+MORE_CLICKS = "clicks from 0 to impressions"
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
 ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
 # Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.
 SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 0.06121), 2: (0.80724, 0.19276)}
+LeaveOut = Literal["none", "more clicks", "malformed"]
 _log = logging.getLogger(__name__)
 
 
@@ -34,12 +40,14 @@ class ClickLog:
     """Impressions and clicks of D documents, each of one query, at K places.
 
     `pages`, if they are known, are the documents of S pages by place, -1 where there is none, and their clicks.
+    `query_ids`, if they are known, are the ids in the file of the queries, which `query` numbers.
     """
 
     query: Int[np.ndarray, "D"]
     impressions: Float[np.ndarray, "D K"]
     clicks: Float[np.ndarray, "D K"]
     pages: tuple[Int[np.ndarray, "S K"], Bool[np.ndarray, "S K"]] | None = None
+    query_ids: Sequence[str] = ()
 
     def of(self, kept: Bool[np.ndarray, "D"]) -> ClickLog:
         """Return the log of some documents, which must be all those of their queries."""
@@ -48,114 +56,173 @@ class ClickLog:
             rows = kept[pages[0].max(1)]
             document, click = pages[0][rows], pages[1][rows]
             pages = np.where(document < 0, -1, (np.cumsum(kept) - 1)[document]), click
-        return ClickLog(self.query[kept], self.impressions[kept], self.clicks[kept], pages)
+        return ClickLog(self.query[kept], self.impressions[kept], self.clicks[kept], pages, self.query_ids)
 
 
-def read(path: Path, skip_bad: bool = False) -> tuple[ClickLog, int]:
-    """Return the log in a csv or parquet file with the columns `COUNTS` or `SESSIONS`, and how many rows were skipped.
+def read(path: Path, leave_out: LeaveOut = "none") -> tuple[ClickLog, int]:
+    """Return the log in a csv or parquet file with the columns `COUNTS` or `SESSIONS`, and how many rows were left out.
 
-    A row of `SESSIONS` is a shown document. `position` may stand for `place`, which counts from 1. ValueError, with the
-    line, for the first row that cannot be, unless `skip_bad`.
+    A row of `SESSIONS` is a shown document. `position` may stand for `place`, which counts from 1; the columns of
+    `PUBLISHED` are those of `COUNTS`. Rows of the same query, document and place are added. `leave_out` says which rows
+    are left out: none, those with more clicks than impressions, or all that are malformed. DataError, with the line,
+    for the first other malformed row; ValueError for a file that cannot be read or has too little.
+    """
+    typed, first = _columns(path)
+    numbers = pl.col("place", "impressions", "clicks").str.strip_chars().str.to_lowercase()
+    numbers = numbers.replace({"true": "1", "false": "0"})  # clicks of sessions, as pandas and polars write them
+    numbers = numbers.str.replace(r"\.0*$", "")  # 2.0, as pandas writes a column with gaps
+    table = typed.with_columns(numbers.cast(pl.Int64, strict=False))
+    holds = table.select(**_rules(table, first))
+    if leave_out != "malformed":
+        _check(path, typed, holds if leave_out == "none" else holds.drop(MORE_CLICKS))
+    kept = holds.select(pl.all_horizontal(pl.all())).to_series()
+    some = pl.col("query").is_not_null() & (pl.col("impressions") > 0)
+    table = table.filter(kept & some).with_columns(place=pl.col("place") - first)
+    if table.is_empty():
+        raise ValueError(f"{path} has no row that can be used")
+    log = _as_arrays(table)
+    if not log.clicks.any():
+        raise ValueError(f"{path} has no click")
+    unseen = log.impressions.sum(0) == 0
+    if unseen.any():
+        places, place = log.impressions.shape[1], int(unseen.argmax()) + 1
+        raise ValueError(f"{path} must have impressions at each place from 1 to {places}, got none at place {place}")
+    return log, int((~kept).sum())
+
+
+def _check(path: Path, typed: pl.DataFrame, holds: pl.DataFrame) -> None:
+    """Raise DataError, with the line, if a row of `typed`, which is as in the file, breaks a rule."""
+    malformed = ~holds.select(pl.all_horizontal(pl.all())).to_series()
+    if not malformed.any():
+        return
+    row = int(malformed.arg_max() or 0)
+    rule = next(name for name in holds.columns if not holds[name][row])
+    found = ", ".join(f"{name} {value!s}" for name, value in typed.row(row, named=True).items())
+    where = f"row {row + 1}" if path.suffix == ".parquet" else f"line {_line(path, row)}"
+    of_all = f"malformed rows in all: {malformed.sum():,}"
+    raise DataError(f"{path}, {where}: a row must have {rule}, got {found} ({of_all})")
+
+
+def _rules(table: pl.DataFrame, first: int) -> dict[str, pl.Expr]:
+    """Return whether each row keeps each rule, by the words of the rule. Blank lines keep all of them."""
+    last, shown, clicks = first + MOST_PLACES - 1, pl.col("impressions"), pl.col("clicks")
+    rules = {
+        "query and document": pl.col("query").is_not_null() & pl.col("document").is_not_null(),
+        f"place from {first} to {last}": pl.col("place").is_between(first, last),
+        "impressions from 0": shown >= 0,
+        "clicks from 0": clicks >= 0,
+        MORE_CLICKS: clicks <= shown,
+    }
+    if "session" in table.columns:
+        rules["session"] = pl.col("session").is_not_null()
+        rules["each place of a session once"] = pl.struct("session", "query", "place").is_unique()
+    blank = pl.all_horizontal(pl.exclude("impressions").is_null())
+    return {name: rule.fill_null(False) | blank for name, rule in rules.items()}
+
+
+def _columns(path: Path) -> tuple[pl.DataFrame, int]:
+    """Return the columns of a file as text, by the names of `COUNTS` and `session`, and which number the top place has.
+
+    A document shown in a session is one impression.
     """
     is_csv = path.suffix != ".parquet"
     try:
         with path.open("rb") as file:
             table = pl.read_csv(file, infer_schema=False) if is_csv else pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:
-        reason = (is_csv and path.is_file() and _line_too_long(path)) or one_line(error)[:120]
-        raise ValueError(f"FILE must be a csv or parquet file, got {path} ({reason})") from None
-    if "place" not in table.columns:
+        reason = (is_csv and path.is_file() and _unreadable(path)) or one_line(error)[:120]
+        raise ValueError(f"{path} must be a csv or parquet file ({reason})") from None
+    there = table.columns
+    is_published = "pos" in there and "place" not in there
+    if is_published:
+        table = table.rename(PUBLISHED, strict=False)
+    elif "place" not in there:
         table = table.rename({"position": "place"}, strict=False)
-    has_pages = "session" in table.columns
-    if missing := [name for name in (SESSIONS if has_pages else COUNTS) if name not in table.columns]:
+    wanted = SESSIONS if "session" in there else COUNTS
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
         both = f"{', '.join(COUNTS)}, or {', '.join(SESSIONS)}"
-        raise ValueError(f"{path} must have the columns {both}; it has {', '.join(table.columns)}, and no {missing[0]}")
-    if has_pages:
-        table = table.rename({"click": "clicks"}).with_columns(impressions=1)
-    numbers = pl.col("place", "impressions", "clicks").cast(pl.String).replace({"true": "1", "false": "0"})
-    numbers = numbers.str.strip_chars().str.replace(r"\.0*$", "")  # 2.0, as pandas writes a column with gaps
-    page = ["session"] * has_pages
-    typed = table  # as it is in the file
-    table = table.select(*page, pl.col("query", "document").cast(pl.String), numbers.cast(pl.Int64, strict=False))
-    shown, clicks = pl.col("impressions"), pl.col("clicks")
-    rules = {
-        "query and document": pl.all_horizontal(pl.col(*page, "query", "document").is_not_null()),
-        f"place from 1 to {MOST_PLACES}": pl.col("place").is_between(1, MOST_PLACES),
-        "impressions from 1": shown >= 1,
-        "clicks from 0 to impressions": (clicks >= 0) & (clicks <= shown),
-    }
-    if has_pages:
-        rules["each place of a session once"] = pl.struct("session", "query", "place").is_unique()
-    holds = table.select(rule.fill_null(False).alias(name) for name, rule in rules.items())
-    kept = holds.select(pl.all_horizontal(pl.all())).to_series()
-    bad = int((~kept).sum())
-    if bad and not skip_bad:
-        row = int((~kept).arg_max() or 0)
-        rule = next(name for name in rules if not holds[name][row])
-        found = ", ".join(
-            f"{name} {value!s}" for name, value in typed.select(table.columns).row(row, named=True).items()
-        )
-        where = f"line {row + 2}" if is_csv else f"row {row + 1}"
-        of_all = f"; --skip-bad leaves {plural(bad, 'such row')} out"
-        raise ValueError(f"{path}, {where}: a row must have {rule}, got {found}{of_all}")
-    if bad == len(kept):
-        raise ValueError(f"{path} has no row that can be used")
-    log = _as_arrays(table.filter(kept), has_pages)
-    if not log.clicks.any():
-        raise ValueError(f"{path} has no click")
-    if (unseen := log.impressions.sum(0) == 0).any():
-        places, place = log.impressions.shape[1], int(unseen.argmax()) + 1
-        raise ValueError(f"{path} must have impressions at each place from 1 to {places}, got none at place {place}")
-    return log, bad
+        raise ValueError(f"{path} must have the columns {both}; it has {', '.join(there)}, and no {missing[0]}")
+    table = table.select(wanted)
+    for column in table:
+        try:
+            table = table.with_columns(column.cast(pl.String))
+        except pl.exceptions.PolarsError:
+            found = f"column {column.name} must have one number or text a row, got {column.dtype}"
+            raise ValueError(f"{path}: {found}") from None
+    if wanted is SESSIONS:
+        one = pl.lit("1").alias("impressions")
+        table = table.select("session", "query", "document", "place", one, clicks="click")
+    return table, 0 if is_published else 1
 
 
-def _line_too_long(path: Path) -> str:
-    """Return which line of a csv file has more fields than the first; empty where none has."""
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the fields of every record of a csv file; csv.Error, with the line, for a bad quote."""
     with path.open(newline="", errors="replace") as file:
-        rows = csv.reader(file)
-        width = len(next(rows, []))
-        return next((f"line {rows.line_num} has more fields than the first" for row in rows if len(row) > width), "")
+        rows, first = csv.reader(file, strict=True), 1
+        try:
+            for fields in rows:
+                yield first, fields
+                first = rows.line_num + 1
+        except csv.Error:
+            raise csv.Error(f"line {first} has a quote that is not closed, or in a wrong place") from None
 
 
-def _as_arrays(table: pl.DataFrame, has_pages: bool) -> ClickLog:
-    """The rows as arrays. Documents are sorted by query."""
+def _line(path: Path, row: int) -> int:
+    """Return the line on which a row of a csv file begins. The header is no row; quoted fields may have line breaks."""
+    return next(islice(_records(path), row + 1, None))[0]
+
+
+def _unreadable(path: Path) -> str:
+    """Return which line of a csv file has more fields than the first, or a bad quote; empty if none has."""
+    records = _records(path)
+    try:
+        width = len(next(records, (1, []))[1])
+        long = next((line for line, fields in records if len(fields) > width), None)
+    except csv.Error as error:
+        return str(error)
+    return f"line {long} has more fields than the first" if long else ""
+
+
+def _as_arrays(table: pl.DataFrame) -> ClickLog:
+    """The rows as arrays. Documents are sorted by query; places count from 0."""
 
     def numbered(*names: str) -> Int[np.ndarray, "N"]:
         return table.select(pl.struct(names).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
 
-    place, document = table["place"].to_numpy() - 1, numbered("query", "document")
+    place, document = table["place"].to_numpy(), numbered("query", "document")
     shape = int(document.max()) + 1, int(place.max()) + 1
     query, impressions, clicks = np.zeros(shape[0], np.int64), np.zeros(shape), np.zeros(shape)
     query[document] = numbered("query")
     np.add.at(impressions, (document, place), table["impressions"].to_numpy())
     np.add.at(clicks, (document, place), table["clicks"].to_numpy())
-    if not has_pages:
-        return ClickLog(query, impressions, clicks)
+    log = ClickLog(query, impressions, clicks, query_ids=table["query"].unique().sort().to_list())
+    if "session" not in table.columns:
+        return log
     page = numbered("session", "query")
     shape = int(page.max()) + 1, shape[1]
     documents, clicked = np.full(shape, -1), np.zeros(shape, np.bool_)
     documents[page, place], clicked[page, place] = document, table["clicks"].to_numpy()
-    return ClickLog(query, impressions, clicks, (documents, clicked))
+    return replace(log, pages=(documents, clicked))
 
 
 def harvest(log: ClickLog, all_pairs: bool) -> Float[np.ndarray, "K"]:
     """Return the examination of places, the largest is 1, from documents that were shown at two of them.
 
-    For places j and k each document counts n_j n_k / (n_j + n_k), the weight of Mantel and Haenszel, of its impressions
-    n: Agarwal et al. count all documents alike. The adjacent chain multiplies the ratios of clicks at neighbouring
-    places; all pairs is their likelihood, which is that of `pbm` with a document for each pair of places. ValueError if
-    neighbouring places have no such document with a click at each.
+    For places j and k each document counts min(n_j, n_k) of its impressions n: Agarwal et al. count all documents
+    alike. The adjacent chain multiplies the ratios of clicks at neighbouring places; all pairs is their likelihood,
+    which is that of `pbm` with a document for each pair of places. ValueError if documents that were shown at two
+    neighbouring places have no click at one of them.
     """
     places, rate = log.impressions.shape[1], log.clicks / np.maximum(log.impressions, 1)
     pairs = [(j, k) for j in range(places) for k in range(j + 1, places if all_pairs else min(j + 2, places))]
     shown, clicks = np.zeros((2, len(pairs), places))
     for row, (j, k) in enumerate(pairs):
-        n, m = log.impressions[:, j], log.impressions[:, k]
-        weight = n * m / np.maximum(n + m, 1)
+        weight = np.minimum(log.impressions[:, j], log.impressions[:, k])
         shown[row, [j, k]], clicks[row, [j, k]] = weight.sum(), weight @ rate[:, [j, k]]
         if k == j + 1 and not clicks[row, [j, k]].all():
-            alone = f"no document was shown at places {j + 1} and {k + 1} and clicked at both"
-            raise ValueError(f"{alone}, which harvesting needs: type --fit pbm")
+            both = f"documents that were shown at both of places {j + 1} and {k + 1}"
+            raise ValueError(f"{both} must have clicks at each of these, got none")
     if all_pairs:
         return pbm(ClickLog(np.arange(len(pairs)), shown, clicks))[0]
     chain = np.cumprod([1.0, *(clicks[row, row + 1] / clicks[row, row] for row in range(places - 1))])
@@ -270,7 +337,10 @@ def as_choice(log: ClickLog, fit: str, comments: Sequence[str]) -> str:
     silent = ~log.clicks[:, :-1].any(0)
     if fit == "dcm" and silent.any():
         raise ValueError(f"--fit dcm needs clicks at all places but the last, got none at place {silent.argmax() + 1}")
-    values = FITS[fit](log)
+    try:
+        values = FITS[fit](log)
+    except ValueError as error:
+        raise ValueError(f"{error}, which harvesting needs: type --fit pbm") from None
     attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
     enough = log.impressions.sum(1) >= ENOUGH
     known = attraction[enough] if enough.sum() >= ENOUGH else attraction

@@ -33,7 +33,7 @@ def sources(data_dir: Path) -> Path:
 
 @pytest.fixture
 def log(sources: Path) -> ClickLog:
-    log, skipped = read(sources / "yandex_counts.csv", skip_bad=True)
+    log, skipped = read(sources / "yandex_counts.csv", "more clicks")
     assert skipped == 38
     return log
 

@@ -112,9 +112,11 @@ SHOWN = "session,query,document,place,click"
     (HEADER, "q,a,1,10,11", "clicks from 0 to impressions, got query q, document a, place 1, impressions 10, clicks"),
     (HEADER, "q,a,0,10,1", "place from 1 to 1000, got query q, document a, place 0"),
     (HEADER, "q,a,first,10,1", "place from 1 to 1000, got query q, document a, place first, impressions 10"),
-    (HEADER, "q,a,1,0,0", "impressions from 1, got"),
+    (HEADER, "q,a,1,-1,0", "impressions from 0, got"),
+    (HEADER, "q,a,1,10,some", "clicks from 0, got"),
     (HEADER, ",a,1,10,1", "query and document, got query None"),
     (SHOWN, "1,q,a,1,2", "clicks from 0 to impressions, got session 1"),
+    (SHOWN, ",q,a,1,1", "session, got session None"),
     (SHOWN, "1,q,a,1,1\n1,q,b,1,0", "each place of a session once, got session 1"),
 ])  # fmt: skip
 def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, header: str, row: str, found: str):
@@ -124,9 +126,57 @@ def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, hea
     assert main(["fit-clicks", str(file)]) == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith(f"ol2r data: {file}, line {len(good.splitlines()) + 2}: a row must have {found}")
-    such = "1 such row" if "\n" not in row else "2 such rows"
-    assert error.endswith(f"; --skip-bad leaves {such} out")
-    assert read(file, skip_bad=True)[1] == len(row.splitlines())
+    number = len(row.splitlines())
+    assert error.endswith(f" (malformed rows in all: {number}): type --skip-bad to leave malformed rows out")
+    assert read(file, "malformed")[1] == number
+
+
+def test_the_line_is_that_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A quoted field with a line break makes a row of two lines, which has the number of the first; blank lines are no
+    rows."""
+    file, first = tmp_path / "log.csv", f'{HEADER}\n"two\nlines",a,1,9,3\n\n'
+    file.write_text(f'{first}"two\nlines",a,2,9,2\n\n')
+    assert read(file)[0].clicks.tolist() == [[3, 2]]
+    for row, said in (
+        ('"two\nlines",a,2,9,10\n', "line 5: a row must"),
+        ('"two\nlines,a,2,9,1\n', "(line 5 has a quote"),
+    ):
+        file.write_text(first + row)
+        assert main(["fit-clicks", str(file)]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_true_and_false_are_clicks_as_any_tool_writes_them(tmp_path: Path):
+    """Pandas writes True, polars true; in a parquet file the column is of booleans."""
+    rows = [("1", "q", "a", 1, True), ("1", "q", "b", 2, False), ("2", "q", "b", 1, True), ("2", "q", "a", 2, True)]
+    table = pl.DataFrame(rows, schema=SHOWN.split(","), orient="row")
+    text = table.write_csv()
+    (tmp_path / "polars.csv").write_text(text)
+    (tmp_path / "pandas.csv").write_text(text.replace("true", "True").replace("false", "False"))
+    table.write_parquet(tmp_path / "log.parquet")
+    for name in "polars.csv", "pandas.csv", "log.parquet":
+        assert read(tmp_path / name)[0].clicks.tolist() == [[1, 1], [1, 0]], name
+
+
+def test_other_columns_do_not_matter_and_lists_are_refused(tmp_path: Path):
+    """Sessions with a column of counts beside `click`: the click counts."""
+    rows = [(1, "q", "a", 1, 1, 0, 7), (1, "q", "b", 2, 0, 1, 7)]
+    table = pl.DataFrame(rows, schema=[*SHOWN.split(","), "clicks", "impressions"], orient="row")
+    assert written(table, tmp_path / "both.csv").clicks.tolist() == [[1, 0], [0, 0]]
+    file = tmp_path / "lists.parquet"
+    table.group_by("session").agg("query", "document", "place", "click").write_parquet(file)
+    with pytest.raises(ValueError, match=r"lists\.parquet: column query must have one number or text a row, got List"):
+        read(file)
+
+
+def test_repeated_rows_are_added_and_pos_counts_from_0(tmp_path: Path):
+    """Rows of the columns of Yandex's published counts; one without impressions says nothing."""
+    file = tmp_path / "log.csv"
+    file.write_text("query,url,pos,Impression,Click\nq,a,0,1000,900\nq,b,0,7,1\nq,a,0,10,1\nq,a,1,5,2\nq,c,2,0,0\n")
+    log, left_out = read(file)
+    assert log.impressions.tolist() == [[1010, 5], [7, 0]]
+    assert log.clicks.tolist() == [[901, 2], [1, 0]]
+    assert (left_out, log.query_ids) == (0, ["q"])
 
 
 def test_whole_numbers_may_have_a_point(tmp_path: Path):
@@ -160,7 +210,7 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
         ("a,b\n1,2", [], "must have the columns query, document, place, impressions, clicks, or session, query,"),
         (f"{HEADER}\n{GOOD}", ["--fit", "dcm"], f"--fit dcm needs sessions, and {file} has counts: type --fit pbm"),
         (f"{HEADER}\nq,a,1,9,3", [], f"{file} must have two queries or more, as others are held out, got one"),
-        (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", [], "no document was shown at places 1 and 2 and clicked"),
+        (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", [], "at both of places 1 and 2 must have clicks at each of these"),
         (f"{HEADER}\nq,a,1,9,3\nr,a,3,9,3", [], "must have impressions at each place from 1 to 3, got none at place 2"),
         (f"{HEADER}\nq,a,1,9,0\nr,a,1,9,0", [], f"{file} has no click"),
         (
@@ -174,7 +224,7 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
         assert message in capsys.readouterr().err.splitlines()[-1]
     assert main(["info", "--skip-bad"]) == 2
     assert main(["fit-clicks", str(tmp_path / "none.csv")]) == 2
-    assert "FILE must be a csv or parquet file" in capsys.readouterr().err
+    assert "none.csv must be a csv or parquet file" in capsys.readouterr().err
     (tmp_path / "long.csv").write_text("query,document,place,impressions,clicks\na,b,1,9,1\na,c,2,9,1,7\n")
     assert main(["fit-clicks", str(tmp_path / "long.csv")]) == 2
     assert "line 3 has more fields than the first" in capsys.readouterr().err
