@@ -26,8 +26,9 @@ from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.instantiate import as_overrides, command_of, trusted_targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.formatting import plus_minus, printable
+from ol2r_cli.formatting import printable
 from ol2r_cli.lazy import lazy, pl, torch
+from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.report import comparison
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
@@ -98,11 +99,11 @@ class Run(run_reader.Run):
         """What a notebook displays: the run, and its metrics over seeds."""
         declare(self.columns)
         rows = [
-            f"| {in_markdown(described(name).heading)} | {plus_minus(of['mean'], of['sd'], described(name).digits)} |"
-            for name, of in self.summary.items()
+            f"| {in_markdown(described(name).heading)} | {with_interval(values, described(name).digits)} |"
+            for name, values in self.summary.items()
             if not name.endswith(("_untrained", "_last_tenth"))
         ]
-        heading = "mean ± standard deviation over seeds" if len(self.seeds) > 1 else "value"
+        heading = f"mean over seeds ± half its {LEVEL:.0%} interval" if len(self.seeds) > 1 else "value"
         return "\n".join([f"`{self!r}`", "", f"| metric | {heading} |", "|---|---|", *rows])
 
     @cached_property

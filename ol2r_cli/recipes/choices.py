@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ol2r_cli.lazy import pl
-from ol2r_cli.report.estimates import of_values, quantile
+from ol2r_cli.metrics.intervals import quantile
+from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group
 

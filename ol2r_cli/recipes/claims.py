@@ -16,11 +16,12 @@ import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus, show
 from ol2r_cli.lazy import pl
+from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.program import as_called
 from ol2r_cli.recipes.choices import with_choice
 from ol2r_cli.recipes.pages import Entry, for_metric, outdated, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
-from ol2r_cli.report.estimates import LEAST_UNITS, of_values
+from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.measures import digits, heading
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"

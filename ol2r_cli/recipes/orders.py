@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.choices import RESAMPLES, SEED
 from ol2r_cli.recipes.pages import Tables, by_unit, for_metric, tables_of
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.results import published, published_choices
-from ol2r_cli.report.estimates import LEVEL
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.text_table import TextTable, markdown
 from ol2r_cli.tensor.shapes import Float

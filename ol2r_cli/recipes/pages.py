@@ -12,13 +12,14 @@ import numpy as np
 
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import pl
+from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL, quantile
 from ol2r_cli.recipes.choices import AIMS, RESAMPLES, SEED, aim_of, spread_of_choice, with_choice
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.reproduce import brief
 from ol2r_cli.recipes.results import TEST, About, Results
 from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role
 from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, holm, of_values, quantile, two_sided
+from ol2r_cli.report.estimates import ALPHA, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown

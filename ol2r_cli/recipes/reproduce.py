@@ -22,9 +22,10 @@ import yaml
 from ol2r_cli.config.composer import expand
 from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.recipe import PAPERS
 from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRow, RecipeRuns, RunPlan, run_recipe, value_of
-from ol2r_cli.report.estimates import LEVEL, Estimate, of_values
+from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.figures.drawing import draw, save
 from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import digits, heading

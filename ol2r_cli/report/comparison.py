@@ -15,7 +15,8 @@ from itertools import combinations
 from typing import Any
 
 from ol2r_cli.formatting import nearest, plural
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, TESTS, Estimate, effect_size, holm, of_values, unit_values
+from ol2r_cli.metrics.intervals import LEAST_UNITS
+from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain, ndcg_metrics
 from ol2r_cli.report.names import Labels, find_baseline, part_of, task_name, tasks

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural, plus_minus
 from ol2r_cli.lazy import lazy, pl
+from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
-from ol2r_cli.report.estimates import ALPHA, LEAST_UNITS, LEVEL, least_p
+from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
 from ol2r_cli.report.measures import BESIDE, described, digits, gain, heading
@@ -72,7 +73,7 @@ class Document:
             f"{plural(len(self.collection.runs), 'run')}. Figures are means over n values, one for each {values}; ± is "
             f"half the width of the {LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
         ]
-        lines += [BESIDE[name] for name in self.metrics if name in BESIDE]
+        lines += [BESIDE[name] for name in self.metrics if name in BESIDE] + self._on_queries_without_relevant
         if self.selection is not None and self.selection.chose:
             best = {
                 "validation": "best mean validation NDCG after the last evaluated round",
@@ -83,6 +84,20 @@ class Document:
                 "report: to report others, run the chosen ones with them (--overrides)."
             )
         return lines + (_comparison_notes(self.comparison) if self.comparison else []) + self.collection.left_out
+
+    @property
+    def _on_queries_without_relevant(self) -> list[str]:
+        """A line about queries that count 0 in NDCG, with which other tables compare badly."""
+        has_ndcg = any("ndcg" in metric and group.estimate(metric) for metric in self.metrics for group in self.groups)
+        if not has_ndcg or all(group.settings.get("no_relevant") != "zero" for group in self.groups):
+            return []
+        line = (
+            "Queries without a relevant document count 0 in NDCG (no_relevant=zero); tables that leave them out have "
+        )
+        line += "higher values"
+        if any(group.choices["dataset"] == "mq2008" for group in self.groups):
+            line += ": on MQ2008, where they are 28 % of all, .48 here is about .67 there"
+        return [f"{line}."]
 
     def frame(self) -> pl.DataFrame:
         """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""

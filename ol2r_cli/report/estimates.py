@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.lazy import lazy
+from ol2r_cli.metrics.intervals import half_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 else:
     np, special = lazy("numpy"), lazy("scipy.special")
 
-LEVEL = 0.95  # of intervals
 ALPHA = 0.05
 EXACT = 20  # units: up to this number all 2^units signs are enumerated
 BANDS = ("ci", "sd", "se", "none")
 UNITS = ("seeds", "folds")
-LEAST_UNITS = 3  # for a test, and for an interval that is drawn unless another one is asked for
 _DRAWS = 100_000  # of signs beyond `EXACT`
 _SEED = 20_260_000  # the same values always give the same p
 
@@ -70,23 +68,6 @@ class Estimate:
         """`half_width` over these units; None: clusters where there are several."""
         by_seed = units == "seeds" or (units is None and self.clusters == 1)
         return half_width(*((self.sd, self.n) if by_seed else (self.between, self.clusters)), bands)
-
-
-def half_width(sd: float | None, n: int, bands: str | None) -> float | None:
-    """Half of an interval around the mean of n values; None where it is not drawn, and for one value.
-
-    ci: t sd / sqrt(n), with n - 1 degrees of freedom. sd: the standard deviation. se: sd / sqrt(n). None: ci from
-    `LEAST_UNITS` values on.
-    """
-    if sd is None or n < 2 or bands == "none" or (bands is None and n < LEAST_UNITS):
-        return None
-    return sd if bands == "sd" else (1 if bands == "se" else quantile(n - 1)) * sd / n**0.5
-
-
-@cache
-def quantile(degrees: int) -> float:
-    """The bound that |t| does not exceed with probability `LEVEL`: 12.7 for one degree of freedom, 1.96 for many."""
-    return float(special.stdtrit(degrees, (1 + LEVEL) / 2))  # the inverse of Student's t distribution
 
 
 def of_values(values: Values, of_users: bool = False) -> Estimate | None:

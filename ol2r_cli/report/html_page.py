@@ -19,8 +19,8 @@ from markupsafe import Markup, escape
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
+from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.comparison import select
-from ol2r_cli.report.estimates import LEAST_UNITS
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics

@@ -30,7 +30,8 @@ import polars as pl
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
 from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.formatting import duration, plural, plus_minus, printable, unbroken, wrapped
+from ol2r_cli.formatting import duration, plural, printable, unbroken, wrapped
+from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.program import as_called
 from ol2r_cli.run import SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION
@@ -99,7 +100,7 @@ def render(run: Run, finished_before: bool = False) -> str:
 
     def of(name: str, digits: int = 4, words: str = "{}") -> str:
         values = metrics.get(name)
-        return words.format(plus_minus(values["mean"], values["sd"], digits)) if values else ""
+        return words.format(with_interval(values, digits)) if values else ""
 
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     fairness = "" if choices.get("fairness", "none") == "none" else f", fairness {choices['fairness']}"
@@ -108,9 +109,11 @@ def render(run: Run, finished_before: bool = False) -> str:
     test = f"test_{ndcg.name}"
     words = [word.lstrip("+") for word in shlex.split(manifest["command"])]
     before = "at the start" if any(word.startswith(("start.run=", "start.labels=")) for word in words) else "untrained"
+    is_typed = any(word.startswith("exploration=") for word in words)
+    exploration = f", exploration {choices['exploration']}" if is_typed else ""
     lines = {
-        "experiment": f"ranker {choices['ranker']}{model}{fairness}, click model {choices['click']}, dataset "
-        f"{choices['dataset']}, {run.rounds:,} rounds, {which_seeds}",
+        "experiment": f"ranker {choices['ranker']}{model}{exploration}{fairness}, click model {choices['click']}, "
+        f"dataset {choices['dataset']}, {run.rounds:,} rounds, {which_seeds}",
         "note": manifest.get("note", ""),
         f"test {ndcg.heading}": of(f"{test}_untrained", words=f"{{}} {before}, ")
         + of(test, words=f"{{}} after {run.rounds:,} rounds")
@@ -134,7 +137,7 @@ def render(run: Run, finished_before: bool = False) -> str:
     lines["files"] = str(run.path)
     head = f"{manifest['status']}: run {run.id}"
     if len(seeds) > 1:
-        head += "; numbers are mean ± standard deviation over seeds"
+        head += f"; numbers are means over seeds ± half the {LEVEL:.0%} interval of the mean"
     width = max(16, *(len(name) for name, line in lines.items() if line))
     texts = [head, *(f"  {name:<{width}} {line}" for name, line in lines.items() if line)]
     texts = [printable(text) for text in texts]

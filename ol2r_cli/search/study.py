@@ -36,6 +36,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.files import Lock, is_held, no_link
 from ol2r_cli.formatting import duration, error_line, one_line, shortened, wrapped
+from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
@@ -409,8 +410,8 @@ def render_result(study: Study, metric: str) -> str:
     }
     cutoff = main_cutoff(metrics := Run.read_finished(path).summary)
     if (ndcg := metrics.get(f"test_ndcg_{cutoff}")) is not None:
-        spread = "" if ndcg["sd"] is None else f" ± {ndcg['sd']:.4f} (standard deviation over {ndcg['n']} seeds)"
-        lines[f"test NDCG@{cutoff}"] = f"{ndcg['mean']:.4f}{spread}"
+        units = "" if ndcg["sd"] is None else f" (half the {LEVEL:.0%} interval over {ndcg['n']} seeds)"
+        lines[f"test NDCG@{cutoff}"] = with_interval(ndcg, 4) + units
     if len(study.space.ranges) > 1 and len({trial.value for trial in finished}) >= _IMPORTANCE_TRIALS:
         # the share of the variance between trials that each setting explains (PED-ANOVA)
         shares = optuna.importance.get_param_importances(study.optuna_study)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
+from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.report.estimates import (
     EXACT,
     effect_size,
@@ -19,7 +20,6 @@ from ol2r_cli.report.estimates import (
     least_p,
     of_values,
     paired_t,
-    quantile,
     sign_flips,
     two_sided,
     unit_values,

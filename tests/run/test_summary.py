@@ -126,14 +126,16 @@ def test_what_a_run_lacks_is_left_out(tmp_path):
 def test_the_text_contains_the_experiment_its_results_and_what_to_type(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = text_of(run, "outputs/mslr_web10k/a b")
+    # of two values t(.975, 1) x sd / sqrt(2), where sd is their distance / sqrt(2)
+    t = math.tan(0.475 * math.pi)
     assert text.splitlines() == [
-        "finished: run 0123456789; numbers are mean ± standard deviation over seeds",
+        "finished: run 0123456789; numbers are means over seeds ± half the 95% interval of the mean",
         "  experiment       ranker pairrank, fairness fairexp, click model navigational, dataset mslr_web10k, "
         "20 rounds, 2 seeds (1 to 2)",
-        "  test NDCG@10     0.3750 ± 0.1768 untrained, 0.7500 ± 0.0000 after 20 rounds; "
+        f"  test NDCG@10     0.3750 ± {t * 0.25 / 2:.4f} untrained, 0.7500 ± 0.0000 after 20 rounds; "
         "0.5000 ± 0.0000 at the best round by validation",
         "  online NDCG      0.0500 ± 0.0000 of the lists shown, 0.5000 ± 0.0000 in the last tenth",
-        "  cumulative NDCG  40.00 ± 28.28",
+        f"  cumulative NDCG  40.00 ± {t * 40 / 2:.2f}",
         "  unfairness       10.000 ± 0.000",
         "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
         "  files            outputs/mslr_web10k/a b",

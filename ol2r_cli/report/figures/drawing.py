@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ol2r_cli.columns import BLOCK_RANKS
 from ol2r_cli.files import write_bytes
 from ol2r_cli.lazy import lazy
-from ol2r_cli.report.estimates import BANDS, LEAST_UNITS, UNITS
+from ol2r_cli.metrics.intervals import LEAST_UNITS
+from ol2r_cli.report.estimates import BANDS, UNITS
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ol2r_cli.report.estimates import half_width
+from ol2r_cli.metrics.intervals import half_width
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, Table
