@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, WholeNumber
-from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side
+from ol2r_cli.recommend.factors import Floats, Ints, Reviewed, Side, facing
 from ol2r_cli.recommend.model import Ask, Explanation, Recommender, StepProgress, Validate
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.recommend.trees import Tree, grow
@@ -35,12 +35,13 @@ class FacT(Recommender):
     items (factors.py) + node_l2 / 2 of the residuals of nodes. personal: the share of the l2 of users and items that is
     of the personal residual; the rest is of the vector. samples: other items for each review while trees grow.
     start_epochs, epochs: passes over the reviews before the trees and in an alternation. learning_rate: of a step for
-    one review and one other item.
+    one review and one other item. item_bias: whether scores have a number of the item, the same for all users; it is
+    one more of its vector, with the same l2, in the item tree and in the personal residual.
     """
 
     packages = ("numba",)
     users: Floats  # [U, d]
-    items: Floats  # [I, d]
+    items: Floats  # [I, d], or [I, d + 1] with the bias at the end
     user_tree: Tree
     item_tree: Tree
 
@@ -61,11 +62,12 @@ class FacT(Recommender):
         alternations: Count,
         epochs: WholeNumber,
         learning_rate: Positive,
+        item_bias: bool,
     ):
         self.factors, self.depths, self.thresholds, self.samples = factors, (depth, item_depth), thresholds, samples
         self.bpr, self.l2, self.personal, self.node_l2 = bpr, (user_l2, item_l2), personal, node_l2
         self.start_epochs, self.alternations, self.epochs = start_epochs, alternations, epochs
-        self.learning_rate, self.normalized = learning_rate, normalized
+        self.learning_rate, self.normalized, self.item_bias = learning_rate, normalized, item_bias
 
     def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
         """Alternate. Users, items and features are in the order of their first reviews, whatever their numbers are."""
@@ -74,13 +76,15 @@ class FacT(Recommender):
         profiles, data = self._profiles(ordered), Reviewed.of(ordered)
         others = data.others(np.arange(len(data.user)), self.samples, random)
         vectors = [random.normal(0, 0.1, (size, self.factors)) for size in (reviews.users, reviews.items)]
+        if self.item_bias:
+            vectors[1] = np.concatenate([vectors[1], np.zeros((reviews.items, 1))], 1)
         leaves, best, last = [np.zeros_like(of_side) for of_side in vectors], dict[str, Any](), np.inf
         self._descend(data, vectors, leaves, self.start_epochs, random)
         for step in range(1, self.alternations + 1):
             trees = []
             for side in (0, 1):
                 loss = self._side(data, others, side, vectors)
-                settings = self.factors, self.depths[side], self.thresholds, self.node_l2
+                settings = vectors[side].shape[1], self.depths[side], self.thresholds, self.node_l2
                 tree, node, _ = grow(profiles[side], loss, *settings)
                 trees.append(tree)
                 leaves[side] = tree.vectors[node]
@@ -122,8 +126,12 @@ class FacT(Recommender):
         return total
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Inner products of vectors."""
-        return (self.users[users] @ self.items.T).astype(np.float32)
+        """Inner products of vectors, and the biases."""
+        return self._scores(self.users[users])
+
+    def _scores(self, users: Floats) -> NDArray[np.float32]:
+        """Return the scores [n, I] for the vectors [n, d] of users."""
+        return (facing(users, self.items) @ self.items.T).astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Vectors and trees."""
@@ -157,7 +165,7 @@ class FacT(Recommender):
     def fold_in(self, profile: Floats) -> NDArray[np.float32]:
         """The scores of the vector of the leaf to which the rules lead (4.2.3, cold-start)."""
         leaf = self.user_tree.route(self._normalized(profile[None]))
-        return (self.user_tree.vectors[leaf[0]] @ self.items.T).astype(np.float32)
+        return self._scores(self.user_tree.vectors[leaf])[0]
 
     def interview(self, ask: Ask) -> NDArray[np.float32]:
         """Ask about the features of the rules on the way (4.2.4), each once."""
@@ -168,7 +176,7 @@ class FacT(Recommender):
             if (below := int(tree.children[node, answers[feature]])) < 0:
                 break
             node = below
-        return (tree.vectors[node] @ self.items.T).astype(np.float32)
+        return self._scores(tree.vectors[[node]])[0]
 
     def explain(self, user: int, item: int) -> Explanation:
         """Name features that both paths have, else those of either, those at the lower levels first (4.2.2)."""

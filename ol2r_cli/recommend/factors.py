@@ -4,6 +4,8 @@ Dissertation, equation (4.2.2): the squared error of u'v as a rating, less `bpr`
 a reviewed item v and another one w, plus l2. D_i^o of the text has all other items; here each review has a few samples,
 which share the weight `bpr`. The l2 of a user counts once for each of its reviews, that of an item once for each sample
 that it is on average: all items have the same, so that what many have reviewed is not held back.
+
+The bias of an item is one more number of its vector, for which all users have a 1 that is not fitted.
 """
 
 from __future__ import annotations
@@ -55,18 +57,28 @@ class Reviewed:
     def descend(self, vectors: Pair, bases: Pair, rate: float, bpr: float, l2: L2, random: np.random.Generator) -> None:
         """Take as many steps as there are reviews, each for a review at random, in the vectors of users and items.
 
-        The l2 is of the distance from the bases.
+        The l2 is of the distance from the bases. Items whose vectors are one longer have a bias.
         """
         rows = random.integers(len(self.user), size=len(self.user))
         other = self.others(rows, 1, random)[:, 0]
         reviews = self.user[rows], self.item[rows], self.rating[rows], other
-        descend(vectors[0], vectors[1], bases[0], bases[1], *reviews, rate, bpr, *l2)
+        users, items = vectors
+        ahead = facing(users, items)
+        descend(ahead, items, users.shape[1], bases[0], bases[1], *reviews, rate, bpr, *l2)
+        users[:] = ahead[:, : users.shape[1]]
+
+
+def facing(users: Floats, items: Floats) -> Floats:
+    """Return the vectors of users as long as those of items: with a 1 at the end where items have a bias."""
+    ones = np.ones((len(users), items.shape[1] - users.shape[1]))
+    return np.concatenate([users, ones], 1)
 
 
 class Side:
     """The objective as a function of the vectors of one side, users (0) or items (1), for `given` ones of the other.
 
-    `others` [R, K] are samples of `Reviewed.others` for all reviews; `l2` is that of the side.
+    `others` [R, K] are samples of `Reviewed.others` for all reviews; `l2` is that of the side. Items whose vectors are
+    one longer than those of users have a bias.
     """
 
     def __init__(self, data: Reviewed, others: Ints, side: int, given: Floats, bpr: float, l2: float):
@@ -79,16 +91,22 @@ class Side:
         """Return the sum of squares of vectors, each as often as its l2 counts."""
         return float(self.often @ (vectors**2).sum(1))
 
+    def _both(self, vectors: Floats) -> tuple[Floats, Floats]:
+        users, items = (self.given, vectors) if self.side else (vectors, self.given)
+        return facing(users, items), items
+
     def value(self, vectors: Floats) -> float:
         """Return the objective, with the l2 of these vectors only."""
-        both = (self.given, vectors) if self.side else (vectors, self.given)
-        return loss(*both, *self.reviews) + self.l2 / 2 * self.squares(vectors)
+        return loss(*self._both(vectors), *self.reviews) + self.l2 / 2 * self.squares(vectors)
 
     def derivatives(self, vectors: Floats) -> Floats:
         """Return gradient and Hessian, for items its bound, [n, d + d (d + 1) / 2]: the lower triangle by rows."""
-        both = (self.given, vectors) if self.side else (vectors, self.given)
-        derivatives = (item_derivatives if self.side else user_derivatives)(*both, *self.reviews)
+        users, items = self._both(vectors)
+        derivatives = (item_derivatives if self.side else user_derivatives)(users, items, *self.reviews)
         d, l2 = vectors.shape[1], self.l2 * self.often[:, None]
+        if items.shape[1] > d:  # of users, without the 1
+            after = items.shape[1]
+            derivatives = np.concatenate([derivatives[:, :d], derivatives[:, after : after + d * (d + 1) // 2]], 1)
         derivatives[:, :d] += l2 * vectors
         derivatives[:, d - 1 + np.cumsum(np.arange(1, d + 1))] += l2  # the diagonal
         return derivatives
@@ -110,10 +128,11 @@ def skip_reviewed(others, user, items, start, reviewed):
 
 
 @compiled
-def descend(users, items, user_base, item_base, user, item, rating, other, rate, bpr, user_l2, item_l2):
+def descend(users, items, free, user_base, item_base, user, item, rating, other, rate, bpr, user_l2, item_l2):
     """Take a step of stochastic gradient descent for each review [n], with one other item each, in place.
 
-    The l2 is of the distance from the bases, for items in that of the other item only.
+    Of users the first `free` numbers are fitted. The l2 is of the distance from the bases, for items in that of the
+    other item only.
     """
     for n in range(len(user)):
         i, j, k = user[n], item[n], other[n]
@@ -124,7 +143,8 @@ def descend(users, items, user_base, item_base, user, item, rating, other, rate,
         error, push = 2 * (rating[n] - high), bpr / (1 + np.exp(high - low))
         for f in range(users.shape[1]):
             u, v, w = users[i, f], items[j, f], items[k, f]
-            users[i, f] += rate * (error * v + push * (v - w) - user_l2 * (u - user_base[i, f]))
+            if f < free:
+                users[i, f] += rate * (error * v + push * (v - w) - user_l2 * (u - user_base[i, f]))
             items[j, f] += rate * (error + push) * u
             items[k, f] -= rate * (push * u + item_l2 * (w - item_base[k, f]))
 

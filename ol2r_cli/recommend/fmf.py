@@ -22,7 +22,8 @@ class FMF(Factors):
     """Alternates a user tree for the vectors of items with least squares of these, by the squared error of ratings.
 
     depth: rules on a path at most. thresholds: tried for a feature at most. l2: of vectors of items. node_l2: of what a
-    node adds to the vector of its parent.
+    node adds to the vector of its parent. item_bias: whether items have a number that is the same for all users; it has
+    the l2 of their vectors.
     """
 
     def __init__(
@@ -35,22 +36,28 @@ class FMF(Factors):
         steps: Count,
         every: Count,
         patience: Count,
+        item_bias: bool,
     ):
         super().__init__(factors, steps, every, patience)
         self.depth, self.thresholds, self.l2, self.node_l2 = depth, thresholds, l2, node_l2
+        self.item_bias = item_bias
 
     def _steps(self, reviews: Reviews, random: np.random.Generator) -> Iterator[dict[str, float]]:
         profiles = reviews.user_profile(reviews.train)
         data = Reviewed.of(reviews)
         others = data.others(np.arange(len(data.user)), 1, random)  # without weight: there are no pairs
         items = random.normal(0, 0.1, (reviews.items, self.factors))
+        if self.item_bias:
+            items = np.concatenate([items, np.zeros((reviews.items, 1))], 1)
         for _ in range(self.steps):
             of_users = Side(data, others, 0, items, 0.0, 0.0)
             self.tree, node, _ = grow(profiles, of_users, self.factors, self.depth, self.thresholds, self.node_l2)
             users = self.tree.vectors[node]
             of_items = Side(data, others, 1, users, 0.0, 0.0)
             items = newton(of_items.derivatives(np.zeros_like(items)), self.l2)
-            self.user, self.item = users.astype(np.float32), items.astype(np.float32)
+            self.user, self.item = users.astype(np.float32), items[:, : self.factors].astype(np.float32)
+            if self.item_bias:
+                self.bias = items[:, -1].astype(np.float32)
             paid = self.l2 / 2 * float((items**2).sum()) + self.node_l2 / 2 * float((self.tree.residual**2).sum())
             yield {"objective": of_items.value(items) + paid}
 
@@ -65,4 +72,5 @@ class FMF(Factors):
 
     def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
         """The scores of the vector of the leaf to which the rules lead."""
-        return (self.tree.vectors[self.tree.route(profile[None])[0]] @ self.item.T).astype(np.float32)
+        leaf = self.tree.route(profile[None])[0]
+        return (self.tree.vectors[leaf] @ self.item.T + self.bias).astype(np.float32)

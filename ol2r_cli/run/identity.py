@@ -63,6 +63,7 @@ ADDED: Mapping[str, Any] = {
     "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},
     "ranker.window": None,
     "ranker.discount": 1.0,
+    "model.item_bias": False,
 }
 _DISCOUNT = 0.9995  # of the measure ndcg in a default run, which had no settings in earlier versions
 _ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}

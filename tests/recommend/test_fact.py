@@ -35,6 +35,7 @@ SMALL = {
     "alternations": 2,
     "epochs": 10,
     "learning_rate": 0.0025,
+    "item_bias": False,
 }
 BPR, L2 = 3.0, 0.4
 
@@ -56,20 +57,24 @@ def reviewed(random, users=4, items=6, reviews=9):
 
 
 def by_definition(users, items, data, others, bpr):
-    """(4.2.2) without l2, as tensors of torch; each pair has its share of bpr."""
-    total = torch.zeros((), dtype=torch.float64)
+    """(4.2.2) without l2, as tensors of torch; each pair has its share of bpr. Items may have a bias at the end."""
+    d, total = users.shape[1], torch.zeros((), dtype=torch.float64)
+
+    def score(i, j):
+        return users[i] @ items[j, :d] + items[j, d:].sum()
+
     for i, j, rating, sampled in zip(data.user, data.item, data.rating, others, strict=True):
-        total = total + (rating - users[i] @ items[j]) ** 2
+        total = total + (rating - score(i, j)) ** 2
         for k in sampled:
-            margin = users[i] @ items[j] - users[i] @ items[k]
+            margin = score(i, j) - score(i, k)
             total = total - bpr / len(sampled) * torch.nn.functional.logsigmoid(margin)
     return total
 
 
-def small_problem(seed):
+def small_problem(seed, biases=0):
     random = np.random.default_rng(seed)
     data = reviewed(random)
-    users, items = random.normal(size=(4, 3)), random.normal(size=(6, 3))
+    users, items = random.normal(size=(4, 3)), random.normal(size=(6, 3 + biases))
     return data, data.others(np.arange(9), 2, random), users, items
 
 
@@ -80,10 +85,12 @@ def unpacked(derivatives, d=3):
     return derivatives[:, :d], hessian + np.tril(hessian, -1).transpose(0, 2, 1)
 
 
+@pytest.mark.parametrize("biases", [0, 1])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("seed", range(3))
-def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed):
-    data, others, *vectors = small_problem(seed)
+def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed, biases):
+    data, others, *vectors = small_problem(seed, biases)
+    d = vectors[side].shape[1]
     objective = Side(data, others, side, vectors[1 - side], BPR, L2)
     often = [9 / 6] * 6 if side else [(data.user == i).sum() for i in range(4)]  # 9 reviews, 6 items
 
@@ -94,11 +101,11 @@ def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed)
 
     flat = torch.tensor(vectors[side]).flatten()
     assert objective.value(vectors[side]) == pytest.approx(float(value(flat)), rel=1e-12)
-    gradient, hessian = unpacked(objective.derivatives(vectors[side]))
+    gradient, hessian = unpacked(objective.derivatives(vectors[side]), d)
     assert gradient.ravel() == pytest.approx(jacobian(value, flat).numpy(), rel=1e-9)
     exact, blocks = hessian_of(value, flat).numpy(), np.zeros((flat.numel(), flat.numel()))
     for number, block in enumerate(hessian):
-        blocks[3 * number : 3 * number + 3, 3 * number : 3 * number + 3] = block
+        blocks[d * number : d * number + d, d * number : d * number + d] = block
     if side:  # a bound: all items may move at once
         assert np.linalg.eigvalsh(blocks - exact).min() > -1e-9
         assert np.trace(blocks) <= 2 * np.trace(exact)
@@ -134,8 +141,9 @@ def test_derivatives_are_finite_differences():
             assert gradient[place] == pytest.approx(difference, rel=1e-5, abs=1e-6)
 
 
-def test_a_step_of_descent_follows_the_gradient_of_one_review():
-    data, others, users, items = small_problem(1)
+@pytest.mark.parametrize("biases", [0, 1])
+def test_a_step_of_descent_follows_the_gradient_of_one_review(biases):
+    data, others, users, items = small_problem(1, biases)
     bases, rate = (users / 3, items / 2), 0.01
     for n in range(len(data.user)):
         i, k = int(data.user[n]), int(others[n, 0])
@@ -145,7 +153,11 @@ def test_a_step_of_descent_follows_the_gradient_of_one_review():
         total = by_definition(*tensors, one, others[n : n + 1, :1], BPR) + L2 / 2 * far[0][i] + L2 * far[1][k]
         total.backward()
         expected = [(tensor - rate * tensor.grad).detach().numpy() for tensor in tensors]
-        factors.descend(users, items, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2, 2 * L2)
+        ahead = factors.facing(users, items)
+        assert (ahead[:, 3:] == 1).all()
+        factors.descend(ahead, items, 3, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2, 2 * L2)
+        assert (ahead[:, 3:] == 1).all(), "the 1 of a bias is not fitted"
+        users = ahead[:, :3]
         assert users == pytest.approx(expected[0], rel=1e-12)
         assert items == pytest.approx(expected[1], rel=1e-12)
 
@@ -338,6 +350,24 @@ def test_a_new_user_gets_the_vector_of_its_leaf_however_many_reviews_its_profile
         expected = model.items @ leaves[user]
         assert model.fold_in(counts[user]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
         assert (model.fold_in(3 * counts[user]) == model.fold_in(counts[user])).all()
+
+
+def test_an_item_bias_is_of_all_users_also_new_ones(world):
+    """Where half of the reviews are of five items, whoever writes them, their biases are the highest."""
+    reviews, _ = world
+    random, item = np.random.default_rng(0), reviews.item.copy()
+    item = np.where(random.random(len(item)) < 0.5, random.integers(5, size=len(item)), item).astype(np.int32)
+    model, _ = fitted(replace(reviews, item=item), item_bias=True, factors=2, start_epochs=60)
+    bias = model.items[:, 2]
+    assert bias[:5].min() > bias[5:].max()
+    users = np.arange(reviews.users)
+    assert model.scores(users) == pytest.approx(model.users @ model.items[:, :2].T + bias, rel=1e-4, abs=1e-5)
+    leaf = model.user_tree.vectors[model.user_tree.route(np.full((1, reviews.features), np.nan))[0]]
+    new = model.fold_in(np.full(reviews.features, np.nan))
+    assert new == pytest.approx(model.items[:, :2] @ leaf + bias, rel=1e-4, abs=1e-5)
+    loaded = FacT(**{**SMALL, "item_bias": True})
+    loaded.load(model.state(), reviews)
+    assert (loaded.fold_in(np.full(reviews.features, np.nan)) == new).all()
 
 
 def test_a_fit_that_diverges_says_so():
