@@ -6,7 +6,6 @@ Nothing heavy is imported before a subcommand is.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import sys
@@ -20,8 +19,10 @@ from typing import Any, NoReturn
 from ol2r_cli.formatting import nearest, printable
 from ol2r_cli.program import COMMANDS, as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
+from ol2r_cli.terminal import printing
 
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
+_ON_DISK = ("run", "recommend", "search", "benchmark", "reproduce")  # what they compute is not what they print
 
 EPILOG = """examples:
   ol2r run                                            PairRank, generated data
@@ -52,20 +53,38 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
-    code = 0
-    try:
+    words = sys.argv[1:] if arguments is None else arguments
+    code = DONE
+    with printing() as stdout_error:
         try:
-            code = _command(sys.argv[1:] if arguments is None else arguments)
-        finally:  # also after SystemExit, by which argparse ends after --help
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        exec("")  # if it passed an exec() of text, as in a dataclass, Python would end with SIGINT instead of this code
-        code = INTERRUPTED
-    except BrokenPipeError:  # `ol2r list | head`
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.close()  # or the interpreter would flush it at the end, and complain
+            try:
+                code = _command(words)
+            finally:  # also after SystemExit, by which argparse ends after --help
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            exec("")  # if it passed an exec() of text, as in a dataclass, Python would end with SIGINT, not this code
+            code = INTERRUPTED
+        except BrokenPipeError:  # `ol2r list | head`
+            pass
+        except SystemExit:
+            if stdout_error() is None:
+                raise
+        if error := stdout_error():
+            code = _unprinted(words, code, error)
     return code
+
+
+def _unprinted(words: list[str], code: int, error: OSError) -> int:
+    """Say that what a command has printed is lost, and return the exit code: of work that is on disk that of the
+    work."""
+    name = words[0] if words and words[0] in _ON_DISK else ""
+    what = f"what it prints cannot be written ({error.strerror})"
+    if name and code == DONE:
+        print(f"ol2r {name}: finished, but {what}", file=sys.stderr)
+    else:
+        print(f"{' '.join(['ol2r', *words[:1]])}: {what}", file=sys.stderr)
+    return code if name or code != DONE else BAD_CONFIGURATION
 
 
 def _command(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
     ("source",),
-    ("loops", "files", "lazy"),
+    ("loops", "files", "lazy", "terminal"),
     ("tensor", "formatting", "columns"),
     ("program",),
     ("interfaces", "config"),

@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 MANIFEST, SUMMARY, CHECKPOINT, RANKER = "run.json", "summary.json", "checkpoint.pt", "ranker.pt"
 CONFIG, LOG, LOCK = "config.yaml", "log.txt", ".lock"
@@ -39,7 +39,8 @@ def exits_when_interrupted() -> Iterator[None]:
     and in torch's it aborts the process."""
 
     def end(*_: object) -> None:
-        os.write(2, b"interrupted\n")
+        with suppress(OSError):  # stderr is closed
+            os.write(2, b"interrupted\n")
         os._exit(INTERRUPTED)
 
     in_main_thread = threading.current_thread() is threading.main_thread()

@@ -27,6 +27,7 @@ from numba.core.caching import NullCache
 from ol2r_cli import loops, source
 from ol2r_cli.loops import Clock, clock
 from ol2r_cli.loops import compile as compiling
+from tests.worlds import TINY
 
 
 def test_random_numbers_have_the_bits_of_the_tensors():
@@ -119,7 +120,7 @@ def _is_nowhere(loop: compiling._Loop) -> bool:
 def test_settings_of_numba_have_folders_of_their_own(monkeypatch: pytest.MonkeyPatch):
     """Those that change machine code, and no others."""
     folders = [compiling._folder()]
-    for name, value in (("OPT", 0), ("BOUNDSCHECK", 1), ("CPU_NAME", "generic"), ("LOOP_VECTORIZE", 0)):
+    for name, value in (("OPT", 0), ("BOUNDSCHECK", 2), ("CPU_NAME", "generic"), ("LOOP_VECTORIZE", 0)):
         with monkeypatch.context() as patch:
             patch.setattr(compiling.numba.config, name, value)
             folders.append(compiling._folder())
@@ -167,6 +168,23 @@ def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
     assert manifest["engine"] == "loops"
     assert manifest["seconds"] < manifest["startup_seconds"] / 4
     assert manifest["cpu_seconds"] < 1
+
+
+def test_a_run_reads_and_writes_within_its_arrays(tmp_path: Path):
+    words = ["run", *TINY, "ranker=random", "click=perfect", "rounds=20", "measures=[ndcg]", "output_dir=out"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_BOUNDSCHECK": "1"}
+    command = [sys.executable, "-m", "ol2r_cli", *words, "device.engine=loops"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_every_loop_reads_and_writes_within_its_arrays():
+    """The golden traces play all of them."""
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_golden.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,100 @@
+"""What a command prints, to streams that may be closed, on a full disk, without a reader, or of ASCII only.
+
+What is printed is never a reason to lose what was computed: stderr takes what it can, and the first error of stdout is
+kept until the end of the command.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_IN_ASCII = {
+    **{"±": "+-", "·": "-", "–": "-", "…": "..", "↑": "^", "↓": "v", "└": "`", "─": "-", "✓": "+", "✗": "x"},
+    **dict(zip("ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", "abcdefghijklmnoprstuvwxyz", strict=True)),
+}
+
+
+def _shown(error: UnicodeError) -> tuple[str, int]:
+    """A handler of `codecs`: characters that a stream does not have, in those that every stream has."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_IN_ASCII.get(char) or char.encode("unicode_escape").decode() for char in missing), error.end
+
+
+codecs.register_error("ol2r.shown", _shown)
+
+
+class _Descriptor(io.FileIO):
+    """A file descriptor that is written to until it fails; `error` is why. What comes after is lost."""
+
+    def __init__(self, descriptor: int, raises: tuple[type[OSError], ...] = ()):
+        super().__init__(descriptor, "w", closefd=False)
+        self.error: OSError | None = None
+        self._raises = raises
+
+    def write(self, content: Any, /) -> int:
+        if self.error is None:
+            try:
+                return super().write(content)
+            except OSError as error:
+                self.error = error
+                if isinstance(error, self._raises):
+                    raise
+        return len(content)
+
+
+@contextmanager
+def printing() -> Iterator[Callable[[], OSError | None]]:
+    """Exchange the streams of the process for a block; yields a function that returns why stdout took less than was
+    printed and flushed.
+
+    A reader of stdout who has gone (`ol2r list | head`) is a BrokenPipeError at once, and none of these errors. Streams
+    that are not those of the process, as in tests and notebooks, stay as they are.
+    """
+    before, closed = (sys.stdout, sys.stderr), _open_closed()
+    stdout = _Descriptor(1, raises=(BrokenPipeError,))
+    if 1 in closed:
+        stdout.error = OSError(errno.EBADF, os.strerror(errno.EBADF))
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _stream(stdout, sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _stream(_Descriptor(2), sys.stderr)
+    try:
+        yield lambda: None if isinstance(stdout.error, BrokenPipeError) else stdout.error
+    finally:
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
+
+
+def _open_closed() -> set[int]:
+    """Open those of the three standard descriptors that are closed: the next file would get their number, and text.
+
+    Returns those that were closed.
+    """
+    closed = set()
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.add(number)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+    return closed
+
+
+def _stream(descriptor: _Descriptor, like: Any) -> io.TextIOWrapper:
+    """Text that is written to a descriptor, in the encoding of a stream; None: of a closed one."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(descriptor),
+        encoding=getattr(like, "encoding", "utf-8"),
+        errors="ol2r.shown",
+        line_buffering=getattr(like, "line_buffering", True),
+        write_through=getattr(like, "write_through", False),
+    )

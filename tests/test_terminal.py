@@ -1,0 +1,105 @@
+"""What a command prints where stdout or stderr is closed, on a full disk, without a reader, or of ASCII only."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.worlds import TINY
+
+ROOT = Path(__file__).parents[1]
+FULL = Path("/dev/full")
+COMMAND = """
+import sys, types
+from ol2r_cli import cli
+
+def main(words):
+    print("mean ± 0.1 · ü", flush="unbuffered" in words)
+    print("a line for the log: ü", file=sys.stderr)
+    open("beside", "w").write("kept")
+    return int(words[0])
+
+cli.import_module = lambda _: types.SimpleNamespace(main=main)
+sys.exit(cli.main())
+"""
+LOG = "a line for the log: ü"
+
+
+def command(tmp_path: Path, *words: str, closed: tuple[int, ...] = (), **settings: object) -> tuple[int, str, str]:
+    """The exit code of a command that prints a line on both streams and returns a number, and what they received."""
+    variables = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **settings.pop("env", {})}  # type: ignore[arg-type]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+
+    def close() -> None:
+        for descriptor in closed:
+            os.close(descriptor)
+
+    script = tmp_path / "command.py"
+    script.write_text(COMMAND, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script), *words], cwd=tmp_path, env=os.environ | variables, preexec_fn=close, **pipes
+    )
+    assert (tmp_path / "beside").read_text() == "kept", "no text of a stream whose descriptor it had"
+    return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
+
+
+def test_finished_work_is_finished_where_stdout_is_closed_or_full(tmp_path: Path):
+    """A command whose result is what it prints fails; so does one that has failed before."""
+    cases = [((1,), os.devnull, "Bad file descriptor")]
+    cases += [((), str(FULL), "No space left on device")] if FULL.exists() else []
+    for closed, target, reason in cases:
+        for words, code, line in (
+            (("run", "0"), 0, "ol2r run: finished, but what it prints cannot be written"),
+            (("run", "0", "unbuffered"), 0, "ol2r run: finished, but what it prints cannot be written"),
+            (("search", "3"), 3, "ol2r search: what it prints cannot be written"),
+            (("list", "0"), 2, "ol2r list: what it prints cannot be written"),
+        ):
+            with open(target, "w") as stdout:
+                found = command(tmp_path, *words, closed=closed, stdout=stdout)
+            assert found == (code, "", f"{LOG}\n{line} ({reason})\n"), words
+
+
+def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    printed = "mean ± 0.1 · ü\n"
+    for code in 0, 1:
+        assert command(tmp_path, "run", str(code), closed=(2,)) == (code, printed, "")
+        assert command(tmp_path, "run", str(code), stderr=writing) == (code, printed, "")
+        assert command(tmp_path, "run", str(code), closed=(0, 1, 2)) == (code, "", "")
+        if FULL.exists():
+            with FULL.open("w") as full:
+                assert command(tmp_path, "run", str(code), stderr=full) == (code, printed, "")
+    os.close(writing)
+
+
+def test_characters_that_a_stream_lacks_are_printed_in_others(tmp_path: Path):
+    for variables in (
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ):
+        found = command(tmp_path, "run", "0", env=variables)
+        assert found == (0, "mean +- 0.1 - \\xfc\n", "a line for the log: \\xfc\n"), variables
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
+    words = ["run", *TINY, "rounds=2", "device.engine=tensors", "output_dir=outputs"]
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ol2r_cli", *words],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 0
+    assert done.stderr.endswith("ol2r run: finished, but what it prints cannot be written (No space left on device)\n")
+    (manifest,) = tmp_path.glob("outputs/*/*/run.json")
+    assert json.loads(manifest.read_text())["status"] == "finished"
