@@ -21,6 +21,9 @@ choice of settings
 users whose intent changes
   ol2r report outputs --recovery                          what each change costs, and how long rankers take to recover
 
+references
+  ol2r report outputs --bibtex --out references.bib       of the choices of these runs, and of ol2r, as BibTeX
+
 figures
   ol2r report --figure                                    the kinds there are
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
@@ -40,6 +43,7 @@ from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, show
 from ol2r_cli.lazy import lazy
 from ol2r_cli.program import as_called
+from ol2r_cli.report import references
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
@@ -89,11 +93,14 @@ FIGURE_FOLDER = Path("figures")  # without --out
     argument(
         "--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision"
     ),
+    argument("--bibtex", action="store_true", help="the references of the choices of the runs, in place of the table"),
     argument("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact"),
     argument("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)"),
 )
 def main(given: argparse.Namespace) -> None:
-    if given.figure is None:
+    if given.bibtex:
+        _print_references(given)
+    elif given.figure is None:
         _report(given)
     elif given.figure:
         _draw_figures(given)
@@ -174,6 +181,23 @@ def _report(options: argparse.Namespace) -> None:
     with writing(out):
         write_text(out, text + "\n")
     print(f"written: {out}")
+
+
+def _print_references(options: argparse.Namespace) -> None:
+    """Print or write BibTeX, and say on stderr which choices have no reference."""
+    known = {"folders", "bibtex", "verify", "out", "typed"}
+    others = {name for name, value in vars(options).items() if value} - known
+    if options.figure is not None or others:
+        raise ValueError("--bibtex goes with folders, words that choose runs, --verify and --out: leave out the others")
+    text, missing = references.bibtex(run.choices for run in chosen_runs(options.folders, options.verify).runs)
+    if missing:
+        print(f"ol2r report: no reference of {', '.join(missing)}", file=sys.stderr)
+    if options.out is None:
+        print(text, end="")
+        return
+    with writing(options.out):
+        write_text(options.out, text)
+    print(f"written: {options.out}")
 
 
 def _by_suffix(options: argparse.Namespace, formats: Mapping[str, str], where: str) -> str | None:
