@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ol2r_cli.recommend.evaluation import CUTOFFS, ndcg, rankings, users_of
+from ol2r_cli.recommend.reviews import Reviews
 from tests.recommend.small import fit, mean_ndcg, relabelled, reviews
 
 OF = reviews()
@@ -42,6 +44,16 @@ def test_ndcg_is_that_of_the_definition():
         relevant = set(OF.item[OF.test][OF.user[OF.test] == user].tolist())
         expected = [by_loops(ranked[row].tolist(), relevant, cutoff) for cutoff in CUTOFFS]
         np.testing.assert_allclose(values[row], expected, rtol=1e-12)
+
+
+def test_the_ideal_list_ends_at_the_cutoff():
+    """Of three relevant items two have places: both found is 1, the second place alone is .63093 / 1.63093."""
+    rows = [(0, item, 5.0, []) for item in range(5)]
+    of = replace(Reviews.of(rows, [], {}), test=np.array([0, 1, 2]))
+    ranked = np.array([[2, 0, 1], [4, 1, 3], [3, 4, 0]])
+    found = ndcg(ranked, np.zeros(3, np.int64), of, "test", (2, 3))
+    np.testing.assert_allclose(found[:, 0], [1, 0.63093 / 1.63093, 0], rtol=1e-5)
+    np.testing.assert_allclose(found[:, 1], [1, 0.63093 / 2.13093, 0.5 / 2.13093], rtol=1e-5)
 
 
 def test_ndcg_is_that_of_ir_measures():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ol2r_cli.commands.data import main
+from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.recommend.sources import GeneratedReviews, ReviewFiles
 from tests.recommend.small import reviews, source
 
@@ -163,6 +164,19 @@ def test_other_splits_are_other_tenths_and_settings_shrink_training_only():
     np.testing.assert_array_equal(few.user_profile(few.train), loaded[1].user_profile(few.train)[:, kept])
     with pytest.raises(ValueError, match=r"reviews\.features must be at most 6, got 7"):
         GeneratedReviews(*given, 1, 7, 0.5, None).load()
+
+
+def test_only_training_reviews_choose_features():
+    """Training mentions features 1 and 2 most, validation and test mention 0 and 3 more often."""
+    said = {"train": [(1, 1), (2, -1), (1, 1), (2, 1), (3, 1)], "validation": [(0, 1)] * 9, "test": [(3, 1)] * 9}
+    rows = [(user, 0, 5.0, mentions) for user, mentions in enumerate(said.values())]
+    splits = {split: np.array([row]) for row, split in enumerate(said)}
+    of = replace(Reviews.of(rows, [(0, 2, 0), (1, 0, 1)], {"feature": dict(enumerate("abcd"))}), **splits)
+    kept = of.with_frequent(2)
+    assert kept.feature_names == ("b", "c")
+    assert kept.mention_feature.tolist() == [0, 1, 0, 1]
+    assert kept.phrase_feature.tolist() == [1]
+    assert kept.phrase.tolist() == [0]
 
 
 def test_new_users_are_the_same_for_every_number_of_observed_reviews_and_have_none_for_training():
