@@ -175,4 +175,8 @@ def _fit_clicks(given: argparse.Namespace) -> None:
         f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
         "Assumed: attraction by grade, by quantiles of that of documents: docs/algorithms/real_users.md.",
     ]
-    print(click_log.as_choice(log, fit, comments))
+    values = click_log.fitted(log, fit)
+    doubts = click_log.doubts(log, fit, values)
+    for line in doubts:
+        print(f"warning: {line}", file=sys.stderr)
+    print(click_log.as_choice(log, fit, values, [*comments, *(f"Warning: {line}." for line in doubts)]))

@@ -17,9 +17,10 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+from scipy.sparse.csgraph import connected_components
 
 from ol2r_cli.dataset.parse import DataError
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import one_line, plural
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
@@ -28,6 +29,8 @@ PUBLISHED = {"url": "document", "pos": "place", "Impression": "impressions", "Cl
 MOST_PLACES, LEAST, BELOW_ONE = 1000, 1e-300, 1 - 1e-9
 MORE_CLICKS = "clicks from 0 to impressions"
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
+MOST_ERROR = 0.1  # of the logarithm of examination, without a warning
+LEAST_IMPRESSIONS = 20  # of a clicked document, without a warning: errors of fitted logarithms are about a twentieth
 ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
 # Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.
 SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 0.06121), 2: (0.80724, 0.19276)}
@@ -332,15 +335,65 @@ def by_grade(attraction: Float[np.ndarray, "D"], shares: Sequence[float]) -> lis
     return (np.diff(borders) / part).tolist()
 
 
-def as_choice(log: ClickLog, fit: str, comments: Sequence[str]) -> str:
-    """Return the YAML file of a user with the position bias of this fit, and with attraction by grade by quantiles."""
+def fitted(log: ClickLog, fit: str) -> Float[np.ndarray, "K"]:
+    """Return the examination of places, or for dcm the continuation; ValueError where the log has too few clicks."""
     silent = ~log.clicks[:, :-1].any(0)
     if fit == "dcm" and silent.any():
         raise ValueError(f"--fit dcm needs clicks at all places but the last, got none at place {silent.argmax() + 1}")
     try:
-        values = FITS[fit](log)
+        return FITS[fit](log)
     except ValueError as error:
         raise ValueError(f"{error}, which harvesting needs: type --fit pbm") from None
+
+
+def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K"]:
+    """Return the standard errors of the logarithms of examination, relative to the place that is examined most.
+
+    They are those of rare clicks, where attraction need not be known: of the clicks of a document, each place has a
+    share in proportion to its impressions and examination, and their Fisher information is that of multinomials.
+    Infinite where no chain of documents, each shown at two places, leads to the place that is examined most.
+    """
+    share = log.impressions * examination
+    share = share / np.maximum(share.sum(1, keepdims=True), LEAST)
+    between = share.T @ (log.clicks.sum(1, keepdims=True) * share)
+    np.fill_diagonal(between, 0)
+    information, most = np.diag(between.sum(1)) - between, examination.argmax()
+    chains = connected_components(between > 0, directed=False)[1]
+    others = np.flatnonzero((chains == chains[most]) & (np.arange(len(chains)) != most))
+    errors = np.full(len(examination), np.inf)
+    errors[others] = np.sqrt(np.diag(np.linalg.inv(information[np.ix_(others, others)])))
+    errors[most] = 0
+    return errors
+
+
+def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
+    """Return a line for all that the log is too small to tell of a fit with these values, with what it would need.
+
+    Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
+    more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
+    Econometrica 1948). So m is averaged over clicks as 1 / m is.
+    """
+    lines = []
+    errors = np.zeros(len(values)) if fit == "dcm" else standard_errors(log, values)
+    large = np.flatnonzero(errors > MOST_ERROR)
+    if large.size:
+        each = ", ".join(f"{k + 1} ({100 * errors[k]:.0f} %)" if errors[k] < 1 else f"{k + 1} (unknown)" for k in large)
+        told = (
+            f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {each}"
+        )
+        needed = "more clicks on documents that were shown there and at other places; four times as many halve an error"
+        lines.append(f"{told}; needed are {needed}")
+    average = log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum()
+    if average < LEAST_IMPRESSIONS:
+        told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"
+        doubtful = "attraction by grade and held-out log-likelihoods are unreliable"
+        also = f", and so is {fit}, which fits an attraction to each document" if fit in ("pbm", "dcm") else ""
+        lines.append(f"{told}: {doubtful}{also}; needed are {LEAST_IMPRESSIONS} impressions or more")
+    return lines
+
+
+def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments: Sequence[str]) -> str:
+    """Return the YAML file of a user with the values of this fit, and with attraction by grade by quantiles."""
     attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
     enough = log.impressions.sum(1) >= ENOUGH
     known = attraction[enough] if enough.sum() >= ENOUGH else attraction

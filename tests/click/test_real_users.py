@@ -53,8 +53,9 @@ def test_files_have_the_numbers_of_their_sources(sources: Path, log: ClickLog):
     with (sources / "baidu_position_bias.csv").open() as file:
         chain = [float(row["adjacent_chain"]) for row in list(csv.DictReader(file))[:PLACES]]
     assert settings("baidu_position")["examination"] == pytest.approx(chain, abs=6e-4)
-    position, fitted = settings("yandex_position"), parse_yaml(as_choice(log, "adjacent", []))
-    assert position["examination"] == pytest.approx(harvest(log, all_pairs=False), abs=6e-4)
+    examination = harvest(log, all_pairs=False)
+    position, fitted = settings("yandex_position"), parse_yaml(as_choice(log, "adjacent", examination, []))
+    assert position["examination"] == pytest.approx(examination, abs=6e-4)
     assert position["examination"] == pytest.approx(fitted["examination"], abs=6e-4)
     for grades in SHARES:
         assert position["tables"][grades]["click"] == pytest.approx(fitted["tables"][grades]["click"], abs=6e-4)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from numpy.typing import ArrayLike
 
 from ol2r_cli.click.models import DependentByPlace, PositionBased
 from ol2r_cli.commands.data import main
 from ol2r_cli.config.catalogue import as_options
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.click_log import BELOW_ONE, FITS, ClickLog, dcm, held_out, pbm, read
+from ol2r_cli.dataset.click_log import (
+    BELOW_ONE,
+    FITS,
+    ClickLog,
+    as_choice,
+    by_grade,
+    dcm,
+    doubts,
+    fitted,
+    held_out,
+    pbm,
+    read,
+    standard_errors,
+)
+from ol2r_cli.files import parse_yaml
 from ol2r_cli.interfaces import ClickModel, RunContext
 from ol2r_cli.tensor.streams import Streams
 
@@ -102,6 +118,137 @@ def test_pbm_is_the_maximum_that_em_approaches():
     alone = pbm(ClickLog(np.arange(12), shown, clicks), found[0])
     assert alone[1] == pytest.approx(found[1], abs=2e-3)
     assert pbm(ClickLog(np.arange(12), shown, clicks), np.ones(4))[1] == pytest.approx(clicks.sum(1) / shown.sum(1))
+
+
+def counts(impressions: ArrayLike, clicks: ArrayLike) -> ClickLog:
+    """Documents of a query each."""
+    shown = np.asarray(impressions, dtype=float)
+    return ClickLog(np.arange(len(shown)), shown, np.asarray(clicks, dtype=float))
+
+
+def test_documents_count_their_smaller_number_of_impressions():
+    """Impressions 10 and 40, and 60 and 20; click rates .5 and .4, and .2 and .1. With two places all pairs are one."""
+    log = counts([[10, 40], [60, 20]], [[5, 16], [12, 2]])
+    ratio = (10 * 0.4 + 20 * 0.1) / (10 * 0.5 + 20 * 0.2)
+    for name in "adjacent", "all-pairs":
+        assert FITS[name](log) == pytest.approx([1, ratio], abs=1e-4), name
+
+
+def test_adjacent_is_the_product_of_ratios_and_its_largest_is_one():
+    """A document of each query at places 1 and 2, and at 2 and 3; all pairs have no more to say than their rates."""
+    log = counts([[10, 10, 0], [0, 10, 10]], [[2, 4, 0], [0, 8, 6]])  # ratios 2 and 3 / 4
+    for name in "adjacent", "all-pairs", "pbm":
+        assert FITS[name](log) == pytest.approx([0.5, 1, 0.75], abs=1e-3), name
+
+
+def test_folds_hold_out_each_query_once(monkeypatch: pytest.MonkeyPatch):
+    """Query q is held out of the fit of fold q % 2. Its documents have the click rates of a bias that only this fit
+    returns, so that the fit reaches the saturated log-likelihood, which is written out."""
+    seen, bias = [], {0: np.array([1.0, 0.5]), 1: np.array([1.0, 0.25])}
+
+    def fit(log: ClickLog) -> np.ndarray:
+        seen.append(sorted(set(log.query.tolist())))
+        return bias[1 - seen[-1][0] % 2]  # queries of the other fold are there
+
+    monkeypatch.setattr("ol2r_cli.dataset.click_log.FITS", {"mine": fit, "dcm": dcm})
+    rates = np.array([0.6, 0.4, 0.8])[:, None] * np.stack([bias[0], bias[1], bias[0]])
+    shown = np.array([[100, 100], [100, 100], [50, 200]])
+    table = held_out(counts(shown, shown * rates), 2)
+    assert seen == [[1], [0, 2]]
+    likelihood = (shown * (rates * np.log(rates) + (1 - rates) * np.log(1 - rates))).sum() / shown.sum()
+    assert table["saturated"] == pytest.approx(likelihood)
+    assert table["mine"] == pytest.approx(likelihood, abs=1e-6)
+    pooled = (shown * rates).sum(1, keepdims=True) / shown.sum(1, keepdims=True)  # without bias
+    without = (shown * (rates * np.log(pooled) + (1 - rates) * np.log(1 - pooled))).sum() / shown.sum()
+    assert table["no bias"] == pytest.approx(without, abs=1e-6)
+    assert list(table) == ["no bias", "1 / rank", "mine", "saturated"]  # dcm needs pages
+
+
+def test_a_fold_that_cannot_be_harvested_has_no_number():
+    """Without query 0 nothing was shown at both places."""
+    log = counts([[9, 9], [9, 0], [0, 9]], [[3, 2], [3, 0], [0, 3]])
+    table = held_out(log, 3)
+    assert np.isnan(table["adjacent"])
+    assert table["pbm"] < table["saturated"]
+
+
+def test_dcm_says_nothing_of_the_last_place():
+    """Two places. After a click at 1 the user reads on to a document that always attracts in 3 of 4 pages."""
+    documents, clicks = np.tile([0, 1], (4, 1)), np.array([[1, 1], [1, 1], [1, 1], [1, 0]], dtype=bool)
+    more = (
+        np.tile([2, 1], (40, 1)),
+        np.tile([False, True], (40, 1)),
+    )  # without a click at 1 it is always read, and clicked
+    pages = np.concatenate([documents, more[0]]), np.concatenate([clicks, more[1]])
+    log = replace(counts([[4, 0], [0, 44], [40, 0]], [[4, 0], [0, 43], [0, 0]]), pages=pages)
+    assert fitted(log, "dcm") == pytest.approx([0.75, 0], abs=0.01)
+
+
+@pytest.mark.parametrize(("often", "known"), [(100, 100), (99, 150)])
+def test_attraction_by_grade_is_that_of_documents_shown_often(often: int, known: int):
+    """A hundred documents with `often` impressions, clicked at rates .01 to 1, and fifty that are shown once, and
+    clicked; who examines all places finds these rates. They count if there are not 100 documents of 100 impressions."""
+    shown = np.repeat([often, 1], [100, 50])[:, None]
+    rates = np.append(np.arange(1, 101) / 100, np.ones(50))[:, None]
+    text = as_choice(counts(shown, shown * rates), "adjacent", np.ones(1), ["A comment."])
+    assert text.startswith("# A comment.\n")
+    assert f"# by quantiles of {known} documents" in text
+    table = parse_yaml(text)["tables"][2]["click"]
+    assert table == pytest.approx(by_grade(rates[:known, 0], [0.80724, 0.19276]), abs=1e-3)
+
+
+def simulated(impressions: np.ndarray) -> ClickLog:
+    """Clicks of position-based users who examine place k with probability 1 / k."""
+    rng = np.random.default_rng(0)
+    chance = rng.uniform(0.1, 0.9, (len(impressions), 1)) / np.arange(1, impressions.shape[1] + 1)
+    return counts(impressions, rng.binomial(impressions, chance))
+
+
+def test_standard_errors_are_those_of_logarithms_of_ratios_of_counts():
+    """Of c and d rare clicks with as many impressions, log(c / d) has variance 1 / c + 1 / d; those of a chain add up.
+    Nothing was shown at the fourth place and another one."""
+    shown = [[100, 100, 0, 0], [0, 100, 100, 0], [0, 0, 0, 100]]
+    log = counts(shown, [[20, 10, 0, 0], [0, 16, 8, 0], [0, 0, 0, 9]])
+    errors = standard_errors(log, np.array([1, 0.5, 0.25, 0.1]))
+    first = 1 / 20 + 1 / 10
+    assert errors == pytest.approx([0, first**0.5, (first + 1 / 16 + 1 / 8) ** 0.5, np.inf])
+
+
+def test_logs_that_are_too_small_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Two impressions a document; one place a document; few of them; and 200 at each place, without a warning."""
+    rng = np.random.default_rng(1)
+    dense, one, few = np.full((200, 4), 200), 800 * np.eye(4, dtype=int)[np.arange(200) % 4], np.full((10, 4), 25)
+    two = (rng.random((8_000, 4)).argsort(1) < 2).astype(int)  # 16,000 impressions
+    for name, shown, fit, expected in [
+        ("dense", dense, "pbm", []),
+        ("dense", dense, "adjacent", []),
+        ("one place", one, "pbm", ["at 3 places: 2 (unknown), 3 (unknown), 4 (unknown); needed are more clicks on"]),
+        ("few clicks", few, "all-pairs", ["examination has a standard error above 10 % at "]),
+        ("two", two, "pbm", ["have 2.0 impressions", "and so is pbm, which fits an attraction"]),
+        ("two", two, "adjacent", ["attraction by grade and held-out log-likelihoods are unreliable; needed are 20"]),
+    ]:
+        log = simulated(shown)
+        document, place = np.nonzero(log.impressions)
+        table = {"query": log.query[document], "document": document, "place": place + 1}
+        table |= {"impressions": log.impressions[document, place], "clicks": log.clicks[document, place]}
+        pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
+        assert main(["fit-clicks", str(tmp_path / "log.parquet"), "--fit", fit]) == 0
+        out, err = capsys.readouterr()
+        warned = [line for line in err.splitlines() if line.startswith("warning: ")]
+        assert len(warned) == min(1, len(expected)), name
+        assert [line for line in out.splitlines() if line.startswith("# Warning: ")] == [
+            line.replace("warning:", "# Warning:") + "." for line in warned
+        ]
+        for words in expected:
+            assert words in warned[0], name
+
+
+def test_twenty_impressions_of_clicked_documents_are_enough():
+    """The harmonic mean over clicks: documents without a click do not count, and a mean of 19.9 is too little."""
+    clicks, bias = [[5, 5], [5, 5], [0, 0]], np.ones(2)
+    assert doubts(counts([[10, 10], [10, 10], [1, 0]], clicks), "dcm", bias) == []
+    (line,) = doubts(counts([[9, 10], [10, 10], [1, 0]], clicks), "dcm", bias)  # half of the clicks are on 19
+    assert line.startswith(f"clicked documents have {1 / (0.5 / 19 + 0.5 / 20):.1f} impressions")
 
 
 HEADER, GOOD = "query,document,place,impressions,clicks", "q,a,1,10,3\nq,b,2,10,1\nr,a,1,10,4\nr,a,2,9,3"
