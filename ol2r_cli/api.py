@@ -119,7 +119,12 @@ class Run(run_reader.Run):
         `seed` selects the replica (None: the first). `data` is the folder of the run's dataset if it has moved.
         """
         with torch.inference_mode():
-            scores = self.trained_ranker.scores(Path(file), seed, None if data is None else Path(data))
+            ranker = self.trained_ranker
+            replica = ranker.replica(seed, "seed")
+            documents = ranker.documents(Path(file), None if data is None else Path(data))
+            for line in documents.warnings:
+                warnings.warn(line, stacklevel=2)
+            scores = ranker.scores(documents, replica)
         return pl.Series("score", scores.numpy())
 
     def plot(self, kind: str = "learning_curve", **options: Any) -> RunFigure:

@@ -42,7 +42,11 @@ def main(given: argparse.Namespace) -> None:
     path = find_run(given.run)
     with torch.inference_mode():
         ranker = recomputed.TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
-        scores = ranker.scores(given.file, given.seed, given.data)
+        replica = ranker.replica(given.seed, "--seed")
+        documents = ranker.documents(given.file, given.data)
+        for line in documents.warnings:
+            print(f"warning: {line}", file=sys.stderr)
+        scores = ranker.scores(documents, replica)
     text = "".join(f"{score!s}\n" for score in scores.numpy())  # as many digits as identify it in its precision
     if given.output is None:
         sys.stdout.write(text)

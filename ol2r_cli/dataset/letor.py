@@ -16,14 +16,16 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text, parse
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text, parse, rounded_off
 from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
     ParsedTable,
     document_groups,
+    feature_warnings,
     fit_transformation,
     group_rule,
+    large_features,
     parsed_table,
     ranking_features,
 )
@@ -153,7 +155,7 @@ class Letor:
             grades=grades,
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
-            warnings=shared_queries(table, splits),
+            warnings=shared_queries(table, splits) + feature_warnings(table.rounded, table.large, self.normalise),
             intents=intents,
             files=tuple(location.files.values()),
         )
@@ -356,7 +358,8 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
     if letor:
         if table is None:  # the transformation does not depend on it
             counts = np.array([0, 0, len(documents.query_ids)])
-            table = ParsedTable("", values, documents.labels, offsets, documents.query_ids, counts, present)
+            given = documents.labels, offsets, documents.query_ids, counts, present
+            table = ParsedTable("", values, *given, rounded=[], large=[])
         transform, _ = fit_transformation(table, train, letor.normalise, letor.zeroed, letor.drop_constant)
         values = np.concatenate(list(transform(values, offsets)))
     return Dataset(
@@ -368,6 +371,9 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
         query_ids=documents.query_ids,
         grades=int(documents.labels.max()) + 1,
         splits={"test": torch.arange(len(documents.query_ids))},
+        warnings=feature_warnings(
+            rounded_off([documents]), large_features(documents.features), letor.normalise if letor else "none"
+        ),
     )
 
 

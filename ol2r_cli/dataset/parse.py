@@ -33,11 +33,16 @@ BLOCK = 8192  # documents, or one query if that is longer
 Missing = Literal["error", "minimum"] | Annotated[float, Range(-1e38, 1e38)]  # what NULL is
 LARGEST_FLOAT32 = 3.4028234663852886e38
 LARGEST_FEATURE = 100_000  # the table is dense
+# A value is lost if rounding it to single precision moves it by more than this share of the range of the feature in its
+# query, and a feature is rounded off if that happens in more than this share of the queries in which it varies.
+LOST, OFTEN = 1e-3, 1e-2
+_CELLS = 1 << 20  # values that are compared at once: they should fit a cache
 
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
 _NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
 _BYTE_ORDER_MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE
-_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str]]  # features, grades, queries
+# Features, grades, queries, and the counts of `_rounding`.
+_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str], Int[np.ndarray, "2 f"]]
 
 
 class DataError(ValueError):
@@ -56,6 +61,16 @@ class Documents:
     labels: Int[np.ndarray, "N"]  # int8
     offsets: Int[np.ndarray, "Q1"]  # int64, from 0 to N
     query_ids: list[str]
+    rounding: Int[np.ndarray, "2 F"]  # queries in which each feature varies, and in which float32 loses a value of it
+
+
+def rounded_off(parts: Iterable[Documents]) -> list[int]:
+    """Return the ids of features that float32 does not hold: that lose a value in one of a hundred queries or more."""
+    counts = np.zeros((2, 0), np.int64)
+    for part in parts:
+        wider = max(counts.shape[1], part.rounding.shape[1])
+        counts = _padded(counts, wider) + _padded(part.rounding, wider)
+    return (1 + np.flatnonzero(counts[1] > OFTEN * counts[0])).tolist()
 
 
 def parse(
@@ -98,11 +113,15 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
             raise DataError(f"{path}: found a damaged gzip file ({error}), expected {expected}") from None
 
 
-def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
-    """Yield ranges of about BLOCK rows of whole queries, each with the starts of its queries relative to the range."""
+def blocks(offsets: Int[np.ndarray, "Q1"], size: int | None = None) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
+    """Yield ranges of whole queries, each with the starts of its queries relative to the range.
+
+    A range has about `size` rows, BLOCK for None.
+    """
+    size = BLOCK if size is None else size
     first = 0
     while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + size, "right")) - 1)
         yield slice(int(offsets[first]), int(offsets[last])), offsets[first:last] - offsets[first]
         first = last
 
@@ -130,30 +149,69 @@ def _fast(path: Path, features: int | None, overflow: str) -> Documents:
                 raise _Unsure
             value[:count][outside] = 0
             queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
-            chunks.append((_dense(row[:count], key[:count], value[:count], documents), grades[:documents], queries))
+            chunks.append(_chunk(row[:count], key[:count], value[:count], grades[:documents], queries))
     return _joined(chunks)
 
 
-def _dense(row: np.ndarray, key: np.ndarray, value: np.ndarray, documents: int) -> Float[np.ndarray, "n f"]:
-    dense = np.zeros((documents, int(key.max(initial=0))), np.float32)
+def _chunk(row: np.ndarray, key: np.ndarray, value: np.ndarray, grades: np.ndarray, queries: list[str]) -> _Chunk:
+    """Return the table of these values, which are in the order of the file. Keys are ids of features."""
+    dense = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
     dense[row, key - 1] = value
-    return dense
+    return dense, grades, queries, _rounding(row, key, value, dense, _offsets(queries))
+
+
+def _rounding(
+    row: np.ndarray, key: np.ndarray, value: np.ndarray, dense: Float[np.ndarray, "n f"], offsets: Int[np.ndarray, "q1"]
+) -> Int[np.ndarray, "2 f"]:
+    """Return in how many queries each feature varies, and in how many the table in float32 has lost a value of it.
+
+    A query that goes on in the next chunk is two. NaN, which is missing, is left out.
+    """
+    features = dense.shape[1]
+    counts = np.zeros((2, features), np.int64)
+    tiny = np.zeros(features, bool)
+    tiny[key[(value != 0) & (np.abs(value) < np.finfo(np.float32).tiny)] - 1] = True
+    for rows, start in blocks(offsets, max(1, _CELLS // max(1, features))):
+        low, high = (limit.reduceat(dense[rows], start).astype(np.float64) for limit in (np.fmin, np.fmax))
+        counts[0] += (high > low).sum(0)
+        # Rounding moves a value by 2^-24 of its size at most, so that only values close to each other can be lost.
+        size = np.maximum(np.abs(low), np.abs(high))
+        close = tiny | ((size > 0) & (LOST * (high - low) < 2.0**-23 * size)).any(0)
+        first, end = np.searchsorted(row, [rows.start, rows.stop])
+        chosen = first + np.flatnonzero(close[key[first:end] - 1])
+        exact = np.zeros((rows.stop - rows.start, close.sum()))
+        exact[row[chosen] - rows.start, (close.cumsum() - 1)[key[chosen] - 1]] = value[chosen]
+        extent = np.fmax.reduceat(exact, start) - np.fmin.reduceat(exact, start)
+        error = np.fmax.reduceat(np.abs(exact - dense[rows][:, close]), start)
+        counts[0, close] += (extent > 0).sum(0) - (high > low)[:, close].sum(0)
+        counts[1, close] += ((extent > 0) & (error > LOST * extent)).sum(0)
+    return counts
+
+
+def _offsets(queries: list[str]) -> Int[np.ndarray, "q1"]:
+    return np.cumsum([0, *(len(list(run)) for _, run in groupby(queries))], dtype=np.int64)
+
+
+def _padded(counts: Int[np.ndarray, "2 f"], features: int) -> Int[np.ndarray, "2 F"]:
+    return np.pad(counts, ((0, 0), (0, features - counts.shape[1])))
 
 
 def _joined(chunks: list[_Chunk]) -> Documents:
     """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
-    labels = np.concatenate([np.zeros(0, np.int8), *(grades for _, grades, _ in chunks)])
-    runs = [(query, len(list(run))) for query, run in groupby(query for *_, queries in chunks for query in queries)]
-    query_ids = [query for query, _ in runs]
+    labels = np.concatenate([np.zeros(0, np.int8), *(grades for _, grades, *_ in chunks)])
+    queries = [query for _, _, queries, _ in chunks for query in queries]
+    offsets, query_ids = _offsets(queries), [query for query, _ in groupby(queries)]
     if not query_ids or len(set(query_ids)) < len(query_ids):
         raise _Unsure
-    features = np.zeros((len(labels), max(table.shape[1] for table, *_ in chunks)), np.float32)
+    width = max(table.shape[1] for table, *_ in chunks)
+    rounding = sum((_padded(counts, width) for *_, counts in chunks), np.zeros((2, width), np.int64))
+    features = np.zeros((len(labels), width), np.float32)
     end = len(labels)
     while chunks:
         table = chunks.pop()[0]
         features[end - len(table) : end, : table.shape[1]] = table
         end -= len(table)
-    return Documents(features, labels, np.cumsum([0, *(length for _, length in runs)], dtype=np.int64), query_ids)
+    return Documents(features, labels, offsets, query_ids, rounding)
 
 
 def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:
@@ -220,7 +278,7 @@ def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: s
         grades.append(int(grade[1]))
     if not grades:
         raise defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
-    return _dense(np.array(row), np.array(key), np.array(value), len(grades)), np.array(grades), queries
+    return _chunk(np.array(row, int), np.array(key, int), np.array(value), np.array(grades), queries)
 
 
 def _shown(text: bytes) -> str:

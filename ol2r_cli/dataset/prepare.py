@@ -28,11 +28,12 @@ import numpy as np
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import blocks, parse
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS
+from ol2r_cli.dataset.parse import blocks, parse, rounded_off
+from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
+_NAMED = 8  # features whose numbers a warning has
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
 Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks, float32
@@ -49,6 +50,8 @@ class ParsedTable:
     query_ids: list[str]
     counts: Int[np.ndarray, "3"]  # queries of train, validation, test; 0 where there is no file
     largest_id: int  # of the features in the files; a declared number of features may be larger
+    rounded: list[int]  # ids of features that float32 does not hold (`rounded_off`)
+    large: list[int]  # ids of features of which a value is above LARGE_FEATURE in size
 
     def rows_of(self, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
         """Return a mark for each document of these queries."""
@@ -75,6 +78,8 @@ def parsed_table(
             "query_ids": np.array([query for part in parts.values() for query in part.query_ids]),
             "counts": np.array([len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]),
             "largest_id": np.array([largest_id]),
+            "rounded": np.array(rounded_off(parts.values()), np.int64),
+            "large": np.unique([feature for part in parts.values() for feature in large_features(part.features)]),
         }
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
@@ -92,7 +97,33 @@ def parsed_table(
     arrays = cache.open(key, build)
     offsets, counts = np.array(arrays["offsets"]), np.array(arrays["counts"])
     ids, largest_id = arrays["query_ids"].tolist(), int(arrays["largest_id"][0])
-    return ParsedTable(key, arrays["features"], arrays["labels"], offsets, ids, counts, largest_id)
+    rounded, large = (arrays[name].astype(int).tolist() for name in ("rounded", "large"))
+    return ParsedTable(key, arrays["features"], arrays["labels"], offsets, ids, counts, largest_id, rounded, large)
+
+
+def large_features(features: Float[np.ndarray, "N F"]) -> list[int]:
+    """Return the ids of features of which a value is above LARGE_FEATURE in size."""
+    size = np.maximum(features.max(0), -features.min(0))
+    return (1 + np.flatnonzero(size > LARGE_FEATURE)).tolist()
+
+
+def feature_warnings(rounded: Sequence[int], large: Sequence[int], normalise: str) -> tuple[str, ...]:
+    """Return a line for the features with these ids that float32 does not hold, and one for large ones as they are."""
+
+    def named(features: Sequence[int]) -> str:
+        listed = ", ".join(map(str, features[:_NAMED])) + (", .." if len(features) > _NAMED else "")
+        return f"feature {listed} has" if len(features) == 1 else f"features {listed} have"
+
+    lines = []
+    if rounded:
+        remedy = "subtract a constant from them in the file, or multiply tiny ones"
+        lines.append(
+            f"{named(rounded)} values that single precision (7 digits) does not tell apart in a query: {remedy}"
+        )
+    if large and normalise == "none":
+        harm = "scores may leave single precision (3.4e38), and the run fail"
+        lines.append(f"{named(large)} values above {LARGE_FEATURE:g}: {harm}; type dataset.normalise=query_minmax")
+    return tuple(lines)
 
 
 def _write_features(folder: Path, shape: tuple[int, int], parts: Iterable[np.ndarray]) -> None:

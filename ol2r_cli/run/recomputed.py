@@ -22,7 +22,7 @@ from ol2r_cli.columns import ndcg_columns
 from ol2r_cli.config.catalogue import Catalogue, default_output_dir
 from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.letor import inference_data
-from ol2r_cli.dataset.table import DatasetSource
+from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
@@ -79,17 +79,18 @@ class TrainedRanker:
         except (RuntimeError, LookupError, ValueError, TypeError) as error:
             raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
 
-    def scores(self, file: Path, seed: int | None = None, data: Path | None = None) -> Float[Tensor, "N"]:
-        """Return the scores of all documents of a LETOR file, in its order, by the replica of a seed (None: the first).
+    def documents(self, file: Path, data: Path | None = None) -> Dataset:
+        """Return the documents of a LETOR file, in its order, with the features that the ranker sees.
 
         `data` is the folder where the run's data are now, None where they were: they are needed when normalisation
-        depends on the training split. Raises ValueError for a seed that the run does not have, and as `inference_data`
-        does.
+        depends on the training split. Raises ValueError as `inference_data` does.
         """
-        replica = self.replica(seed, "--seed")
         source = dataset_source(dataset_settings(self.run, self.own_targets, data))
-        dataset = inference_data(file, source, self.features, self.run.fingerprint)
-        split = dataset.split("test", dtype=self.deployed.dtype)
+        return inference_data(file, source, self.features, self.run.fingerprint)
+
+    def scores(self, documents: Dataset, replica: int = 0) -> Float[Tensor, "N"]:
+        """Return the scores of the `documents` of a file, in its order, by a replica."""
+        split = documents.split("test", dtype=self.deployed.dtype)
         deployed = self.deployed[replica : replica + 1]
         # One query at a time: nothing is padded, and documents stay in order.
         candidates = (split.serve(torch.tensor([query]))[0] for query in range(len(split)))

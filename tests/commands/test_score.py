@@ -107,6 +107,17 @@ def test_moved_training_data_need_an_option_and_must_be_the_same_where_they_are_
     assert score(elsewhere(runs["linear"], runs["data"], tmp_path / "linear"), file) == score(runs["linear"], file)
 
 
+def test_features_that_single_precision_does_not_hold_are_named(runs, tmp_path, capsys):
+    """On stderr, beside the scores."""
+    rows = [f"0 qid:1 1:{1_700_000_000 + second} 2:.5 3:1.5 4:.1 5:.2\n" for second in range(9)]
+    (tmp_path / "seconds").write_text("".join(rows))
+    capsys.readouterr()
+    assert cli.main(["score", str(runs["linear"]), str(tmp_path / "seconds")]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 9
+    assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) does not")
+
+
 def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, capsys):
     run, file = tmp_path / "run", runs["data"] / "test.txt"
     shutil.copytree(runs["linear"], run)

@@ -236,6 +236,38 @@ def test_queries_in_two_splits_are_named_with_whether_their_documents_are_the_sa
     assert numbers == {"a": 1, "b": 2, "c": 2}, "of the queries that are used"
 
 
+SECONDS = 1.7e9  # in steps of 128 in single precision
+COLUMNS = [  # of every document d of query q
+    lambda q, d: SECONDS + d,  # 1: all equal
+    lambda q, d: SECONDS + 1e6 * d,  # 2: moved by at most 64 of 3e6
+    lambda q, d: SECONDS + q,  # 3: rounded, but one value in a query
+    lambda q, d: (1 + d) * 1e-47,  # 4: 0
+    lambda q, d: 1e-47 if d == 1 else d,  # 5: 0 of 3
+    lambda q, d: SECONDS + d if q == 0 else d,  # 6: lost in one query of 110
+    lambda q, d: SECONDS + d if q < 2 else d,  # 7: lost in two queries of 110
+    lambda q, d: SECONDS + d if q == 0 else 0,  # 8: lost in the one query in which it varies
+    lambda q, d: -1e19 * d,  # 9: large
+    lambda q, d: 0.1 + d / 3,  # 10
+]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_features_that_single_precision_does_not_hold_are_named(tmp_path: Path, monkeypatch, compiled: bool):
+    """By both parsers, and again from the cache. Large ones are named where they are not normalised."""
+    rows = [
+        f"0 qid:{q} " + " ".join(f"{number}:{column(q, d)!r}" for number, column in enumerate(COLUMNS, 1))
+        for q in range(110)
+        for d in range(4)
+    ]
+    write_fold(tmp_path / "set", train="\n".join(rows[:240]) + "\n", test="\n".join(rows[240:]) + "\n")
+    if not compiled:
+        monkeypatch.setattr("ol2r_cli.loops.available", lambda: False)
+    for normalise in "none", "query_minmax", "query_minmax":
+        lines = letor(tmp_path / "set", tmp_path / "cache", normalise=normalise).load().warnings
+        assert lines[0].startswith("features 1, 4, 7, 8 have values that single precision (7 digits) does not")
+        assert [line[:38] for line in lines[1:]] == ["feature 9 has values above 1e+18: score"] * (normalise == "none")
+
+
 def test_warnings_of_a_dataset_are_shown_once_and_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_fold(tmp_path / "set", train="0 qid:a 1:1\n", test="0 qid:a 1:1\n")
     words = ["dataset=letor", f"dataset.path={tmp_path / 'set'}", f"cache_dir={tmp_path / 'cache'}"]

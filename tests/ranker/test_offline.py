@@ -429,9 +429,14 @@ def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightg
     values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
     lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
     (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
-    before = TrainedRanker(Run.read_finished(path)).scores(tmp_path / "new.txt")
+
+    def scored() -> torch.Tensor:
+        ranker = TrainedRanker(Run.read_finished(path))
+        return ranker.scores(ranker.documents(tmp_path / "new.txt"))
+
+    before = scored()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    assert torch.equal(TrainedRanker(Run.read_finished(path)).scores(tmp_path / "new.txt"), before)
+    assert torch.equal(scored(), before)
     assert len(before.unique()) > 1
     capsys.readouterr()
     assert main(["export", str(path), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
