@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
 _NO_BREAK = "\N{NO-BREAK SPACE}"  # no text of a user has it, once it is printable
+_FEW = 8  # names that are a hint; more are a list
 _NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 
 
@@ -28,10 +29,21 @@ def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
 
 
 def must_be_one_of(what: str, names: Collection[str], given: str, prefix: str = "", meant: str = "") -> str:
-    """The message for a name that is none of `names`: first one that is similar to it, or to what is `meant` by it."""
-    listed = f"{what} must be one of {', '.join(names)}"
+    """Return the message for a name that is none of `names`.
+
+    It has the one that is similar to it or to what is `meant` by it, those with this word among theirs, or all.
+    """
     near = nearest(meant or given, names, prefix)
-    return f"{prefix or f'{what} '}{given}{near} {listed}" if near else f"{listed}, got '{given}'"
+    having = [f"{prefix}{name}" for name in names if given.lower() in name.split("_")]
+    if near or 0 < len(having) <= _FEW:
+        return f"{prefix or f'{what} '}{given}{near or f': did you mean {one_of(having)}?'}"
+    return f"{what} must be one of {', '.join(names)}, got '{given}'"
+
+
+def one_of(words: Sequence[str]) -> str:
+    """Return words as an enumeration: `a`, `a or b`, `a, b or c`."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def duration(seconds: float) -> str:

@@ -58,6 +58,24 @@ def test_what_is_read_or_shown_imports_neither_torch_nor_tables(tmp_path: Path):
         assert told in out, command
 
 
+def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    (tmp_path / "outputs").mkdir()
+    for command, last in {
+        "list model": "",
+        "list": "",
+        "benchmark claims PairRank": "claims.yaml",
+        "clean": "--help)",
+        "data info dataset=synthetic dataset.features=90": "",
+    }.items():
+        assert main(command.split()) == 0
+        text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        assert max(len(line) for line in text.splitlines() if "claims.yaml" not in line) <= 80, command
+        assert text.rstrip().endswith(last)
+
+
 def test_the_help_of_run_is_short_and_names_every_choice_and_true_defaults(tmp_path, capsys, monkeypatch):
     shown = {}
     for columns in 82, 122:  # of which argparse leaves two free

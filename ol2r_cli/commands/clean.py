@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, printable, show
+from ol2r_cli.formatting import byte_size, plural, printable, show, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS
 from ol2r_cli.run.clean import REMOVABLE, cache_entries, stored_runs, sweep_logs
@@ -73,7 +73,8 @@ def main(given: argparse.Namespace) -> int:
     is_specific = given.state or names or given.logs or given.cache
     if not removals:
         advice = "" if is_specific else ": choose with --state, --checkpoints, .. (ol2r clean --help)"
-        print(f"\nnothing to remove{as_called(advice)}")
+        print()
+        print(wrapped(f"nothing to remove{as_called(advice)}"))
         return DONE
     print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
     show([(f"  {each.kind}", byte_size(each.size), printable(each.path)) for each in removals[:_LISTED]])

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.formatting import number, show
+from ol2r_cli.formatting import number, show, wrapped
 from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _show(dataset: Dataset, most: int = 12) -> None:
     constant = statistics.constant_features(dataset)
     listed = f" ({', '.join(map(str, constant[:most]))}{', ...' * (len(constant) > most)})" if constant else ""
     told = f"{len(constant) or 'none'} constant over the training split{listed}"
-    print(f"{dataset.name}: {dataset.features.shape[1]} features, {told}")
+    print(wrapped(f"{dataset.name}: {dataset.features.shape[1]} features, {told}"))
     rows = [
         [split.name, f"{split.queries:,}", f"{split.documents:,}"]
         + [f"{split.shortest} / {split.median:g} / {split.longest}"]

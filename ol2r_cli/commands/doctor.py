@@ -23,7 +23,7 @@ from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.files import Lock, is_held
-from ol2r_cli.formatting import byte_size, error_line, show
+from ol2r_cli.formatting import byte_size, error_line, show, wrapped
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED
@@ -60,7 +60,9 @@ def main(given: argparse.Namespace) -> int:
     if not broken:
         _examine([*given.override, *as_options(given.config_dir)], rows, notes, broken)
     show(rows)
-    print("", *(f"BROKEN: {line}" for line in broken), *(f"note: {line}" for line in notes), sep="\n")
+    print()
+    for line in (*(f"BROKEN: {line}" for line in broken), *(f"note: {line}" for line in notes)):
+        print(wrapped(line))
     if broken:
         return FAILED
     print(as_called("all that `ol2r run` needs is there"))

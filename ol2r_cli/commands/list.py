@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -31,6 +31,7 @@ from ol2r_cli.config.catalogue import (
 )
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, number, show, shown_path, wrapped
+from ol2r_cli.program import as_called
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
@@ -42,68 +43,112 @@ _LONG = 60  # characters of a default; a longer one is shortened
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> None:
-    catalogue = Catalogue([folder.path for folder in choice_folders(given.config_dir)])
+    folders = [folder.path for folder in choice_folders(given.config_dir)]
+    catalogues = [Catalogue(folders, root) for root in (RUN, *other_roots())]
     group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
     name = given.choice or name
-    defaults = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
-    defaults |= {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
-    others = [Catalogue([folder.path for folder in choice_folders(given.config_dir)], root) for root in other_roots()]
-    of_others = {f"{group}={name}" for each in others for group, name in each.defaults.items()}
-    if named := next((each for each in (catalogue, *others) if group in (each.root.name, *each.groups)), None):
-        catalogue, defaults = named, defaults if named is catalogue else of_others
     if not group:
-        _show_overview(catalogue, defaults)
-        for each in others:
-            print(f"\n{wrapped(' '.join(each.root.header))}")
-            _show_overview(each, of_others, catalogue.groups)
-    elif group == catalogue.root.name:
-        words = f"settings of `ol2r {group}`, as in `ol2r {group} {next(iter(catalogue.root.values))}=..`"
-        print(wrapped(f"{words}; those of choices: `ol2r list GROUP`"))
-        variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
-        settings = catalogue.root.settings
-        show([(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in settings], indent=4)
-    elif group not in catalogue.groups:
-        known = [RUN, *catalogue.groups, *(name for other in others for name in (other.root.name, *other.groups))]
-        raise ValueError(must_be_one_of("GROUP", list(dict.fromkeys(known)), group))
+        _show_all(catalogues)
+        return
+    catalogue = next((one for one in catalogues if group in (one.root.name, *one.groups)), None)
+    if catalogue is None:
+        raise ValueError(_no_group(group, catalogues))
+    if group == catalogue.root.name:
+        _show_settings_of_root(catalogue)
     else:
-        choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
-        if name and name not in choices:
-            raise ValueError(must_be_one_of("CHOICE", choices, name))
-        shown = [choices[name]] if name else list(choices.values())
-        for settings_of, sharing in groupby(shown, lambda choice: _settings(catalogue, choice)):
-            for choice in sharing:  # adjacent choices with the same settings share a list
-                print(_typed(choice) + (" (default)" if _typed(choice) in defaults else ""))
-                for line in choice.header:
-                    print(wrapped(f"  {line}"))
-                for brought in catalogue.brings(choice).items():
-                    print("  brings {}={}".format(*brought))
-                if group == "experiment":
-                    print(f"  type: ol2r run {'-m ' if choice.grid else ''}experiment={choice.name}")
-                if not catalogue.comes_along(choice):
-                    print(f"  yours: {shown_path(choice.path)}")
-            if settings_of:
-                show(settings_of, indent=4)
-            print()
-        _show_tables({choice.name: catalogue.values(choice).get("tables") for choice in shown})
+        _show_group(catalogue, group, name)
+    _show_collisions(catalogue)
+
+
+def _no_group(word: str, catalogues: Sequence[Catalogue]) -> str:
+    """Return the message for a word that is no group; it says where a choice or a setting of this name is."""
+    for catalogue in catalogues:
+        having = [group for group in catalogue.groups if word in catalogue.choices[group]]
+        if having:
+            typed = " or ".join(f"ol2r list {group} {word}" for group in having)
+            return f"GROUP must be a group, and {word} is a choice of {' and '.join(having)}: type {typed}"
+        if word in catalogue.root.values:
+            return f"GROUP must be a group, and {word} is a setting: type ol2r list {catalogue.root.name}"
+    known = [name for catalogue in catalogues for name in (catalogue.root.name, *catalogue.groups)]
+    return must_be_one_of("GROUP", list(dict.fromkeys(known)), word)
+
+
+def _show_all(catalogues: Sequence[Catalogue]) -> None:
+    """Print the choices of all groups, those of runs first, and what to type."""
+    runs, *others = catalogues
+    _show_overview(runs, runs.groups)
+    words = "* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
+    words += " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"
+    print()
+    print(wrapped(as_called(words), 0))
+    for catalogue in others:
+        print()
+        print(wrapped(as_called(" ".join(catalogue.root.header))))
+        _show_overview(catalogue, [group for group in catalogue.groups if group not in runs.groups])
+    _show_collisions(runs)
+
+
+def _show_collisions(catalogue: Catalogue) -> None:
     for path, other in catalogue.collisions:
         print(f"refused: {path} has the name of {other}: rename it")
 
 
-def _show_overview(catalogue: Catalogue, defaults: set[str], without: Collection[str] = ()) -> None:
-    """Print one line per choice of groups but those in `without`, as it is typed; `*` marks the defaults."""
-    rows, groups = [], [group for group in catalogue.groups if group not in without]
+def _show_settings_of_root(catalogue: Catalogue) -> None:
+    """Print the settings of runs, or of another root configuration, as they are typed."""
+    root = catalogue.root
+    words = f"settings of `ol2r {root.name}`, as in `ol2r {root.name} {next(iter(root.values))}=..`"
+    print(wrapped(as_called(f"{words}; those of choices: `ol2r list GROUP`")))
+    variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
+    rows = [(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in root.settings]
+    show(rows, indent=4)
+
+
+def _show_group(catalogue: Catalogue, group: str, name: str) -> None:
+    """Print the choices of a group with their settings, or one of them; ValueError for a name that it does not have."""
+    choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
+    if name and name not in choices:
+        raise ValueError(must_be_one_of("CHOICE", choices, name))
+    shown = [choices[name]] if name else list(choices.values())
+    defaults = _defaults(catalogue)
+    for settings, sharing in groupby(shown, lambda choice: _settings(catalogue, choice)):
+        for choice in sharing:  # adjacent choices with the same settings share a list
+            _show_choice(catalogue, choice, _typed(choice) in defaults)
+        if settings:
+            show(settings, indent=4)
+        print()
+    _show_tables({choice.name: catalogue.values(choice).get("tables") for choice in shown})
+
+
+def _show_choice(catalogue: Catalogue, choice: Choice, is_default: bool) -> None:
+    """Print what a choice is, what it brings, and where it is if it is the user's."""
+    print(_typed(choice) + (" (default)" if is_default else ""))
+    for line in choice.header:
+        print(wrapped(f"  {line}"))
+    for group, name in catalogue.brings(choice).items():
+        print(f"  brings {group}={name}")
+    if choice.group == "experiment":
+        print(as_called(f"  type: ol2r run {'-m ' if choice.grid else ''}experiment={choice.name}"))
+    if not catalogue.comes_along(choice):
+        print(f"  yours: {shown_path(choice.path)}")
+
+
+def _defaults(catalogue: Catalogue) -> set[str]:
+    """Return the choices that are taken where none is typed, as they are typed."""
+    if catalogue.root.name != RUN:
+        return {f"{group}={name}" for group, name in catalogue.defaults.items()}
+    chosen = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
+    return chosen | {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
+
+
+def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
+    """Print one line per choice of some groups, as it is typed; `*` marks the defaults."""
+    rows, defaults = [], _defaults(catalogue)
     for choice in (choice for group in groups for choice in catalogue.choices[group].values()):
         short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
         title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
         yours = "" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})"
         rows.append(("*" if _typed(choice) in defaults else "", _typed(choice), title + yours))
     show(rows)
-    if without:
-        return
-    print(
-        "\n* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
-        " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"
-    )
 
 
 def _typed(choice: Choice) -> str:

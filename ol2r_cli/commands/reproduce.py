@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.cli import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import show
+from ol2r_cli.formatting import show, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE
@@ -53,5 +53,5 @@ def main(given: argparse.Namespace) -> int:
     if not given.dry_run:
         return reproduce.reproduce(plan, given.out)
     plan.check_data()
-    print(reproduce.protocol(plan)[0])
+    print(wrapped(reproduce.protocol(plan)[0]))
     return run_plan.dry_run(plan)

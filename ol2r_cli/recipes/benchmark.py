@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.config.composer import expand
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import nearest, wrapped
 from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
@@ -196,4 +196,4 @@ def _print(recipe: Recipe, tables: Tables) -> None:
         print_result(main_table(recipe, rows))
         print()
         print_result(settings_table(recipe, rows))
-    print(f"\n{legend(recipe)}")
+    print(f"\n{wrapped(legend(recipe), 0)}")

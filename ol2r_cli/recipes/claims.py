@@ -5,7 +5,6 @@ docs/benchmark/claims.yaml has the claims, and in its first lines the rule by wh
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.formatting import must_be_one_of, plus_minus, show
+from ol2r_cli.formatting import must_be_one_of, plus_minus, show, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.program import as_called
@@ -130,17 +129,20 @@ def show_claims(paper: str = "") -> None:
         for claim in content["not_measured"]:
             print(f"not measured  {claim['paper']}, {claim['section']}")
             _print_indented(claim["says"])
-            print(f"    {claim['reason']}\n")
-        print("A difference is a mean over users and data ± half its 95 % interval, the choice of settings included.")
+            _print_indented(claim["reason"])
+            print()
+        meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
+        print(wrapped(f"A difference is {meaning}."))
     else:
         show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
-        print(as_called("\nwords, users and differences: type ol2r benchmark claims PAPER, such as PairRank"))
+        print()
+        print(wrapped(as_called("words, users and differences: type ol2r benchmark claims PAPER, such as PairRank")))
     for page in dict.fromkeys(claim["page"] for claim in content["claims"]):
         if warning := outdated(_page(page)):
             print(f"page {page}: {warning}")
     counts = Counter(verdict(pairs) for _, pairs in of_claims)
     total = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items()))
-    print(f"{total or 'no claim is measured'}; the rule: first lines of {published_dir() / 'claims.yaml'}")
+    print(wrapped(f"{total or 'no claim is measured'}; the rule: first lines of {published_dir() / 'claims.yaml'}"))
 
 
 def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
@@ -148,7 +150,7 @@ def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mappin
     _print_indented(claim["says"])
     data = " and ".join(_datasets(claim, content))
     users = claim.get("users", content["users"])
-    print(f"    {_expected(claim, content)}; page {claim['page']}: {data}, {', '.join(users)} users")
+    _print_indented(f"{_expected(claim, content)}; page {claim['page']}: {data}, {', '.join(users)} users")
     if "conditions" in claim:
         _print_indented(claim["conditions"])
     for pair in pairs:
@@ -158,7 +160,7 @@ def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mappin
 
 
 def _print_indented(text: str) -> None:
-    print(textwrap.indent(textwrap.fill(text, 110), "    "))
+    print(wrapped(f"    {text}", 4))
 
 
 def _expected(claim: Mapping[str, Any], content: Mapping[str, Any]) -> str:

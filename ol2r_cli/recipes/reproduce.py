@@ -21,7 +21,7 @@ import yaml
 
 from ol2r_cli.config.composer import expand
 from ol2r_cli.dataset.dataset_statistics import group_statistics
-from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.formatting import plural, plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.recipe import PAPERS
 from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRow, RecipeRuns, RunPlan, run_recipe, value_of
@@ -66,7 +66,7 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
     """
     plan.check_data()
     line, comparable = protocol(plan)
-    print(line)
+    print(wrapped(line))
     runs = run_recipe(plan) if plan.recipe.competitors else RecipeRuns()
     if runs.code == INTERRUPTED:
         return INTERRUPTED

@@ -80,5 +80,7 @@ def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str =
     names = [name if name in known else by_heading.get(name.lower(), name) for name in metrics]
     for name in names:
         if name not in known:
-            raise ValueError(must_be_one_of(option, known or ["none: nothing was measured"], name))
+            usual = [metric for metric in ndcg_metrics(groups) if metric in known]
+            hints = usual if any(name.lower() in metric.split("_") for metric in usual) else known
+            raise ValueError(must_be_one_of(option, hints or ["none: nothing was measured"], name))
     return names

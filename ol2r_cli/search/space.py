@@ -18,7 +18,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import translate
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of, nearest
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
 
@@ -214,7 +214,7 @@ def direction(metric: str) -> Direction:
     if metric.startswith("test_"):
         raise ValueError(f"--metric must not look at the test split, got {metric}: type {_VALIDATION[-1]}, the default")
     if metric not in METRICS and not _AT_CUTOFF.fullmatch(metric):
-        raise ValueError(f"--metric must be one of {', '.join(METRICS)}, got {metric}")
+        raise ValueError(must_be_one_of("--metric", METRICS, metric))
     return "minimize" if metric in _MINIMISED else "maximize"
 
 

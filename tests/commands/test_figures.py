@@ -70,9 +70,12 @@ def test_errors_are_one_line_and_2(drawn, capsys):
     Path("file").touch()
     option = "--option must be NAME=VALUE with one of width, bands, units, metric, got"
     for typed, complaint in {
-        "curve": "--figure must be one of learning_curve, ",
-        "lerning": "--figure lerning: did you mean learning_curve? --figure must be one of ",
+        "pie": "--figure must be one of learning_curve, ",
+        "curve": "--figure curve: did you mean learning_curve?\n",
+        "lerning": "--figure lerning: did you mean learning_curve?\n",
         "bar --option split=test": f"{option} split",
+        "bar --option band": "--option band: did you mean bands=..?\n",
+        "bar --option unit=fold": "--option unit: did you mean units=fold?\n",
         "bar --option metric": f"{option} metric",
         "bar --format csv": "--format must be one of png, svg, pdf with --figure, got csv",
         "bar --out x.doc": "--out must be a folder, or end in .png, .svg, .pdf, got x.doc",

@@ -41,6 +41,20 @@ def test_every_choice_has_one_line_with_its_description_and_defaults_are_marked(
     assert overview[overview.index("ranker/model=linear") - 1].startswith("ranker="), "behind the group it is below"
 
 
+def test_a_word_that_is_no_group_is_told_where_it_is(capsys):
+    for word, told in {
+        "pdgd": "pdgd is a choice of ranker: type ol2r list ranker pdgd",
+        "mlp": "mlp is a choice of ranker/model: type ol2r list ranker/model mlp",
+        "none": "ol2r list exploration none or ol2r list fairness none or ol2r list intent none",
+        "fact": "fact is a choice of model: type ol2r list model fact",
+        "rounds": "rounds is a setting: type ol2r list run",
+        "rankr": "GROUP rankr: did you mean ranker?",
+        "ranker pdg": "CHOICE pdg: did you mean pdgd?",
+    }.items():
+        assert main(word.split()) == 2
+        assert capsys.readouterr().err.endswith(f"{told}\n"), word
+
+
 def test_settings_with_defaults_and_comments(capsys):
     listed = lines(capsys, "ranker")
     assert "  brings exploration=confidence" in listed
@@ -126,8 +140,8 @@ def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, tmp_pat
 
 def test_unknown_names_are_one_line_and_2(capsys):
     for arguments, told in (
-        ("rankr", "GROUP rankr: did you mean ranker? GROUP must be one of run, "),
-        ("ranker/model mpl", "CHOICE mpl: did you mean mlp? CHOICE must be one of linear, mlp"),
+        ("rankr", "GROUP rankr: did you mean ranker?\n"),
+        ("ranker/model mpl", "CHOICE mpl: did you mean mlp?\n"),
         ("--config-dir nowhere", "--config-dir must be a folder, got nowhere"),
     ):
         assert main(arguments.split()) == 2

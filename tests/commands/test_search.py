@@ -155,6 +155,8 @@ def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys):
         "ranker.l2=1,2 --minutes 0": "--minutes must be above 0, got 0.0",
         "ranker.l2=1,2 --metric test_ndcg_10": "--metric must not look at the test split, got test_ndcg_10",
         "ranker.l2=1,2 --metric speed": "--metric must be one of validation_ndcg_1,",
+        "ranker.l2=1,2 --metric ndcg": "--metric ndcg: did you mean validation_ndcg_1, validation_ndcg_3, ",
+        "ranker.l2=1,2 --metric validation_ndcg": "--metric validation_ndcg: did you mean validation_ndcg_",
         "ranker.l2=1,2 --metric online_ndcg --prune": "--prune goes with --metric validation_ndcg_10",
         "ranker.l2=1,2 --trails 3": "there is no option --trails: did you mean --trials?",
         "ranker.l2=1,2 --name a/b": "--name must be the name of a folder",

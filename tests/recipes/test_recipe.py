@@ -160,7 +160,7 @@ def test_like_takes_everything_else_from_another_recipe_and_an_unknown_name_sugg
     assert recipe.seen == [], "another figure shows others"
     for kind, message in (
         ("reproduce", r"`ol2r reproduce` lists, got pairank_x: did you mean pairrank_x\?"),
-        ("benchmark", r"NAME pairank_x: did you mean pairrank_x\? NAME must be one of pairrank_x, pairrank_y"),
+        ("benchmark", r"NAME pairank_x: did you mean pairrank_x\?$"),
     ):
         with pytest.raises(ValueError, match=message):
             load_recipe(kind, "pairank_x")

@@ -58,8 +58,12 @@ def test_mean_and_half_width(tmp_path):
     assert table(tmp_path / "one")[0] == ["dataset", "click", "ranker", "settings", "n", "test NDCG@10", "online NDCG"]
     assert r"pairs='a\|b'" in {row[3] for row in table(tmp_path / "one")}, "a bar does not end a cell"
     assert {row[-1] for row in table(tmp_path / "one")[1:]} == {"0.2500"}, "one value has no interval"
-    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'ndcg'$"):
-        check_metrics(["online_ndcg", "ndcg"], groups_below(tmp_path))
+    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'speed'$"):
+        check_metrics(["online_ndcg", "speed"], groups_below(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"^--metric ndcg: did you mean test_ndcg_10, validation_ndcg_10 or online_ndcg\?$"
+    ):
+        check_metrics(["ndcg"], groups_below(tmp_path))
     rows = table(tmp_path / "one", chosen=1)
     assert (rows[0][4:6], rows[1][4:6]) == (["chosen from", "n"], ["17", "1"])
     for fold in (1, 2, 3):

@@ -100,7 +100,7 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
         ("rankr.l2=1,2", "there is no setting or group 'rankr.l2': did you mean ranker?"),
         ("ranker.l2=1,2 ranker.l2=3", "ranker.l2 must be given once"),
         ("experiment=grid_pairrank ranker.l2=1,2", "experiment=grid_pairrank is a grid: give a range"),
-        ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd? ranker must be one of"),
+        ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd?"),
         ("ranker=pairrank,pdgd ranker.steps=int(1,5)", "ranker=pairrank has no setting 'steps'"),
         ("ranker.l2=float(-1,1)", "ranker.l2 must be above 0, got -1"),
         ("ranker.reduction=sum,mean,avg", "ranker.reduction must be one of sum, mean, got 'avg'"),
