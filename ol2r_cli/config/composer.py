@@ -252,8 +252,9 @@ class Composer:
         typed = str(override.input_line).partition("=")[2]
         if not isinstance(value, str) or "${" in value:
             raise ValueError(f"{group} must be one of {', '.join(known[group])}, got {typed}")
-        own = f"own choices: {f'ol2r new {group} NAME, or ' * (group in ROLES)}--config-dir DIR"
-        raise ValueError(f"{must_be_one_of(group, known[group], value, f'{group}=', USUAL.get(value, ''))}: {own}")
+        message = must_be_one_of(group, known[group], value, f"{group}=", USUAL.get(value, ""))
+        own = f": own choices: {f'ol2r new {group} NAME, or ' if group in ROLES else ''}--config-dir DIR"
+        raise ValueError(message if message.endswith("?") else f"{message}{own}")
 
     def _by_hydra(self, words: Sequence[str]) -> DictConfig:
         """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""

@@ -14,7 +14,8 @@ MISTAKES = r"""
 rankr=x | no setting or group 'rankr' | did you mean ranker?
 ronds=3 | no setting or group 'ronds' | did you mean rounds?
 qwxyz=3 | no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` choices$
-ranker=pairnk | ranker=pairnk: did you mean ranker=pairrank? ranker must be one of | oracle
+ranker=pairnk | ranker=pairnk: did you mean ranker=pairrank?$
+ranker=qwxyz | ranker must be one of batchrank, | oracle
 ranker=PDGD | ranker=PDGD: did you mean ranker=pdgd?
 click=nav click.clik=1 | click=navigational has no setting 'clik' | did you mean click.click?
 ranker=oracle ranker.l2=1 | ranker=oracle has no setting 'l2' | it has none
@@ -30,7 +31,7 @@ ranker.model.width=16 | ranker=pairrank has no model:
 ranker=pepairrank ranker/model=mlp | ranker=pepairrank has no model: type ranker=p2neurrank, or choose
 +ranker/model=mlp | PairwiseRanker has no setting 'model'
 ranker=pdgd ranker/modl=mlp | no setting or group 'ranker/modl' | did you mean ranker/model?
-ranker=pdgd ranker/model=mpl | model=mpl: did you mean ranker/model=mlp? ranker/model must
+ranker=pdgd ranker/model=mpl | model=mpl: did you mean ranker/model=mlp?$
 ranker=pdgd ranker.model.width=16 | ranker/model=linear has no setting 'width': ranker/model=mlp or
 ranker=pdgd ranker.model=mlp | ranker.model must be chosen: type | or ranker/model=mlp1, got 'mlp'
 ranker=pdgd +ranker/model=mlp | type ranker/model=mlp | without +
