@@ -4,7 +4,8 @@ examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
   ol2r report outputs dataset=mq2008 click=per,inf        only these runs: the words of `ol2r run`
   ol2r report outputs --metric test_ndcg_1 regret         other columns
-  ol2r report outputs --out tables/first.md               into a file; also .csv, .json, .tex, .html, ..
+  ol2r report outputs --out tables/first.md               into a file; also .csv, .json, .html, ..
+  ol2r report outputs --compare all --out table.tex       a table of LaTeX: click models are columns
 
 paired comparisons, over the folds and seeds that both have, after Holm's correction
   ol2r report outputs --baseline pairrank                 every row against this ranker's, in the same task

@@ -83,12 +83,22 @@ class Comparison:
         if self.baseline is not None:
             difference = self.against_baseline.get((group, metric))
             return difference.arrow if difference else ""
-        beaten = set()
-        for d in self.differences:
-            if d.significant and d.metric == metric:
-                better, worse = (d.group, d.rival) if gain(metric, d.estimate.mean) > 0 else (d.rival, d.group)
-                beaten |= {self.letters[worse]} if better is group else set()
-        return "".join(sorted(beaten))
+        return "".join(sorted(self.letters[other] for other in self.beaten(group, metric)))
+
+    def beaten(self, group: Group, metric: str) -> set[Group]:
+        """The groups that a group is significantly better than."""
+        found = set()
+        for difference in self.differences:
+            if difference.significant and difference.metric == metric:
+                is_better = gain(metric, difference.estimate.mean) > 0
+                better, worse = (difference.group, difference.rival)[:: 1 if is_better else -1]
+                found |= {worse} if better is group else set()
+        return found
+
+    def is_best(self, group: Group, metric: str, task: Sequence[Group]) -> bool:
+        """Whether a group is significantly better than every other group of its task that has the metric."""
+        others = {other for other in task if other is not group and other.estimate(metric)}
+        return bool(others) and others <= self.beaten(group, metric)
 
     def row_names(self, labels: Labels) -> dict[Group, str]:
         """The ranker of each compared group; with its settings where several have the same dataset and click model."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,10 +18,13 @@ from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
-from ol2r_cli.report.measures import BESIDE, described, digits, gain, heading
+from ol2r_cli.report.latex import LatexTable, plain_table
+from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.measures import BESIDE, described, digits, heading
 from ol2r_cli.report.names import Labels, tasks
+from ol2r_cli.report.results_table import ResultsTable
 from ol2r_cli.report.run_groups import Collection, Group
-from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, latex, markdown, terminal
+from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, markdown, terminal
 
 if TYPE_CHECKING:
     from ol2r_cli.report import html_page
@@ -105,58 +107,75 @@ class Document:
         return as_frame([_values(row) for row in rows])
 
     @cached_property
+    def best(self) -> frozenset[tuple[Group, str]]:
+        """Groups with the metrics in which they are significantly better than all others of their task: bold."""
+        if self.comparison is None:
+            return frozenset()
+        return frozenset(
+            (group, metric)
+            for metric in self.metrics
+            if described(metric).higher_is_better is not None
+            for task in tasks(self.groups)
+            for group in task
+            if self.comparison.is_best(group, metric, task)
+        )
+
+    @cached_property
     def _groups(self) -> list[list[ReportEntry]]:
         """A row for each group, with the marks of a comparison. The place to add a column to the report."""
-        labels, comparison, selection = self.labels, self.comparison, self.selection
         metrics = [name for name in self.metrics if any(group.estimate(name) for group in self.groups)]
-        best: set[tuple[Group, str]] = set()  # of tasks with several rows, and of metrics that have a direction
-        for task, name in product(tasks(self.groups), metrics):
-            means = {group: gain(name, estimate.mean) for group in task if (estimate := group.estimate(name))}
-            if len(means) > 1 and described(name).higher_is_better is not None:
-                best |= {(group, name) for group, mean in means.items() if mean == max(means.values())}
-        settings, noted = differing_settings(self.groups, labels), any(group.note for group in self.groups)
-        against = comparison.against_baseline if comparison else {}
-        none = dict.fromkeys(name for d in [*against.values()][:1] for name in _values(_numbers(d)))
+        settings = differing_settings(self.groups, self.labels)
         rows = []
-        for group in labels.ordered(self.groups, metrics):
-            letter = comparison.letters.get(group, "") if comparison else ""
-            baseline = " (baseline)" if comparison and group in comparison.bases else ""
-            chosen_from = selection.cells[group] if selection else ""
-            folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
-            seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
-            n = f"{group.n} ({folds} folds{seeds})" if folds > 1 and not group.of_users else str(group.n)
-            row = [
-                ReportEntry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
-                ReportEntry("dataset", group.choices["dataset"], choices(group)),
-                ReportEntry("click", group.choices["click"].removeprefix("none")),
-                ReportEntry("intent", group.choices.get("intent", "none").removeprefix("none")),
-                ReportEntry("ranker", labels.ranker(group) + baseline),
-                ReportEntry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
-                ReportEntry("note", group.note, {"note": group.note} if noted else {}),
-                ReportEntry("chosen from", str(chosen_from), {"chosen_from": chosen_from} if selection else {}, True),
-                ReportEntry("n", n, {"folds": folds, "n": group.n}, True),
-            ]
-            for name in self.metrics:
-                estimate, text, mark = group.estimate(name), "", comparison.mark(group, name) if comparison else ""
-                values = {each: getattr(estimate, each, None) for each in ("mean", "sd", "half_width", "n")}
-                if estimate:
-                    text = plus_minus(estimate.mean, estimate.half_width, digits(name))
-                    text += f" (n = {estimate.n})" if estimate.n != group.n else ""
-                if comparison and comparison.baseline is None:
-                    values["better_than"] = mark
-                elif comparison:
-                    values |= _values(_numbers(against[group, name])) if (group, name) in against else none
-                cell = Cell(text, mark, (group, name) in best)
-                row.append(ReportEntry(heading(name), cell, {f"{name}_{each}": values[each] for each in values}, True))
-            rows.append(row)
+        for group in self.labels.ordered(self.groups, metrics):
+            of_metrics = [self._metric_entry(group, metric) for metric in self.metrics]
+            rows.append([*self._word_entries(group, settings), *of_metrics])
         return rows
+
+    def _word_entries(self, group: Group, settings: Sequence[str]) -> list[ReportEntry]:
+        """The columns of a group before its metrics."""
+        labels, comparison, selection = self.labels, self.comparison, self.selection
+        letter = comparison.letters.get(group, "") if comparison else ""
+        baseline = " (baseline)" if comparison and group in comparison.bases else ""
+        chosen_from = selection.cells[group] if selection else ""
+        has_notes = any(other.note for other in self.groups)
+        return [
+            ReportEntry("", letter, {"letter": letter} if comparison and comparison.letters else {}),
+            ReportEntry("dataset", group.choices["dataset"], choices(group)),
+            ReportEntry("click", group.choices["click"].removeprefix("none")),
+            ReportEntry("intent", group.choices.get("intent", "none").removeprefix("none")),
+            ReportEntry("ranker", labels.ranker(group) + baseline),
+            ReportEntry("settings", labels.short(group), {name: group.settings.get(name) for name in settings}),
+            ReportEntry("note", group.note, {"note": group.note} if has_notes else {}),
+            ReportEntry("chosen from", str(chosen_from), {"chosen_from": chosen_from} if selection else {}, True),
+            ReportEntry("n", _number_of_values(group), {"folds": len(group.seeds), "n": group.n}, True),
+        ]
+
+    def _metric_entry(self, group: Group, metric: str) -> ReportEntry:
+        """The value of a group in the column of a metric, with its mark."""
+        comparison, estimate = self.comparison, group.estimate(metric)
+        text, mark = "", comparison.mark(group, metric) if comparison else ""
+        values = {name: getattr(estimate, name, None) for name in ("mean", "sd", "half_width", "n")}
+        if estimate:
+            text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
+            text += f" (n = {estimate.n})" if estimate.n != group.n else ""
+        if comparison and comparison.baseline is None:
+            values["better_than"] = mark
+        elif comparison and comparison.against_baseline:
+            difference = comparison.against_baseline.get((group, metric))
+            some = difference or next(iter(comparison.against_baseline.values()))
+            of_difference = _values(_numbers(some))
+            values |= of_difference if difference else dict.fromkeys(of_difference)
+        columns = {f"{metric}_{name}": value for name, value in values.items()}
+        return ReportEntry(heading(metric), Cell(text, mark, (group, metric) in self.best), columns, True)
 
     @cached_property
     def _differences(self) -> list[list[ReportEntry]]:
         """A row for each difference."""
-        comparison, rows = self.comparison, []
-        names = comparison.row_names(self.labels) if comparison else {}
-        for d in comparison.differences if comparison else ():
+        return self._rows_of_differences(self.comparison.row_names(self.labels) if self.comparison else {})
+
+    def _rows_of_differences(self, names: Mapping[Group, str]) -> list[list[ReportEntry]]:
+        rows = []
+        for d in self.comparison.differences if self.comparison else ():
             rival = {
                 f"rival_{part}": name for part, name in choices(d.rival).items() if part not in ("dataset", "click")
             }
@@ -175,8 +194,20 @@ class Document:
         if form in ("csv", "json"):
             return self.frame().write_json() if form == "json" else as_csv(self.frame()).rstrip("\n")
         if form == "latex":
-            return "\n\n".join(latex(table, () if number else self.notes) for number, table in enumerate(self.tables))
+            return self.latex().text()
         return "\n\n".join([*map(markdown, self.tables), *map(in_markdown, self.notes)])
+
+    def latex(self) -> LatexTable:
+        """One table: that of groups with click models as columns or, with `differences_only`, that of differences."""
+        if self.instead:
+            return plain_table(self.tables[0], self.notes)
+        if self.differences_only:
+            names = Legend(self.groups, self.labels).names
+            return plain_table(_table(self._rows_of_differences(names)), self.notes)
+        remarks = ["Settings have the best validation NDCG."] if self.selection and self.selection.chose else []
+        remarks += ["Queries without a relevant document count 0 in NDCG."] if self._on_queries_without_relevant else []
+        table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
+        return table.latex(remarks, self.notes)
 
     def __repr__(self) -> str:
         return self.text("md")
@@ -206,6 +237,15 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ValueError(f"--out must be a file that can be written, got {path} ({error.strerror})") from error
+
+
+def _number_of_values(group: Group) -> str:
+    """How many values a group has, such as `25 (5 folds x 5 seeds)`."""
+    folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
+    if folds == 1 or group.of_users:
+        return str(group.n)
+    seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
+    return f"{group.n} ({folds} folds{seeds})"
 
 
 class ReportEntry(NamedTuple):

@@ -129,10 +129,18 @@ def paper_name(ranker: str, parts: Mapping[str, str]) -> str:
 
 
 class Panel(NamedTuple):
-    """A panel of a figure: groups with the same dataset, users and intents. data: the dataset, and what differs."""
+    """A panel of a figure: groups with the same dataset, users and intents.
+
+    data: the dataset, and what differs. dataset, users: the same in words, the users with their intents.
+    """
 
     data: tuple[str, ...]
-    title: str
+    dataset: str
+    users: str
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, [self.dataset, self.users]))
 
 
 class Legend:
@@ -195,12 +203,16 @@ def _ranker_key(group: Group, labels: Labels) -> tuple[Any, ...]:
 
 def _panel(group: Group, labels: Labels) -> Panel:
     dataset, click, intent = (group.choices.get(part, "none") for part in ("dataset", "click", "intent"))
-    differing = [
-        f"{symbol(name)}={as_typed(value)}" for name, value in labels.told(group).items() if _is_of_panel(name)
-    ]
+    told = {name: f"{symbol(name)}={as_typed(value)}" for name, value in labels.told(group).items()}
+    of_data = [text for name, text in told.items() if part_of(name) == "dataset"]
+    of_users = [text for name, text in told.items() if part_of(name) in ("click", "intent")]
     users = [] if click == "none" else [click.replace("_", " ")]  # fits to reviews have none
     intents = [] if intent == "none" else [f"intent {intent}"]
-    return Panel((dataset, *differing), ", ".join([dataset_name(dataset), *users, *intents, *differing]))
+    return Panel(
+        (dataset, *of_data, *of_users),
+        ", ".join([dataset_name(dataset), *of_data]),
+        ", ".join([*users, *intents, *of_users]),
+    )
 
 
 def _setting_texts(group: Group, labels: Labels) -> dict[str, str]:

@@ -13,11 +13,6 @@ from ol2r_cli.program import as_called
 
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
-_LATEX = {
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    **{"±": r"$\pm$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "|": r"\textbar{}", "<": "$<$", ">": "$>$"},
-}
 
 
 class Cell(NamedTuple):
@@ -51,13 +46,19 @@ class TextTable:
         return self._with([any(row[column].text for row in self.rows) for column in range(len(self.headings))])
 
     def fitting(self, width: int) -> tuple[TextTable, str]:
-        """The same table where it has this width, otherwise without columns with one value, and a line with these."""
+        """The same table where it has this width, otherwise `without_same`."""
         columns = [[heading, *map(str, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)]
-        same = [len(self.rows) > 1 and len(set(column[1:])) == 1 for column in columns]
-        if sum(2 + max(map(len, column)) for column in columns) - 2 <= width or not any(same):
+        is_narrow = sum(2 + max(map(len, column)) for column in columns) - 2 <= width
+        return (self, "") if is_narrow else self.without_same()
+
+    def without_same(self) -> tuple[TextTable, str]:
+        """The same table without the columns that have one value in several rows, and a line with these, or none."""
+        columns = [list(map(str, cells)) for cells in zip(*self.rows, strict=True)]
+        same = [len(self.rows) > 1 and len(set(column)) == 1 for column in columns]
+        if not any(same):
             return self, ""
-        said = ", ".join(" ".join(column[:2]) for column in compress(columns, same))
-        return self._with([not one for one in same]), f"In all rows: {said}."
+        told = [f"{heading} {column[0]}" for heading, column in zip(self.headings, columns, strict=True)]
+        return self._with([not one for one in same]), f"In all rows: {', '.join(compress(told, same))}."
 
     def _with(self, kept: Sequence[bool]) -> TextTable:
         rows = [list(compress(row, kept)) for row in self.rows]
@@ -78,23 +79,6 @@ def markdown(table: TextTable) -> str:
 def in_markdown(text: str) -> str:
     """Text that ends no cell, and is no HTML, link or image."""
     return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
-
-
-def latex(table: TextTable, notes: Sequence[str] = ()) -> str:
-    """A tabular for \\usepackage{booktabs}: best values bold, marks as superscripts, notes as comments above."""
-
-    def escaped(text: str) -> str:  # a minus before a digit is set in math mode
-        return re.sub(r"(?<![\w.])-(?=[\d.])", "$-$", "".join(_LATEX.get(char, char) for char in text))
-
-    def cell(cell: Cell) -> str:
-        text = f"\\textbf{{{escaped(cell.text)}}}" if cell.best else escaped(cell.text)
-        return text + (escaped(cell.mark) if cell.mark in "↑↓" else f"$^{{{cell.mark}}}$")
-
-    columns = "".join("r" if number else "l" for number in table.numbers)
-    lines = [*(f"% {line}" for line in ("\\usepackage{booktabs}", *notes)), f"\\begin{{tabular}}{{{columns}}}"]
-    lines += ["\\toprule", f"{' & '.join(map(escaped, table.headings))} \\\\", "\\midrule"]
-    lines += [f"{' & '.join(map(cell, row))} \\\\" for row in table.rows]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 
 def terminal(tables: Sequence[TextTable], notes: Sequence[str]) -> None:

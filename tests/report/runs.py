@@ -38,7 +38,13 @@ CHOICES = {
     "ranker": "pairrank",
     "fairness": "none",
 }
-EXPLORATIONS = {"pairrank": "confidence", "pdgd": "plackett_luce", "dbgd": "team_draft", "toprank": "stated"}  # brought
+EXPLORATIONS = {  # that come with these rankers
+    "pdgd": "plackett_luce",
+    "dbgd": "team_draft",
+    "toprank": "stated",
+    "p2neurrank": "ensemble",
+    "pepairrank": "ensemble",
+}
 _OTHER_GROUPS = ("exploration", "ranker/model", "intent")
 BySeed = Mapping[int, Sequence[float]]
 _numbers = count()

@@ -14,7 +14,7 @@ from ol2r_cli.report.document import Document, _p
 from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Collection, collect
-from ol2r_cli.report.text_table import Cell, TextTable, latex, markdown, terminal
+from ol2r_cli.report.text_table import Cell, TextTable, markdown, terminal
 from tests.manifests import edited_summary
 from tests.report.runs import groups_and_labels, groups_below, make
 
@@ -166,11 +166,15 @@ def test_rows_of_one_ranker_are_told_apart_by_settings_or_by_the_task(tmp_path):
 
 
 def test_the_best_is_the_least_where_less_is_better(tmp_path):
-    for ranker, regret in (("a", 2), ("b", 1)):
-        with edited_summary(make(tmp_path, f"ranker={ranker}")) as summary:
-            summary["by_seed"]["regret"] = summary["by_seed"]["clicks"] = [regret]
-    rows = Document(Collection(), *groups_and_labels(tmp_path), ["regret", "clicks"]).tables[0].rows
-    assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [True, False]]
+    """Of a metric without a direction nothing is, and without a comparison nothing at all."""
+    for ranker, regret in (("a", 9), ("b", 1)):
+        with edited_summary(make(tmp_path, f"ranker={ranker}", test=LOWER)) as summary:
+            summary["by_seed"]["regret"] = summary["by_seed"]["clicks"] = [regret + seed % 2 for seed in LOWER]
+    groups, labels = groups_and_labels(tmp_path)
+    metrics = ["regret", "clicks"]
+    for comparison, best in (None, False), (compare(groups, labels, metrics), True):
+        rows = Document(Collection(), groups, labels, metrics, comparison=comparison).tables[0].rows
+        assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [best, False]]
 
 
 def test_lines_under_the_table(tmp_path):
@@ -217,25 +221,6 @@ def test_markdown_is_aligned_and_marks_are_behind_the_values():
     ]
     table = TextTable.of(["a", "b"], ["c"], [["1", "", ""], ["", "", "2"]])
     assert table.without_empty() == TextTable.of(["a"], ["c"], [["1", ""], ["", "2"]])
-
-
-def test_latex_is_escaped_with_superscripts_and_the_best_in_bold():
-    assert latex(TABLE, ["2 runs at 95%."]).splitlines() == [
-        r"% \usepackage{booktabs}",
-        "% 2 runs at 95%.",
-        r"\begin{tabular}{llr}",
-        r"\toprule",
-        r" & ranker & test NDCG@10 \\",
-        r"\midrule",
-        r"a & pair\_rank \& co & \textbf{0.5000 $\pm$ 0.0100}$^{bc}$ \\",
-        r"b & pd\textbar{}gd & $-$0.2500$^{\downarrow}$ \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    odd = latex(TextTable.of(["x"], [], [["\\&%$#_{}~^<1e-05 a-b"]])).splitlines()[5]
-    minus_within_a_word_or_exponent_stays = r"$<$1e-05 a-b \\"
-    escaped = r"\textbackslash{}\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}"
-    assert odd == escaped + minus_within_a_word_or_exponent_stays
 
 
 def test_on_a_terminal_everything_is_there(monkeypatch, capsys):

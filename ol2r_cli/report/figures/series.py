@@ -38,7 +38,8 @@ class Series:
         values = self.seeds if units == "seeds" and self.seeds is not None else self.values
         n = np.isfinite(values).sum(0) if units != "folds" or self.seeds is not None else np.ones(len(self.x), int)
         sd = np.sqrt(np.nansum((values - _mean(values)) ** 2, 0) / np.maximum(n - 1, 1))
-        return np.array([half_width(*each, bands) for each in zip(sd, n, strict=True)], float)
+        halves = [half_width(of_x, count, bands) for of_x, count in zip(sd.tolist(), n.tolist(), strict=True)]
+        return np.array(halves, float)
 
     def size(self) -> Series:
         """The absolute values."""

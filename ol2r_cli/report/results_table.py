@@ -1,0 +1,131 @@
+"""The table of a paper: rankers by the names of figures, click models as columns, what is common in the caption."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.metrics.intervals import LEVEL
+from ol2r_cli.report.comparison import Comparison
+from ol2r_cli.report.estimates import ALPHA
+from ol2r_cli.report.latex import Block, LatexTable
+from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.measures import digits, heading
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.text_table import LETTERS, Cell
+
+_MISSING = "–"
+_TESTS = {"t": "paired t test", "permutation": "permutation test"}
+
+
+class ResultsTable:
+    """Metrics of groups by name and click model; with a single click model by name and metric.
+
+    A dataset has a block of rows, and with several click models so has each metric. best: what is bold. ValueError for
+    two groups that would stand in the same cell.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        labels: Labels,
+        metrics: Iterable[str],
+        comparison: Comparison | None = None,
+        best: Collection[tuple[Group, str]] = (),
+    ):
+        self.groups, self.comparison, self.best = groups, comparison, best
+        self.metrics = [metric for metric in metrics if any(group.estimate(metric) for group in groups)]
+        self.legend = Legend(groups, labels)
+        self.names = list(self.legend.styles)
+        self.datasets = list(dict.fromkeys(panel.dataset for panel in self.legend.panels))
+        self.users = list(dict.fromkeys(panel.users for panel in self.legend.panels))
+        self.n = {estimate.n for group in groups for metric in self.metrics if (estimate := group.estimate(metric))}
+        self._group_at: dict[tuple[str, str, str], Group] = {}  # by dataset, users and name
+        for panel, members in self.legend.panels.items():
+            for group in members:
+                place = (panel.dataset, panel.users, self.legend.names[group])
+                if self._group_at.setdefault(place, group) is not group:
+                    other = labels.overrides(self._group_at[place])
+                    raise ValueError(
+                        f"two rows of a table of LaTeX must not have one name, got {place[-1]} for {other} and "
+                        f"{labels.overrides(group)}: name fewer folders, or give them names by --name"
+                    )
+        if comparison and comparison.baseline is None and len(self.names) > len(LETTERS):
+            raise ValueError(f"--compare all needs at most {len(LETTERS)} rows, got {len(self.names)}")
+
+    def latex(self, remarks: Sequence[str] = (), notes: Sequence[str] = ()) -> LatexTable:
+        """The table of LaTeX. remarks: further sentences of the caption. notes: lines of comment."""
+        if len(self.users) > 1:
+            headings = self.users
+            blocks = [
+                self._block(dataset, [(users, metric) for users in self.users], heading(metric))
+                for metric in self.metrics
+                for dataset in self.datasets
+            ]
+        else:
+            headings = list(map(heading, self.metrics))
+            columns = [(self.users[0], metric) for metric in self.metrics]
+            blocks = [self._block(dataset, columns, "") for dataset in self.datasets]
+        numbers = [False] + [True] * len(headings)
+        return LatexTable(["", *headings], numbers, blocks, [*self._caption(), *remarks], notes)
+
+    def _block(self, dataset: str, columns: Sequence[tuple[str, str]], metric: str) -> Block:
+        """The rows of a dataset, with a cell for each (users, metric); without names that have no cell there."""
+        title = [metric] * (len(self.metrics) > 1) + [dataset] * (len(self.datasets) > 1)
+        rows = []
+        for name in self.names:
+            cells = [self._cell(self._group_at.get((dataset, users, name)), of_column) for users, of_column in columns]
+            if any(cell.text != _MISSING for cell in cells):
+                rows.append([Cell(name, self._letter(name)), *cells])
+        return Block(", ".join(filter(None, title)), rows)
+
+    def _letter(self, name: str) -> str:
+        """The letter of a row, where all rows are compared."""
+        compares_all = self.comparison is not None and self.comparison.baseline is None
+        return LETTERS[self.names.index(name)] if compares_all else ""
+
+    def _cell(self, group: Group | None, metric: str) -> Cell:
+        estimate = group.estimate(metric) if group else None
+        if group is None or estimate is None:
+            return Cell(_MISSING)
+        text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
+        text += f" ({estimate.n})" if len(self.n) > 1 else ""
+        mark = ""
+        if self.comparison and self.comparison.baseline is not None:
+            mark = self.comparison.mark(group, metric)
+        elif self.comparison:  # a ranker has one letter in all columns, unlike in `Comparison.letters`
+            beaten = self.comparison.beaten(group, metric)
+            mark = "".join(sorted(self._letter(self.legend.names[other]) for other in beaten))
+        return Cell(text, mark, (group, metric) in self.best)
+
+    def _caption(self) -> list[str]:
+        """What is common to all cells, what ± is, and what marks and bold values mean."""
+        common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
+        common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
+        common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []
+        rounds = {int(group.settings["rounds"]) for group in self.groups}
+        common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
+        what = " ".join(common)
+        lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {self._values()}."]
+        if self.comparison:
+            how = f"{_TESTS[self.comparison.test]}, Holm's correction, p < {ALPHA}"
+            if self.comparison.baseline is None:
+                lines.append(f"Letters name the rows that a value is significantly better than ({how}).")
+            else:
+                names = " or ".join(dict.fromkeys(self.legend.names[group] for group in self.comparison.bases))
+                lines.append(f"↑ and ↓ are significantly more and less than {names} ({how}).")
+        if any(metric in self.metrics for _, metric in self.best):
+            lines.append("A bold value is significantly better than all others of its column.")
+        return lines
+
+    def _values(self) -> str:
+        """How many values a mean is of, such as `5 seeds`."""
+        if len(self.n) > 1:
+            return "so many seeds as the number in brackets"
+        if self.groups[0].of_users:
+            return plural(max(self.n), "user")
+        folds = {len(group.seeds) for group in self.groups}
+        if folds == {1}:
+            return plural(max(self.n), "seed")
+        return f"{plural(max(self.n), 'run')} in {' or '.join(map(str, sorted(folds)))} folds"
