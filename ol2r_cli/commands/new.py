@@ -102,6 +102,8 @@ def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Pat
     tests = {folder / f"test_{name}.py": of_template("test.py")} if group in ROLES else {}
     if like is None:
         code = {} if group == "experiment" else {module: of_template(f"{group}.py")}
+        if group == "dataset":
+            code[module.with_suffix(".csv")] = of_template("dataset.csv")
         return {**code, settings: of_template(f"{group}.yaml"), **tests}
     target = str(like.content.get("_target_", ""))
     source, _, cls = target.rpartition(".")

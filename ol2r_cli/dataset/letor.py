@@ -28,6 +28,7 @@ from ol2r_cli.dataset.prepare import (
     large_features,
     parsed_table,
     ranking_features,
+    zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents
 from ol2r_cli.tensor.shapes import Int
@@ -193,7 +194,7 @@ class Letor:
     @property
     def zeroed(self) -> int | None:
         """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
-        return self.rule.feature if isinstance(self.rule, GroupRule) and self.rule.zeroed else None
+        return zeroed_feature(self.rule)
 
     def locate(self) -> Location:
         """Return where the files are; raises ValueError when they are not found."""

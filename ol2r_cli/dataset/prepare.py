@@ -265,6 +265,11 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
     return GroupRule(**settings)
 
 
+def zeroed_feature(rule: GroupRule | Path | None) -> int | None:
+    """Return the id of the feature that rankers see as 0, because the groups follow from it; None without one."""
+    return rule.feature if isinstance(rule, GroupRule) and rule.zeroed else None
+
+
 def document_groups(
     cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, rule: GroupRule | Path | None
 ) -> Int[np.ndarray, "N"] | None:

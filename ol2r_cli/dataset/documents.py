@@ -1,0 +1,161 @@
+"""A base for datasets of one's own: a table of judged documents, with folds, and with normalisation and groups as of
+LETOR files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+
+from ol2r_cli.config.ranges import Range
+from ol2r_cli.dataset.cache import Cache, digest
+from ol2r_cli.dataset.prepare import (
+    GroupRule,
+    Normalisation,
+    ParsedTable,
+    document_groups,
+    feature_warnings,
+    group_rule,
+    large_features,
+    ranking_features,
+    zeroed_feature,
+)
+from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset
+from ol2r_cli.source import code_hash
+from ol2r_cli.tensor.shapes import Float, Int
+
+FOLDS = 5
+Fold = Annotated[int, Range(1, FOLDS)]
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Judged documents, of which those of a query follow each other.
+
+    query: the name of each document's query. label: its grade, from 0. features: its features, float64 or less. split:
+    train, validation or test, the same for all documents of a query; None: a fifth of the queries tests, another one
+    validates.
+    """
+
+    query: Collection[Any]
+    label: Collection[Any]
+    features: Float[np.ndarray, "N F"]
+    split: Collection[str] | None = None
+
+
+class DocumentDataset:
+    """A dataset whose subclass returns its documents by `documents`.
+
+    `name` stands in run directories and tables. `fold`: the queries are divided into five parts, by a hash of their
+    names; part `fold` tests, the next one validates, and the others train. `normalise` and `group` are those of LETOR
+    files (docs/data.md). What is computed from the documents is kept in `cache_dir`.
+    """
+
+    def __init__(
+        self, name: str, fold: Fold, normalise: Normalisation, group: Mapping[str, Any] | None, cache_dir: str
+    ):
+        self.name, self.fold, self.normalise = name, fold, normalise
+        self.rule, self.cache = group_rule(group), Cache(cache_dir)
+
+    def documents(self) -> Documents:
+        """Return the documents of all queries."""
+        raise NotImplementedError
+
+    def load(self) -> Dataset:
+        """Return the table of the fold; ValueError, which names the row, for documents that are not as they should."""
+        documents = self.documents()
+        table = _table(documents)
+        splits = self._of_split(documents.split, table) if documents.split is not None else self._of_fold(table)
+        train, zeroed = splits["train"], zeroed_feature(self.rule)
+        group = document_groups(self.cache, table, train, self.normalise, self.rule)
+        with np.errstate(over="ignore"):
+            given = ranking_features(self.cache, table, train, self.normalise, zeroed, drop_constant=False)
+            features = np.asarray(given, np.float32)
+        if not np.isfinite(features).all():
+            raise ValueError(f"features must be below 3.4e38 with dataset.normalise={self.normalise}, got larger ones")
+        rule: Any = self.rule
+        if rule is not None:
+            rule = vars(rule) if isinstance(rule, GroupRule) else self.cache.sha256(rule)
+        queries = {split: numbers.tolist() for split, numbers in splits.items()}
+        return Dataset(
+            name=self.name,
+            fingerprint=digest(["documents", _content(table), queries, self.normalise, rule]),
+            features=torch.from_numpy(features),
+            labels=torch.from_numpy(table.labels),
+            offsets=torch.from_numpy(table.offsets),
+            query_ids=table.query_ids,
+            grades=max(2, int(table.labels.max()) + 1),
+            splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
+            group=None if group is None else torch.from_numpy(group),
+            warnings=feature_warnings(table.rounded, table.large, self.normalise),
+        )
+
+    def _of_fold(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
+        """The numbers of the queries of each split, by which part of the fold they are in."""
+        queries = len(table.query_ids)
+        if queries < FOLDS:
+            raise ValueError(f"dataset must have {FOLDS} queries or more, got {queries}")
+        hashes = [hashlib.sha256(name.encode()).hexdigest() for name in table.query_ids]
+        part = np.empty(queries, np.int64)
+        part[np.argsort(hashes)] = np.arange(queries) % FOLDS
+        test, validation = part == self.fold - 1, part == self.fold % FOLDS
+        marks = {"train": ~(test | validation), "validation": validation, "test": test}
+        return {split: np.flatnonzero(mark) for split, mark in marks.items()}
+
+    def _of_split(self, given: Collection[str], table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
+        """The numbers of the queries of each split that the documents name."""
+        if self.fold != 1:
+            raise ValueError(f"dataset.fold must be 1 where documents name their split, got {self.fold}")
+        names = np.array([*given]).astype(str)
+        unknown = set(names.tolist()) - set(SPLITS)
+        if unknown:
+            raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {min(unknown)!r}")
+        first = names[table.offsets[:-1]]  # of each query
+        differs = np.flatnonzero(names != np.repeat(first, np.diff(table.offsets)))
+        if len(differs):
+            raise ValueError(
+                f"split must be the same for all documents of a query, got another one in row {differs[0]}"
+            )
+        if "train" not in first:
+            raise ValueError("split must be train for some queries, got none")
+        return {split: np.flatnonzero(first == split) for split in SPLITS}
+
+
+def _table(documents: Documents) -> ParsedTable:
+    """The documents as a table; ValueError, with the row from 0, for what cannot be ranked."""
+    query, label = np.array([*documents.query]).astype(str), np.array([*documents.label], np.float64)
+    features = np.asarray(documents.features, np.float64)
+    if not len(query):
+        raise ValueError("dataset must have documents, got none")
+    if features.ndim != 2 or not len(query) == len(label) == len(features):
+        shapes = f"{len(query)}, {len(label)} and {'x'.join(map(str, features.shape))}"
+        raise ValueError(f"query, label and features must have a row for each document, got {shapes}")
+    no_number = np.argwhere(~np.isfinite(features))
+    if len(no_number):
+        row, column = no_number[0].tolist()
+        raise ValueError(f"features must be numbers, got {features[row, column]} in row {row}, feature {column + 1}")
+    no_grade = np.flatnonzero(~((label >= 0) & (label < LARGEST_INT8) & (label % 1 == 0)))
+    if len(no_grade):
+        row = int(no_grade[0])
+        raise ValueError(f"label must be a whole number from 0 to {LARGEST_INT8 - 1}, got {label[row]:g} in row {row}")
+    starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
+    names = query[starts].tolist()
+    first_row = dict(zip(reversed(names), reversed(starts.tolist()), strict=True))
+    again = [row for name, row in zip(names, starts.tolist(), strict=True) if first_row[name] != row]
+    if again:
+        name = query[again[0]]
+        raise ValueError(f"documents of a query must follow each other, got {str(name)!r} again in row {again[0]}")
+    offsets, counts = np.append(starts, len(query)), np.zeros(len(SPLITS), np.int64)
+    given = label.astype(np.int8), offsets, names, counts, features.shape[1]
+    table = ParsedTable("", features, *given, rounded=[], large=large_features(features))
+    return replace(table, key=digest([code_hash("dataset"), np.__version__, _content(table)])[:24])
+
+
+def _content(table: ParsedTable) -> str:
+    """A hash of all that documents are."""
+    arrays = table.features, table.labels, table.offsets
+    return digest([table.query_ids, *(hashlib.sha256(each.tobytes()).hexdigest() for each in arrays)])
