@@ -79,7 +79,8 @@ def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Int
 def write(table: pl.DataFrame, dataset: Dataset, out: Path) -> None:
     """Write a click log with the features of its documents to a .parquet or .csv file, or as LETOR lines to another.
 
-    A LETOR line has the click in place of the grade and the session in place of the query.
+    A LETOR line has the click in place of the grade and the session in place of the query. It has features that are 0,
+    too, because XGBoost takes one that is left out for missing.
     """
     features = dataset.features.numpy()[table["document"].to_numpy()]
     if out.suffix in (".parquet", ".csv"):
@@ -90,7 +91,7 @@ def write(table: pl.DataFrame, dataset: Dataset, out: Path) -> None:
     told = [name for name in table.columns if name not in ("click", "session")]
     lines = []
     for row, values in zip(table.iter_rows(named=True), features, strict=True):
-        numbers = " ".join(f"{number}:{value:.9g}" for number, value in enumerate(values.tolist(), 1) if value)
+        numbers = " ".join(f"{number}:{value:.9g}" for number, value in enumerate(values.tolist(), 1))
         comment = " ".join(f"{name} = {row[name]}" for name in told)
         lines.append(f"{row['click']} qid:{row['session']} {numbers} # {comment}\n")
     write_text(out, "".join(lines))

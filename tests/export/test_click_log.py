@@ -15,8 +15,10 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Split
+from ol2r_cli.export.click_log import click_log
 from ol2r_cli.metrics.ranking import dcg, ndcg
 from ol2r_cli.run.run import Run, find_runs
+from tests.manifests import accept_changes
 from tests.reference import clicks as reference
 from tests.worlds import TINY
 
@@ -59,6 +61,10 @@ def test_text_is_letor_with_clicks_as_grades_and_sessions_as_queries(tmp_path: P
     assert sessions.tolist() == log["session"].to_list()
     columns = [name for name in log.columns if name.startswith("feature_")]
     assert features.toarray() == pytest.approx(log.select(columns).to_numpy(), abs=1e-7)
+    assert (log.select(columns).to_numpy() == 0).any()
+    for line in (tmp_path / "log.txt").read_text().splitlines():  # a zero that is left out is missing for XGBoost
+        pairs = line.partition(" #")[0].split()[2:]
+        assert [pair.partition(":")[0] for pair in pairs] == [name.removeprefix("feature_") for name in columns]
     lengths = log.group_by("session").agg(pl.len(), pl.col("list_probability").first()).filter(pl.col("len") < 10)
     for _, length, chance in lengths.rows():  # all documents are shown, in uniformly random order
         assert chance == pytest.approx(1 / np.prod(np.arange(1, length + 1)))
@@ -76,6 +82,22 @@ def test_a_run_that_cannot_be_played_again_is_refused(tmp_path: Path, capsys: py
     assert cli.main(["export", str(run), "--to", "clicks", "--out", str(tmp_path / "log.csv")]) == 2
     assert "cannot be played again" in capsys.readouterr().err
     assert not (tmp_path / "log.csv").exists()
+
+
+@pytest.mark.parametrize(("seed", "number"), [(4, 1), (5, 3), (5, 7)])
+def test_rounds_with_other_clicks_than_the_trace_are_refused(tmp_path: Path, seed: int, number: int):
+    """Of two seeds with seven rounds one round had one click more; the rows of a trace may have any order."""
+    run = finished(tmp_path, "ranker=random", *TINY, "rounds=7", "replicas=2", "seed=4")
+    trace = pl.read_parquet(run / "trace.parquet").reverse()
+    trace.write_parquet(run / "trace.parquet")
+    accept_changes(run)
+    assert len(click_log(run)[0].unique(["seed", "round"])) == 14
+    other = (pl.col("seed") == seed) & (pl.col("round") == number)
+    trace.with_columns(clicks=pl.col("clicks") + other.cast(pl.Int64)).write_parquet(run / "trace.parquet")
+    accept_changes(run)
+    message = rf"^round {number} has other clicks than {run} when it is played again, .* force=true$"
+    with pytest.raises(ValueError, match=message):
+        click_log(run)
 
 
 @pytest.mark.slow
