@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import digest, expand
 from ol2r_cli.dataset.click_log import harvest, read
-from ol2r_cli.dataset.table import LARGEST_INT8, Dataset, Intents
+from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
 
 _DIGITS = 6  # of an attraction, so that it does not depend on how a machine rounds sums
 
@@ -37,7 +37,7 @@ class ClickCounts:
     path: str | None
     data_dir: str
     queries: Count | None
-    documents: Several
+    documents: Annotated[int, Range(2, LARGEST_GRADE + 1)]  # whose ranks are the grades
     intents: Several | None
     intent: Count | None
     source: str

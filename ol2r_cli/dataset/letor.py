@@ -30,7 +30,7 @@ from ol2r_cli.dataset.prepare import (
     ranking_features,
     zeroed_feature,
 )
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, DatasetSource, Intents
+from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
 from ol2r_cli.tensor.shapes import Int
 
 _COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
@@ -77,7 +77,7 @@ class Letor:
     fold: Count
     set: int | None
     features: Count | None
-    grades: Annotated[int, Range(2)] | None
+    grades: Annotated[int, Range(2, LARGEST_GRADE + 1)] | None
     overflow: Literal["error", "zero"]
     missing: Missing
     normalise: Normalisation
@@ -320,7 +320,7 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     for number, line in enumerate(path.read_text().splitlines() or [""], 1):
         fields = line.split("\t")
         whole = len(fields) == len(_JUDGEMENT) and fields[1].isdecimal() and fields[3].isdecimal()
-        if fields != _JUDGEMENT if number == 1 else not whole or int(fields[1]) < 1 or int(fields[3]) >= LARGEST_INT8:
+        if fields != _JUDGEMENT if number == 1 else not whole or int(fields[1]) < 1 or int(fields[3]) > LARGEST_GRADE:
             raise DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
         if number > 1 and (row := row_of.get((fields[0], fields[2]))) is not None:
             judged.append((row, int(fields[1]), int(fields[3])))

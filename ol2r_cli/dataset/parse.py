@@ -23,7 +23,7 @@ import numpy as np
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.dataset.table import LARGEST_INT8
+from ol2r_cli.dataset.table import LARGEST_GRADE
 from ol2r_cli.tensor.shapes import Float, Int
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
@@ -131,7 +131,7 @@ def _fast(path: Path, features: int | None, overflow: str) -> Documents:
         raise _Unsure
     from ol2r_cli.loops.letor_text import read  # imports numba
 
-    chunks = []
+    chunks, most_features = [], features or LARGEST_FEATURE
     with open_text(path) as file:
         for lines in iter(lambda: file.read(CHUNK) + file.readline(), b""):
             text = lines if lines.endswith(b"\n") else lines + b"\n"
@@ -139,7 +139,7 @@ def _fast(path: Path, features: int | None, overflow: str) -> Documents:
             grades, query, row = np.empty(most, np.int8), np.empty((most, 2), np.int64), np.empty(tokens, np.int64)
             key, value, inexact = np.empty(tokens, np.int64), np.empty(tokens), np.empty((tokens, 3), np.int64)
             arrays = grades, query, row, key, value, inexact
-            documents, count, inexacts = read(np.frombuffer(text, np.uint8), features or LARGEST_FEATURE, *arrays)
+            documents, count, inexacts = read(np.frombuffer(text, np.uint8), LARGEST_GRADE, most_features, *arrays)
             if documents < 0:
                 raise _Unsure
             for number, begin, end in inexact[:inexacts].tolist():
@@ -236,8 +236,8 @@ def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: s
             typed = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
             raise defect("a byte order mark", f"UTF-8 text without one: type {typed}")
         grade, query = _GRADE.fullmatch(tokens[0]), tokens[1] if len(tokens) > 1 else b""
-        if grade is None or int(grade[1]) > LARGEST_INT8:
-            raise defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_INT8}")
+        if grade is None or int(grade[1]) > LARGEST_GRADE:
+            raise defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_GRADE}")
         if not query.startswith(b"qid:") or query.count(b":") > 1 or query == b"qid:":
             raise defect(_shown(query) if query else "the end of the line", "qid:<query> after the grade")
         try:

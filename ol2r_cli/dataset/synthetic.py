@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
 from ol2r_cli.dataset.cache import digest
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset, Intents
+from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, SPLITS, Dataset, Intents
 from ol2r_cli.tensor.memory import available_memory
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
@@ -108,8 +108,8 @@ class Synthetic:
         if not 2 <= len(shares) <= LARGEST_INT8 + 1 or abs(sum(shares) - 1) >= 1e-6:
             allowed = f"a share, or 2 to {LARGEST_INT8 + 1} shares that sum to 1"
             raise ValueError(f"dataset.group_ratio must be {allowed}, got {shares}")
-        if not 2 <= len(self.grades) <= LARGEST_INT8 or abs(sum(self.grades) - 1) >= 1e-6:
-            allowed = f"2 to {LARGEST_INT8} shares that sum to 1"
+        if not 2 <= len(self.grades) <= LARGEST_GRADE + 1 or abs(sum(self.grades) - 1) >= 1e-6:
+            allowed = f"2 to {LARGEST_GRADE + 1} shares that sum to 1"
             raise ValueError(f"dataset.grades must be {allowed}, got {self.grades}")
         if self.intents is not None:
             check_settings(GeneratedIntents, self.intents, "dataset.intents")

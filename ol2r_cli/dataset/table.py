@@ -16,6 +16,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 SPLITS = ("train", "validation", "test")
 LARGEST_INT8 = 127  # labels and groups are stored as int8
+LARGEST_GRADE = 62  # the largest of which the gain, 2^grade - 1, is within 64 bits, here and in tools that read it
 LARGE_FEATURE = 1e18  # products of two such numbers are close to the end of single precision, 3.4e38
 
 
@@ -57,6 +58,12 @@ class Dataset:
     intents: Intents | None = None
     files: tuple[Path, ...] = ()  # LETOR files, whose lines are the rows
     attraction: Float[Tensor, "N"] | None = None  # float64, P(click | examined) of each document; None: by grade
+
+    def __post_init__(self) -> None:
+        grades = max(self.grades, 0 if self.intents is None else self.intents.grades)
+        if grades > LARGEST_GRADE + 1:
+            most = f"at most {LARGEST_GRADE + 1} grades, 0 to {LARGEST_GRADE}, as gains are 2^grade - 1"
+            raise ValueError(f"dataset {self.name} must have {most}, got {grades}")
 
     def split(
         self,

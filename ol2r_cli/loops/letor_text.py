@@ -22,6 +22,7 @@ Text = NDArray[np.uint8]
 @compiled
 def read(
     text: Text,
+    largest_grade: int,
     most: int,
     grade: NDArray[np.int8],
     query: NDArray[np.int64],
@@ -41,7 +42,7 @@ def read(
         at = _after_blanks(text, at)
         if text[at] != _END and text[at] != _HASH:
             number, end = _whole(text, at)
-            if not at < end <= at + 3 or number > 127 or not _ends_token(text[end]):
+            if not at < end <= at + 3 or number > largest_grade or not _ends_token(text[end]):
                 return -1, 0, 0
             grade[documents] = number
             at = _after_blanks(text, end)

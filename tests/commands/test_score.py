@@ -111,8 +111,9 @@ def test_features_that_single_precision_does_not_hold_are_named(runs, tmp_path, 
     """On stderr, beside the scores."""
     rows = [f"0 qid:1 1:{1_700_000_000 + second} 2:.5 3:1.5 4:.1 5:.2\n" for second in range(9)]
     (tmp_path / "seconds").write_text("".join(rows))
+    words = ["score", str(runs["linear"]), str(tmp_path / "seconds")]
     capsys.readouterr()
-    assert cli.main(["score", str(runs["linear"]), str(tmp_path / "seconds")]) == 0
+    assert cli.main(words) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 9
     assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) does not")

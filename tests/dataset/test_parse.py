@@ -114,7 +114,7 @@ def letor_text(draw: st.DrawFn) -> str:
     for query in range(draw(st.integers(1, 4))):
         for _ in range(draw(st.integers(1, 4))):
             row = [(i, draw(VALUE)) for i in (1, 2, 3)] if dense else draw(FEATURES)
-            grade = draw(st.sampled_from(["0", "1", "4", "2.0", "127"]))
+            grade = draw(st.sampled_from(["0", "1", "4", "2.0", "62"]))
             tokens = [grade, f"qid:NULL{query}", *(f"{feature}:{value}" for feature, value in row)]
             lines.append(draw(BLANK).join(tokens) + draw(END))
     text = "".join(lines)
@@ -172,7 +172,9 @@ DEFECTS = {
 }
 HEADS = {
     "{}, expected qid:<query> after the grade": ("0 1:1 2:2", "0", "0 qid: 1:1 2:2", "0 qid:1:2 1:1"),
-    "grade {}, expected a whole number from 0 to 127": ("-1 qid:2 1:1", "0.5 qid:2", "128 qid:2", "nan qid:2", "qid:2"),
+    "grade {}, expected a whole number from 0 to 62": (
+        *("-1 qid:2 1:1", "0.5 qid:2", "63 qid:2", "63.0 qid:2", "128 qid:2", "nan qid:2", "qid:2"),
+    ),
 }
 
 

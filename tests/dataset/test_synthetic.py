@@ -59,8 +59,8 @@ def test_a_setting_out_of_range_names_what_is_allowed():
     cases: list[tuple[str, Any, str]] = [
         ("queries", {"train": 8, "test": 4}, ".validation is missing: SplitSizes needs it"),
         ("queries", {**queries, "train": 0}, ".train must be 1 or more, got 0"),
-        ("grades", [1.0], " must be 2 to 127 shares that sum to 1, got [1.0]"),
-        ("grades", [0.5, 0.4], " must be 2 to 127 shares that sum to 1, got [0.5, 0.4]"),
+        ("grades", [1.0], " must be 2 to 63 shares that sum to 1, got [1.0]"),
+        ("grades", [0.5, 0.4], " must be 2 to 63 shares that sum to 1, got [0.5, 0.4]"),
         ("noise", float("nan"), " must be from 0 to 1e+06, got nan"),
         ("group_ratio", 1.0, " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got 1.0"),
         ("group_ratio", [0.5, 0.4], " must be a share, or 2 to 128 shares that sum to 1, got [0.5, 0.4]"),

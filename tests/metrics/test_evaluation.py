@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.columns import CUTOFFS
+from ol2r_cli.dataset.table import LARGEST_GRADE, Intents
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow, _keys, is_evaluated
-from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
+from ol2r_cli.metrics.ranking import dcg, gains, ideal_dcg, ndcg
 from tests.reference import metrics as reference
 from tests.worlds import evaluator, handmade, offline_ndcg, simulate, tiny
 
@@ -26,8 +27,26 @@ def test_ndcg_is_its_definition_and_that_of_scikit_learn(labels, k):
     shown = torch.tensor([labels])
     value = float(ndcg(dcg(shown[:, :k]), ideal_dcg(shown, k))[0])
     assert math.isclose(value, reference.ndcg(range(len(labels)), labels, k), abs_tol=1e-12)
-    gains, falling = [2.0**label - 1 for label in labels], -np.arange(len(labels), dtype=float)
-    assert math.isclose(value, ndcg_score([gains], [falling], k=k, ignore_ties=True), abs_tol=1e-9)
+    worth, falling = [2.0**label - 1 for label in labels], -np.arange(len(labels), dtype=float)
+    assert math.isclose(value, ndcg_score([worth], [falling], k=k, ignore_ties=True), abs_tol=1e-9)
+
+
+def test_gains_are_right_up_to_the_largest_grade():
+    """And data with larger grades are refused: 2^63 is beyond 64 bits."""
+    assert gains(torch.arange(LARGEST_GRADE + 1, dtype=torch.int8)).tolist() == [float(2**g - 1) for g in range(63)]
+    labels = [61, 62, 0, 60]
+    dataset = replace(handmade([labels]), grades=63, features=torch.tensor([[3.0], [2.0], [1.0], [0.0]]))
+    ranker = simulate(tiny(), [0], 1, dataset).ranker
+    expected = reference.ndcg(range(4), labels, 10)
+    for compiled in False, True:
+        evaluate = offline_ndcg(dataset, "test", torch.tensor([0]), compiled=compiled)
+        found = float(evaluate(ranker, torch.ones(1, 1, 1, dtype=torch.float64))[0, 0, -1])
+        assert math.isclose(found, expected, rel_tol=1e-12), compiled
+    for change in {"grades": 64}, {"intents": Intents(dataset.labels[None], 64)}:
+        with pytest.raises(
+            ValueError, match="must have at most 63 grades, 0 to 62, as gains are 2\\^grade - 1, got 64"
+        ):
+            replace(dataset, **change)
 
 
 def by_definition(dataset, weights: torch.Tensor, cutoff: int, no_relevant: str) -> float:

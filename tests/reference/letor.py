@@ -76,7 +76,7 @@ def _grade(token: bytes) -> int:
     """At most three digits, which a point and zeros may follow."""
     whole, _, zeros = token.partition(b".")
     grade = _whole(whole)
-    if len(whole) > 3 or zeros.strip(b"0") or grade > 127:
+    if len(whole) > 3 or zeros.strip(b"0") or grade > 62:
         raise Defect
     return grade
 
