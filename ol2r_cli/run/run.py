@@ -442,16 +442,20 @@ def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
 def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Return the run directory with the path `name` or, below `root`, with the id `name`; ValueError if there is none.
 
-    Without `root`, the folder is output_dir of the project file, or outputs; FOLDER/ID names another one.
+    Without `root`, the folder is output_dir of the project file, or outputs; FOLDER/ID names another one. A directory
+    that was moved is found below `root` by the id in its name.
     """
     path = Path(name)
     if (path / MANIFEST).is_file():
         return path
-    is_id = re.fullmatch("[0-9a-f]{10}", path.name)
+    id = re.search("(?:^|-)([0-9a-f]{10})$", path.name)
+    is_id = id is not None and id[1] == path.name
     if is_id and len(path.parts) > 1:
         root = path.parent
     root = default_output_dir() if root is None else root
-    run = next((run for run in find_runs(root) if run.name.endswith(f"-{path.name}")), None) if is_id else None
+    run = None
+    if id is not None and not path.is_dir():
+        run = next((run for run in find_runs(root) if run.name.endswith(f"-{id[1]}")), None)
     if run is None:
         missing = "in which there is no run" if path.is_dir() else "which is neither"
         other = f", or type FOLDER/{path.name} if it is in another folder" if is_id else ""
