@@ -140,7 +140,7 @@ class NeuralConfidence(DivideAndConquer):
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
         margins.masked_fill_(~mask[:, None, :], torch.inf)
-        criterion = Criterion(margins, self.alpha**2, self.positions if self.prunes else None)
+        criterion = Criterion(margins, self.alpha**2, mask.sum(1), self.positions if self.prunes else None)
         return self.tangents.certain(replicas, order, criterion)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -164,22 +164,48 @@ class Criterion:
 
     margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j; infinity if j is padding
     scale: float  # alpha^2
+    lengths: Int[Tensor, "b"]  # how many documents are no padding
     positions: int | None  # K if documents that cannot be among the first K may be left out, otherwise None
+
+    def of(self, replicas: slice | Tensor) -> Criterion:
+        """Return the criterion of some of the replicas."""
+        return replace(self, margins=self.margins[replicas], lengths=self.lengths[replicas])
 
     def certain(self, distances: Float[Tensor, "b s s"]) -> Bool[Tensor, "b s s"]:
         """Return which pairs of the first s documents are certain, given their squared distances."""
         size = distances.shape[1]
         return self.margins[:, :size, :size] > distances * self.scale
 
-    def needed(self, distances: Float[Tensor, "b s s"]) -> int:
-        """Return the rank of the last document with fewer than K documents certainly above it.
+    def needed(self, distances: Float[Tensor, "b s s"]) -> Int[Tensor, "b"]:
+        """Return for each replica the rank of the last document with fewer than K documents certainly above it.
 
         `distances` are upper bounds. Documents below that rank cannot be among the first K, and they do not influence
         the documents above it, because certain pairs only point down the list.
         """
         assert self.positions is not None
         above = self.certain(distances).triu(1).sum(1)
-        return int(((above < self.positions) * (cached_arange(above.shape[1], above.device) + 1)).max())
+        return ((above < self.positions) * (cached_arange(above.shape[1], above.device) + 1)).amax(1)
+
+
+TILE = 64  # sizes are equally dear up to a multiple of it, because products of matrices are computed in tiles
+
+
+def by_size(sizes: Int[Tensor, "b"]) -> list[tuple[int, slice | Tensor]]:
+    """Return replicas in groups of similar sizes, each group with the largest of its sizes. Sizes are read on the host.
+
+    A product over a group takes as long as if all its replicas had the largest size. The longest of a thousand lists
+    has several times as many documents as their mean, and a Gram matrix grows with the square of the list.
+    """
+    known = sizes.tolist()
+    members: dict[int, list[int]] = {}
+    for replica, size in enumerate(known):
+        members.setdefault(-(-size // TILE), []).append(replica)
+    if len(members) == 1:
+        return [(max(known), slice(None))]
+    return [
+        (max(known[replica] for replica in replicas), torch.tensor(replicas, device=sizes.device))
+        for replicas in members.values()
+    ]
 
 
 class DiagonalTangentCovariance:
@@ -212,15 +238,22 @@ class DiagonalTangentCovariance:
     def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
         """Return which pairs are certain among the first s documents of an order: those that can be shown.
 
-        Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair.
+        Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair. In
+        a replica that needs fewer documents than another, the rest rank certainly below.
         """
         layers = tangents.chosen(tangents.rows(self.layers, replicas, slice(order.shape[1])), order)
         inverse = [weight[replicas] for weight in self.weights]
+        sizes, most = criterion.lengths, order.shape[1]
         if criterion.positions is not None:
             distance = tangents.to_first(layers, inverse).sqrt_()
-            needed = criterion.needed((distance[:, :, None] + distance[:, None, :]).square_())
-            layers = tangents.rows(layers, slice(None), slice(needed))
-        return criterion.certain(squared_distances(tangents.gram(layers, inverse, self.in_loops)))
+            sizes = criterion.needed((distance[:, :, None] + distance[:, None, :]).square_())
+            most = int(sizes.max())
+        certain = torch.ones(len(order), most, most, dtype=torch.bool, device=order.device).triu_(1)
+        for size, group in by_size(sizes):
+            some = tangents.rows(layers, group, slice(size))
+            gram = tangents.gram(some, [weight[group] for weight in inverse], self.in_loops)
+            certain[group, :size, :size] = criterion.of(group).certain(squared_distances(gram))
+        return certain
 
     def learn(self, preferences: Preferences, tangent: LayeredTangent) -> None:
         both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
@@ -264,8 +297,7 @@ class FullTangentCovariance:
         tables = []
         for place, replica in enumerate(range(len(self.parts))[replicas]):
             one = slice(place, place + 1)
-            of_replica = replace(criterion, margins=criterion.margins[one])
-            tables.append(self._solve(replica, tangents.rows(layers, one), order[one], of_replica))
+            tables.append(self._solve(replica, tangents.rows(layers, one), order[one], criterion.of(one)))
         most = max(table.shape[1] for table in tables)
         certain = tables[0].new_ones(most, most).triu_(1).repeat(len(tables), 1, 1)
         for target, table in zip(certain, tables, strict=True):
@@ -284,7 +316,7 @@ class FullTangentCovariance:
                 layers = tangents.joined([waiting, layers])
 
         def narrow(residual: Tensor) -> int:
-            return criterion.needed(squared_distances(residual).div_(self.l2))
+            return int(criterion.needed(squared_distances(residual).div_(self.l2)))
 
         solved = self.parts[replica].solve(layers, None if criterion.positions is None else narrow, first)
         if first:

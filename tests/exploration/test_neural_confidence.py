@@ -23,6 +23,7 @@ NETWORK = (
 @pytest.fixture(autouse=True)
 def _short_strips(monkeypatch):
     monkeypatch.setattr(covariance, "STRIP", 16)
+    monkeypatch.setattr(neural_confidence, "TILE", 4)  # lists of one round are in several groups
     with torch.inference_mode():
         yield
 
@@ -143,6 +144,13 @@ def test_pruned_shows_what_it_shows_unpruned(covariance_, alpha, tangent_at, loo
     assert short or not loops
     for one in short:
         assert torch.equal(one.proposal.order[:, -1], one.proposal.scores.argmin(1)), "what is left out goes by score"
+
+
+def test_replicas_of_similar_sizes_are_one_group():
+    """Up to a multiple of the tile sizes are similar; the size of a group is its largest."""
+    (one, first), (other, second) = neural_confidence.by_size(torch.tensor([3, 9, 4, 12, 1]))
+    assert (one, first.tolist(), other, second.tolist()) == (4, [0, 2, 4], 12, [1, 3])
+    assert neural_confidence.by_size(torch.tensor([5, 8])) == [(8, slice(None))]
 
 
 def test_traced_documents_are_not_pruned():
