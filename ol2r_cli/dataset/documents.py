@@ -24,7 +24,7 @@ from ol2r_cli.dataset.prepare import (
     ranking_features,
     zeroed_feature,
 )
-from ol2r_cli.dataset.table import LARGEST_INT8, SPLITS, Dataset
+from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -138,10 +138,10 @@ def _table(documents: Documents) -> ParsedTable:
     if len(no_number):
         row, column = no_number[0].tolist()
         raise ValueError(f"features must be numbers, got {features[row, column]} in row {row}, feature {column + 1}")
-    no_grade = np.flatnonzero(~((label >= 0) & (label < LARGEST_INT8) & (label % 1 == 0)))
+    no_grade = np.flatnonzero(~((label >= 0) & (label <= LARGEST_GRADE) & (label % 1 == 0)))
     if len(no_grade):
         row = int(no_grade[0])
-        raise ValueError(f"label must be a whole number from 0 to {LARGEST_INT8 - 1}, got {label[row]:g} in row {row}")
+        raise ValueError(f"label must be a whole number from 0 to {LARGEST_GRADE}, got {label[row]:g} in row {row}")
     starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
     names = query[starts].tolist()
     first_row = dict(zip(reversed(names), reversed(starts.tolist()), strict=True))

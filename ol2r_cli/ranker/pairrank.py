@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ol2r_cli import loops
@@ -20,6 +21,8 @@ from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.ranker.model_ranker import LinearRanker
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
+
+REMEMBERED = 10  # observations that a start must count as, to outlast tens of rounds: docs/algorithms/start.md
 
 SOLVERS: dict[str, Callable[[float, str], AnchoredNewton | RestartedLBFGS]] = {
     "newton": AnchoredNewton,
@@ -73,9 +76,17 @@ class PairwiseRanker(LinearRanker):
         self.solver.setup(context, self.history)
 
     def start_from(self, parameters: Float[Tensor, "B F"]) -> None:
-        """Begin with these weights, from which the penalty is then taken: l2 |theta - start|^2."""
+        """Begin with these weights, from which the penalty is then taken: l2 |theta - start|^2.
+
+        It is a prior that counts as l2 observations, the l2 of a sum, and `warnings` says so where these are few.
+        """
         assert isinstance(self.solver, AnchoredNewton)
         self.solver.start_from(parameters)
+        observations = float(self.solver.l2_for(torch.ones(1)))
+        if observations < REMEMBERED:
+            more = f"type {self.setting('reduction')}=sum {self.setting('l2')}=100 (docs/algorithms/start.md)"
+            counts = f"the start counts as {observations:g} observations at the first pair of clicks"
+            self.warnings = (f"{counts}, which soon forget it: {more}",)
 
     def for_loops(self) -> Any:
         if self.solver_name != "newton" or self.history.forgets:

@@ -77,6 +77,34 @@ def test_pairrank_is_at_the_optimum_of_the_penalty_around_its_start(setting, for
                     assert excess <= 1e-3 + 1e-5 * least, (ranker, t, b, found, best)
 
 
+def test_a_start_that_few_observations_outweigh_is_told():
+    """As many as the penalty has at the first pair: l2 of a sum, and twice l2 of a mean."""
+    for words, count in (
+        ("pairrank", "0.02"),
+        ("pairrank ranker.l2=4.5", "9"),
+        ("pairrank ranker.l2=5", ""),
+        ("pairrank ranker.reduction=sum ranker.l2=9", "9"),
+        ("pairrank ranker.reduction=sum ranker.l2=10", ""),
+        ("pepairrank", ""),
+        ("pdgd", ""),
+    ):
+        overrides = tuple(f"ranker={words}".split())
+        assert not simulation(overrides).ranker.warnings
+        told = simulation(overrides, start=lambda context: parameters(4)).ranker.warnings
+        assert [line.partition(" observations")[0] for line in told] == [f"the start counts as {count}"] * bool(count)
+        for line in told:
+            assert "type ranker.reduction=sum ranker.l2=100 " in line
+
+
+def test_a_start_counts_alike_in_the_fit_and_in_the_confidence():
+    """With a sum both have the precision l2 of the prior N(start, I / l2), for exploration.l2 follows ranker.l2."""
+    overrides = ("ranker=pairrank", "ranker.reduction=sum", "ranker.l2=100")
+    running = simulation(overrides, start=lambda context: parameters(4))
+    matrix = running.exploration.matrix[0]
+    assert torch.equal(matrix, 100 * torch.eye(4, dtype=matrix.dtype))
+    assert float(running.ranker.solver.l2_for(torch.ones(1))) == 100
+
+
 def centred(theta: np.ndarray, pairs: plain.Pairs, reduction: str, theta_0: np.ndarray) -> float:
     """The objective of tests/reference with |theta - theta_0|^2 in place of |theta|^2."""
     factor = plain.penalty(pairs, L2, reduction)
@@ -159,7 +187,9 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
         started(tmp_path / f"{number}", "ranker=pairrank", "seed=1", f"start.run={where}")
         for number, where in enumerate((source.path, copied, tmp_path / "source" / source.id))
     ]
-    assert "at the start" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "at the start" in printed.out
+    assert printed.err.count("warning: the start counts as 0.02 observations") == 3
     assert len({run.id for run in runs}) == 1
     ended, began = source.evaluation.filter(seed=1, round=30), runs[0].evaluation.filter(round=0)
     assert began["ndcg_10"].to_list() == ended["ndcg_10"].to_list()
@@ -170,6 +200,7 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
         )
     ]
     assert len({*others, runs[0].id}) == 5
+    capsys.readouterr()
     wrong = {
         f"start.run={source.path} replicas=3": "seed, with this start.run, must be one of 0, 1, got 2",
         f"start.run={source.path} dataset.features=9": "of a ranker of 9 features, as synthetic has, got",
