@@ -29,6 +29,8 @@ figures
   ol2r report --figure                                    the kinds there are
   ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
   ol2r report outputs --figure learning_curve --option split=validation bands=sd --out curve.svg
+  ol2r report outputs --figure learning_curve --option ylim=0.3,0.5 'ylabel=NDCG@10' --name pairrank=ours
+  ol2r report outputs --figure differences --baseline pdgd     paired differences, with their intervals
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ from ol2r_cli.report import references
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
-from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, Look, NothingToDraw
+from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, OF_A_PAGE, Look, NothingToDraw
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, fixed_names
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
 
 if TYPE_CHECKING:
@@ -82,10 +84,14 @@ FIGURE_FOLDER = Path("figures")  # without --out
     argument("--test", choices=["t", "permutation"], help="of the paired differences (t)"),
     argument("--differences", action="store_true", help="a row for each comparison and metric, in place of the table"),
     argument("--recovery", action="store_true", help="a row for each change of intent, in place of the table"),
-    argument("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are"),
     argument(
-        "--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd; units=seeds"
+        "--name",
+        metavar="WORDS=NAME",
+        nargs="+",
+        help="names of rows: pairrank=ours, with words as of --baseline",
     ),
+    argument("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are"),
+    argument("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd, ylim=0,1"),
     argument(
         "--format",
         choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
@@ -115,6 +121,29 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     all_metrics: include every metric, instead of the usual ones, unless --metric names some. ValueError where there
     are no finished runs, and for options that do not fit the runs or each other.
     """
+    _check_options(options)
+    collection = chosen_runs(options.folders, options.verify, warn=False)
+    every_group = group_runs(collection.runs)
+    labels = Labels(every_group)
+    groups = every_group
+    options.metric = check_metrics(options.metric or (), groups)
+    selection = select(groups, labels, options.keep or (), options.select) if options.select else None
+    if selection:
+        groups = [*selection.cells]
+        for warning in selection.warnings:
+            print(f"ol2r report: {warning}", file=sys.stderr)
+    labels = Labels(every_group, fixed_names(options.name or (), groups, labels))
+    metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
+    comparison = None
+    if options.baseline or options.compare:
+        groups = labels.ordered(groups, metrics)  # letters in the order of the table
+        comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
+    instead = recovery.recovery(groups, labels) if options.recovery else ()
+    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not go with each other."""
     compares = options.baseline or options.compare
     if options.baseline is not None and not options.baseline.strip():
         raise ValueError("--baseline must be a ranker, or choices and settings, of some row, got nothing")
@@ -128,22 +157,6 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
             raise ValueError(f"--{used[0]} goes with {needs}")
     if options.recovery and (options.figure is not None or options.select or compares):
         raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
-    collection = chosen_runs(options.folders, options.verify, warn=False)
-    groups = group_runs(collection.runs)
-    labels = Labels(groups)
-    options.metric = check_metrics(options.metric or (), groups)
-    selection = select(groups, labels, options.keep or (), options.select) if options.select else None
-    if selection:
-        groups = [*selection.cells]
-        for warning in selection.warnings:
-            print(f"ol2r report: {warning}", file=sys.stderr)
-    metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
-    comparison = None
-    if compares:
-        groups = labels.ordered(groups, metrics)  # letters in the order of the table
-        comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    instead = recovery.recovery(groups, labels) if options.recovery else ()
-    return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -231,7 +244,9 @@ def _draw_figures(options: argparse.Namespace) -> None:
     document = make_document(options, look)
     lines: dict[str, None] = {}
     for kind, file in files.items():
-        known = {name: value for name, value in given.items() if name in EVERY_KIND or name in KINDS[kind].options}
+        known = _named_beside(kind, options) | {
+            name: value for name, value in given.items() if name in EVERY_KIND or name in KINDS[kind].options
+        }
         try:
             figure = drawing.draw(kind, document.groups, document.labels, **known)
         except NothingToDraw as error:
@@ -249,9 +264,17 @@ def _draw_figures(options: argparse.Namespace) -> None:
         raise ValueError("none of the figures could be drawn")
 
 
+def _named_beside(kind: str, options: argparse.Namespace) -> dict[str, str]:
+    """Return the options of a figure that the command has by itself: --baseline, --test and the first --metric."""
+    named = {"baseline": options.baseline, "test": options.test, "metric": next(iter(options.metric or ()), None)}
+    return {name: value for name, value in named.items() if value and name in KINDS[kind].options}
+
+
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
     """Return the words of --option; each must be an option of one of the kinds, or without any of a page."""
-    known = dict.fromkeys([*EVERY_KIND[not kinds :], *(name for kind in kinds for name in KINDS[kind].options)])
+    known = dict.fromkeys(
+        [*(EVERY_KIND if kinds else OF_A_PAGE), *(name for kind in kinds for name in KINDS[kind].options)]
+    )
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():
         near = nearest(name, known)

@@ -19,7 +19,7 @@ from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain, ndcg_metrics
-from ol2r_cli.report.names import Labels, find_baseline, part_of, task_name, tasks
+from ol2r_cli.report.names import Labels, find_row, part_of, task_name, tasks
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.text_table import LETTERS
 
@@ -116,7 +116,7 @@ def compare(
 ) -> Comparison:
     """Compare groups, in the order of the table, within their tasks and in each of these metrics.
 
-    baseline: words for `find_baseline`; None compares all groups with each other. test: one of `TESTS`. ValueError
+    baseline: words for `find_row`; None compares all groups with each other. test: one of `TESTS`. ValueError
     where there is nothing to compare, and where more than 25 groups are compared with each other.
     """
     if test not in TESTS:
@@ -135,7 +135,7 @@ def compare(
                 )
             letters |= zip(task, LETTERS, strict=False) if task_pairs else ()
         else:
-            base = find_baseline(baseline, task, labels)
+            base = find_row(baseline, task, labels)
             bases |= {base} if base else set()
             task_pairs = [(group, base) for group in task if base and group is not base]
         pairs += task_pairs

@@ -20,7 +20,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.metrics.intervals import LEAST_UNITS
-from ol2r_cli.report.comparison import select
+from ol2r_cli.report.comparison import Comparison, select
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
@@ -86,7 +86,7 @@ def write_page(path: Path, document: Document) -> None:
     ]
     headings = ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit")
     versions = [manifest.get("versions") or {} for manifest in manifests]
-    figures, not_drawn = page_figures(groups, labels, document.look)
+    figures, not_drawn = page_figures(groups, labels, document.look, comparison)
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -179,11 +179,13 @@ def _time(manifest: Manifest, event: str) -> str:
     return str(manifest.get(event) or "").replace("T", " ").removesuffix("+00:00")
 
 
-def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[list[dict[str, Any]], list[str]]:
+def page_figures(
+    groups: Sequence[Group], labels: Labels, look: Look, comparison: Comparison | None
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Name, title, caption and svg of all figures that there are data for, and lines about those not drawn."""
     figures: list[dict[str, Any]] = []
     refused: dict[str, dict[str, None]] = {}
-    for name, kind, options in _wanted(groups):
+    for name, kind, options in _wanted(groups, comparison):
         try:
             figures.append(_figure(name, kind, groups, labels, look, options))
         except NothingToDraw:
@@ -193,8 +195,10 @@ def page_figures(groups: Sequence[Group], labels: Labels, look: Look) -> tuple[l
     return figures, [f"Not drawn: {', '.join(titles)} ({reason})." for reason, titles in refused.items()]
 
 
-def _wanted(groups: Sequence[Group]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Name, kind and options of each figure."""
+def _wanted(groups: Sequence[Group], comparison: Comparison | None) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Name, kind and options of each figure: differences first, if there is a baseline."""
+    if comparison and comparison.baseline is not None:
+        yield "differences", "differences", {"baseline": comparison.baseline, "test": comparison.test}
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
     test, _, cumulative, online = ndcg_metrics(groups)
     for kind in _SHOWN:
@@ -224,7 +228,7 @@ def _figure(
             raise
         groups, chosen = best, "Of every ranker the settings with the best validation NDCG."
         figure = draw(kind, best, labels, **vars(look), **options)
-    panels = [title for axes in figure.axes if (title := axes.get_title().replace("\n", ", "))]
+    panels = [title for axes in figure.axes if (title := axes.get_title().strip().replace("\n", ", "))]
     curves = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     alternative = f"{_title(kind)}: {KINDS[kind].shows}. Panels: {'; '.join(panels)}."
     alternative += f" Shown: {'; '.join(curves)}." if curves else ""

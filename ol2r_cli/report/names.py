@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.formatting import nearest
 from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, RECORDING, default_parts, default_settings
 from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
@@ -207,7 +208,7 @@ def task_name(group: Group, labels: Labels) -> str:
     return " ".join(f"{name}={words[name]}" for name in names if (name, words[name]) != ("intent", "none"))
 
 
-def find_baseline(words: str, task: Sequence[Group], labels: Labels) -> Group | None:
+def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "--baseline") -> Group | None:
     """The only group of a task that matches `words`; None where no group does; ValueError where several do.
 
     words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
@@ -221,8 +222,34 @@ def find_baseline(words: str, task: Sequence[Group], labels: Labels) -> Group | 
         first, *others = map(labels.words, matching)
         distinguishing = (f"{n}={value}" for n, value in first.items() if any(o.get(n) != value for o in others))
         raise ValueError(
-            f"--baseline must match one row of each task, got {words}, which matches {len(matching)} with "
+            f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
             f"{task_name(matching[0], labels)}: add what distinguishes them, such as "
-            f"--baseline '{words} {next(distinguishing, '')}'"
+            f"{option} '{words} {next(distinguishing, '')}{'=NAME' * (option == '--name')}'"
         )
     return matching[0] if matching else None
+
+
+def fixed_names(options: Sequence[str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
+    """The groups that `--name WORDS=NAME` names: in every task the row that matches the words.
+
+    ValueError for words that match no row or several of a task, and where two rows of a task have one name.
+    """
+    named: dict[Group, str] = {}
+    for option in options:
+        words, _, name = option.rpartition("=")
+        if not words.strip() or not name.strip():
+            raise ValueError(f"--name must be WORDS=NAME, such as pairrank=ours, got {option}")
+        rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
+        if not any(rows):
+            known = sorted({group.choices["ranker"] for group in groups})
+            advice = nearest(words, known) or f": the rankers are {', '.join(known)}"
+            raise ValueError(
+                f"--name must begin with a ranker, or choices and settings, of some row, got {words}{advice}"
+            )
+        named |= {row: name for row in rows if row}
+    for task in tasks(groups):
+        count = Counter(named[group] for group in task if group in named)
+        for name in count:
+            if count[name] > 1:
+                raise ValueError(f"--name must give each row of a task another name, got {name} for {count[name]}")
+    return named

@@ -68,7 +68,7 @@ def test_each_kind_is_handed_its_options_and_one_that_cannot_be_drawn_does_not_s
 
 def test_errors_are_one_line_and_2(drawn, capsys):
     Path("file").touch()
-    option = "--option must be NAME=VALUE with one of width, bands, units, metric, got"
+    option = "--option must be NAME=VALUE with one of width, bands, units, xlim, ylim, xlabel, ylabel, metric, got"
     for typed, complaint in {
         "pie": "--figure must be one of learning_curve, ",
         "curve": "--figure curve: did you mean learning_curve?\n",

@@ -20,7 +20,7 @@ from ol2r_cli.report.names import Labels
 from tests.report.runs import drawn, groups_and_labels, lines, make, play
 
 FOLDS = {"bands": "se", "units": "folds"}
-NEEDED = {"measure": {"column": "online_ndcg"}}  # options
+NEEDED = {"measure": {"column": "online_ndcg"}, "differences": {"baseline": "pairrank"}}  # options
 ROOT = Path(__file__).parents[2]
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigational", "click=informational")
@@ -128,6 +128,70 @@ def test_traces_are_smoothed_or_running_totals(tmp_path):
     assert scales == ["log", "linear", "log"], "a hundredfold apart"
 
 
+def test_bands_on_a_logarithmic_axis_are_those_of_logarithms(tmp_path):
+    """log m has the standard error s / m, so that the band ends at m exp(-t s / m) and m exp(t s / m), above 0."""
+    play(tmp_path, trace={"unfairness": {0: [1], 1: [3]}})
+    axes = panel(tmp_path, "unfairness", scale="log", bands="ci")
+    ratio = math.exp(T1 * 1 / 2)  # the standard error of 1 and 3 is half their distance
+    assert band(axes) == (pytest.approx([2 / ratio]), pytest.approx([2 * ratio]))
+    assert band(panel(tmp_path, "unfairness", bands="ci")) == ([0], pytest.approx([2 + T1]))
+
+
+def test_limits_and_labels_of_axes_are_options_of_every_kind(tmp_path):
+    for ranker in ("pairrank", "pdgd"):
+        play(tmp_path, f"ranker={ranker}", trace={"unfairness": {0: [1, 2]}}, test={0: [0.25, 0.5]})
+    for kind in ("learning_curve", "bar", "unfairness"):
+        options = {"xlim": "0.5,2", "ylim": [-1, 3], "xlabel": "T", "ylabel": "quality"}
+        axes = panel(tmp_path, kind, **options)
+        assert (axes.get_xlim(), axes.get_ylim()) == ((0.5, 2), (-1, 3)), kind
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("T", "quality"), kind
+    for given in ("1", "2,1", "a,b", "0,inf", [1], 3):
+        with pytest.raises(ValueError, match=r"^ylim must be two numbers, the lower one first, such as 0,1, got "):
+            panel(tmp_path, "bar", ylim=given)
+    with pytest.raises(ValueError, match=r"^ylim must be above 0 on a logarithmic axis, got 0$"):
+        panel(tmp_path, "unfairness", scale="log", ylim="0,1")
+
+
+def test_titles_of_a_row_have_equally_many_lines(tmp_path):
+    for click in ("perfect", "a_click_model_with_a_name_that_is_longer_than_a_panel"):
+        play(tmp_path, f"click={click}", trace=ONLINE)
+    first, second = drawn(tmp_path, "online_ndcg", width=5).axes
+    assert first.get_title().count("\n") == second.get_title().count("\n") > 0
+    first.figure.canvas.draw()
+    tops = [axes.title.get_window_extent().y1 for axes in (first, second)]
+    assert tops[0] == pytest.approx(tops[1], abs=1.5)  # pixels: letters are of several heights
+
+
+def test_paired_differences_by_hand(tmp_path):
+    """Both rankers vary by seed, but the difference hardly does: it is significant, though the intervals overlap."""
+    base = {0: 0.1, 1: 0.3, 2: 0.5, 3: 0.7}
+    other = {seed: value + 0.05 + 0.002 * (-1) ** seed for seed, value in base.items()}
+    for click in ("perfect", "informational"):
+        make(tmp_path, f"click={click}", test=base)
+        make(tmp_path, f"click={click}", "ranker=pdgd", test=other)
+        make(tmp_path, f"click={click}", "ranker=dbgd", test={0: 0.4, 1: 0.4, 2: 0.4, 3: 0.4})
+    figure = drawn(tmp_path, "differences", baseline="pairrank")
+    sd = statistics.stdev([0.052, 0.048, 0.052, 0.048])
+    half = 3.182446 * sd / 4**0.5  # Student's t of three degrees of freedom
+    for axes in figure.axes:
+        (pdgd, pdgd_error), (dbgd, _) = (
+            (container.lines[0], container.lines[2][0].get_segments()[0]) for container in axes.containers
+        )
+        assert pdgd.get_xdata() == pytest.approx([0.05])
+        assert [x for x, _ in pdgd_error] == pytest.approx([0.05 - half, 0.05 + half], rel=1e-5)
+        assert dbgd.get_xdata() == pytest.approx([0], abs=1e-7)
+        assert pdgd.get_markerfacecolor() != "white", "significant"
+        assert dbgd.get_markerfacecolor() == "white"
+        names = dict(
+            zip(axes.get_yticks(), (label.get_text() for label in figure.axes[0].get_yticklabels()), strict=True)
+        )
+        assert [names[line.get_ydata()[0]] for line in (pdgd, dbgd)] == ["PDGD", "DBGD"], "without the baseline"
+        assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines), "a line at 0"
+        assert axes.get_xlabel().replace("\n", " ") == "test NDCG@10 minus that of PairRank"
+    with pytest.raises(ValueError, match=r"^baseline must be a ranker, .*, got none: type --baseline pdgd$"):
+        drawn(tmp_path, "differences")
+
+
 def test_blocks_certainty_violations_and_cosine(tmp_path):
     sizes = {f"block_size_{rank}": {0: [2 * rank]} for rank in (1, 5, 10)}
     others = {"blocks": 3, "certain_top10": 0.5, "violations": 2}
@@ -201,10 +265,13 @@ def test_bars_begin_at_zero_and_end_at_the_mean_and_running_time_is_wall_clock_o
     assert bars(axes) == {"PairRank": 0.5, "PDGD": 0.75}
     assert {0, axes.get_xlim()[0]} == {bar.get_x() for bar in axes.patches}
     assert [text.get_text() for text in axes.texts] == [f"0.500 ± {T1 * 0.25:.3f}", "0.750"]
-    for unit, values in ("seconds", (2000, 1000)), ("rounds", (0.5, 1)):
+    units = {"milliseconds": (2000, 1000), "seconds": (2, 1), "rounds": (0.5, 1)}
+    for unit, values in units.items():
         axes = panel(tmp_path / "a", "running_time", unit=unit)
         assert bars(axes) == dict(zip(("PairRank", "PDGD"), values, strict=True))
-        assert axes.get_xlabel().replace("\n", " ").endswith("1 or 2 replicas together")
+        label = axes.get_xlabel().replace("\n", " ")
+        assert label.startswith(unit)
+        assert label.endswith("1 or 2 replicas together")
     play(tmp_path / "large", trace={"unfairness": {0: [1000000], 1: [1000100]}})
     axes = panel(tmp_path / "large", "bar", metric="unfairness", width=2)
     axes.figure.canvas.draw()
@@ -224,7 +291,8 @@ def test_a_metric_over_a_setting_in_which_alone_runs_differ_and_level_lines_with
         "PairRank": ([0.01, 1, 10], [0.5, 0.3, 0.25]),
         "PDGD": ([0.01, 10], [0.2, 0.2]),
     }
-    assert (axes.get_xscale(), axes.get_xlabel(), axes.get_ylim()[0]) == ("log", "decay", 0)
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "decay")
+    assert axes.get_ylim() == pytest.approx((0.1 - 0.06 * 0.4, 0.5 + 0.06 * 0.4)), "means and their errors"
     edges = {round(float(y), 6) for of in axes.collections for x, y in of.get_paths()[0].vertices if x == 1}
     assert edges == {0.2, 0.4}, "standard deviation .1414, of two"
     for l2 in (1, 2):
@@ -293,7 +361,11 @@ def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
     play(tmp_path)
     for kind, options, message in (
         ("pie", {}, r"^a figure must be one of learning_curve, .*, lda, got pie$"),
-        ("blocks", {"split": "a"}, r"^an option of figure blocks must be one of window, width, bands, units, got spli"),
+        (
+            "blocks",
+            {"split": "a"},
+            r"^an option of figure blocks must be one of window, width, .*, got split$",
+        ),
         ("learning_curve", {"cutoff": "7"}, r"^cutoff must be one of 1, 3, 5, 10, got 7$"),
         ("learning_curve", {"split": "train"}, r"^split must be one of test, validation, got train$"),
         ("measure", {}, r"^column must be one of .*, got none: type --option column=online_ndcg$"),
@@ -305,7 +377,7 @@ def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
         ("unfairness", {"signed": True, "scale": "log"}, r"^scale must be linear where signed=true, got log$"),
         ("bar", {"metric": "mrr"}, r"^metric must be one of online_ndcg, .*, got 'mrr'$"),
         ("bar", {"bands": "se2"}, r"^bands must be one of ci, sd, se, none, got se2$"),
-        ("running_time", {"unit": "hours"}, r"^unit must be one of seconds, rounds, got hours$"),
+        ("running_time", {"unit": "hours"}, r"^unit must be one of milliseconds, seconds, rounds, got hours$"),
     ):
         with pytest.raises(ValueError, match=message):
             drawn(tmp_path, kind, **options)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
 
-from ol2r_cli.report.names import Labels, find_baseline, task_name, tasks
+from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Labels, find_row, fixed_names, task_name, tasks
 from tests.report.runs import groups_and_labels, groups_below, make
 
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
@@ -146,16 +148,39 @@ def test_words_for_a_baseline(tmp_path):
         )
     ):
         for words in several:
-            assert find_baseline(words, task, Labels(task)) is [*task, None][row], words
+            assert find_row(words, task, Labels(task)) is [*task, None][row], words
     for other in ("ranker.l2=1 rounds=9", "ranker.l2=2 rounds=9", "rounds=8"):
         make(tmp_path / "b", *other.split())
     rows, labels = groups_and_labels(tmp_path / "b")
     first, second = tasks(rows)
-    assert find_baseline("pairrank", second, labels) is second[0]
+    assert find_row("pairrank", second, labels) is second[0]
     message = (
         "--baseline must match one row of each task, got pairrank, which matches 2 with dataset=mq2008 "
         "click=perfect rounds=9: add what distinguishes them, such as --baseline 'pairrank ranker.l2=1'"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
-        find_baseline("pairrank", first, labels)
+        find_row("pairrank", first, labels)
     assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"
+
+
+def test_names_of_rows_are_given_by_words(tmp_path):
+    """A row has its name in every task in which the words match one row."""
+    for click in ("perfect", "informational"):
+        for words in ((), ("ranker=pdgd",), ("ranker=pdgd", "ranker/model=mlp")):
+            make(tmp_path, f"click={click}", *words)
+    groups, labels = groups_and_labels(tmp_path)
+    called = fixed_names(["pairrank=ours", "ranker=pdgd ranker/model=mlp=a network"], groups, labels)
+    assert sorted(called.values()) == ["a network"] * 2 + ["ours"] * 2
+    named = Labels(groups, called)
+    assert {named.ranker(group) for group in groups} == {"ours", "a network", "pdgd"}
+    assert list(Legend(groups, named).styles) == ["ours", "PDGD", "a network"]
+    for option, message in (
+        ("pairrank", "must be WORDS=NAME, such as pairrank=ours, got pairrank"),
+        ("pairank=ours", "of some row, got pairank: did you mean pairrank?"),
+        ("pdgd=theirs", "--name 'pdgd .*=NAME'"),
+        ("exploration=none=x", "the rankers are pairrank, pdgd"),
+    ):
+        with pytest.raises(ValueError, match=f"^--name .*{re.escape(message) if '*' not in message else message}$"):
+            fixed_names([option], groups, labels)
+    with pytest.raises(ValueError, match=r"^--name must give each row of a task another name, got x for 2$"):
+        fixed_names(["pairrank=x", "ranker=pdgd ranker/model=mlp=x"], groups, labels)

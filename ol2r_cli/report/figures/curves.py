@@ -43,8 +43,10 @@ _UNBOUNDED = (-np.inf, np.inf)
 _ROUND_DASHES = (SOLID, DASHED, DASH_DOT, LONG, BOTH, DOTTED)
 _ROUND_MARKERS = ("o", "s", "^", "D", "v", "P")
 _BAR = 0.17  # inches
+_LEAST_HEIGHT = 0.42  # inches, of a panel with named rows
 _TITLE = 0.28  # inches: height of a title with the space around it
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average
+_LINE = FONT * 1.2 / 72  # inches: a line of a title
 _RULE = "#d5d5d6"  # lines behind the data
 _GAP = 8  # pixels around a number, at 100 dots per inch
 Integer = int | str  # as from Python, or from a command line
@@ -85,29 +87,38 @@ class Panels:
     """
 
     def __init__(self, titles: Sequence[Sequence[str]], look: Look, share: bool = True, height: float = 0.66):
-        self.rows = titles
+        self.rows, self.look = titles, look
         self.width, columns = look.inches(sum(map(len, titles))), max(map(len, titles))
         self.panel_width = self.width / columns
         self.panel_height = max(self.panel_width * height, 1.3)
-        self.height = len(titles) * (self.panel_height + _TITLE)
+        letters = int((self.panel_width - 0.35) / _LETTER)
+        wrapped = [_of_equal_height([_wrapped(title.split(", "), letters) for title in of_row]) for of_row in titles]
+        further_lines = sum(of_row[0].count("\n") for of_row in wrapped)
+        self.titles_height = len(titles) * _TITLE + further_lines * _LINE
+        self.height = len(titles) * self.panel_height + self.titles_height
         self.figure = Figure(figsize=(self.width, self.height), layout="constrained")
         self.figure.get_layout_engine().set(w_pad=0.05, h_pad=0.04)  # type: ignore[union-attr, call-arg]
         FigureCanvasAgg(self.figure)
         grid = self.figure.add_gridspec(len(titles), columns)
         self.axes: list[Axes] = []
-        for row, of_row in enumerate(titles):
+        for row, of_row in enumerate(wrapped):
             for column, title in enumerate(of_row):
                 axes = self.figure.add_subplot(
                     grid[row, column], sharey=self.axes[-column] if share and column else None
                 )
-                axes.set_title(_wrapped(title.split(", "), int((self.panel_width - 0.35) / _LETTER)), pad=4)
+                axes.set_title(title, pad=4)
                 axes.grid(color=_RULE, linewidth=0.5)
                 if share and column:
                     axes.tick_params(labelleft=False)
                 self.axes.append(axes)
 
     def label(self, x: str, y: str) -> None:
-        """Label x below the last panel of every column, and y beside the first panel of every row."""
+        """Label x below the last panel of every column, and y beside the first panel of every row.
+
+        Labels of the `Look` come first.
+        """
+        x = x if self.look.xlabel is None else self.look.xlabel
+        y = y if self.look.ylabel is None else self.look.ylabel
         axes = iter(self.axes)
         for titles, below in zip(self.rows, [*self.rows[1:], ()], strict=True):
             for column, panel in zip(range(len(titles)), axes, strict=False):
@@ -165,6 +176,12 @@ def in_rows(items: Sequence[Any], columns: int) -> list[list[Any]]:
     return [list(items[first : first + columns]) for first in range(0, len(items), columns)]
 
 
+def _of_equal_height(titles: Sequence[str]) -> list[str]:
+    """The titles with as many lines as the longest, so that all begin at one height."""
+    most = max(title.count("\n") for title in titles)
+    return [title + "\n" * (most - title.count("\n")) for title in titles]
+
+
 def _wrapped(parts: Iterable[str], letters: int) -> str:
     """Parts of a title in lines of at most so many letters, wrapped behind commas where possible."""
     lines: list[str] = []
@@ -189,11 +206,41 @@ def curves(
     label, bounds, scale: of the y axis. reads: the series of a group, by the end of the title of a panel; each panel is
     a row where there are several. evaluated: whether the rounds are those of evaluations.
     """
+    series = _read_series(shown, reads)
+    legend = Legend(list(series), shown.labels)
+    panels, rows = legend_panels(legend, shown.look, list(reads))
+    ends = [float(part.mean[-1]) for of_group in series.values() for part in of_group.values()]
+    log = scale == "log" or (scale == "auto" and min(ends) > 0 and max(ends) > 100 * min(ends))
+    spacings = {run.settings.get("evaluate_rounds") for group in shown.groups for run in group.runs}
+    log_rounds = evaluated and spacings == {"log"}
+    for places in rows:
+        of_row: list[Series] = []
+        for panel, part, axes in places:
+            of_panel = {group: series[group][part] for group in legend.panels[panel] if part in series[group]}
+            axes.set_yscale("log" if log else "linear")
+            _draw_series(axes, of_panel, legend, shown.look, log, bounds)
+            of_row += of_panel.values()
+        groups = [group for panel, _, _ in places for group in legend.panels[panel]]
+        last = max(int(group.settings["rounds"]) for group in groups)
+        log_rounds = evaluated and {run.settings.get("evaluate_rounds") for g in shown.groups for run in g.runs} == {
+            "log"
+        }
+        for _, _, axes in places:
+            _round_axis(axes, last, log_rounds, 4 if panels.panel_width < 3 else 5)
+        places[0][-1].set_ylim(_extent(of_row, log, bounds, shown.look))
+    panels.label("round", label)
+    panels.legend(legend.styles)
+    return panels.figure
+
+
+def _read_series(shown: Shown, reads: Mapping[str, Read]) -> dict[Group, dict[str, Series]]:
+    """The series of all groups that have some, by part; ValueError where a panel would have too many groups."""
     series: dict[Group, dict[str, Series]] = {}
     for panel, members in Legend(shown.groups, shown.labels).panels.items():
         count = len(series)
         for group in members:
-            if of_group := {part: each for part, read in reads.items() if (each := read(group)) is not None}:
+            of_group = {part: found for part, read in reads.items() if (found := read(group)) is not None}
+            if of_group:
                 series[group] = of_group
             if len(series) - count > MOST_CURVES:
                 raise ValueError(
@@ -202,39 +249,43 @@ def curves(
                 )
     if not series:
         raise NothingToDraw
-    legend = Legend(list(series), shown.labels)
-    panels, rows = legend_panels(legend, shown.look, list(reads))
-    ends = [float(each.mean[-1]) for of_group in series.values() for each in of_group.values()]
-    log = scale == "log" or (scale == "auto" and min(ends) > 0 and max(ends) > 100 * min(ends))
-    lowest = max(bounds[0], 1e-12) if log else bounds[0]
-    log_rounds = evaluated and {run.settings.get("evaluate_rounds") for g in shown.groups for run in g.runs} == {"log"}
-    ticks = 4 if panels.panel_width < 3 else 5
-    for axes in panels.axes if log else ():
-        axes.set_yscale("log")
-    for places in rows:
-        together = [
-            (axes, {group: series[group][part] for group in legend.panels[panel] if part in series[group]})
-            for panel, part, axes in places
-        ]
-        last = max(int(group.settings["rounds"]) for _, of_panel in together for group in of_panel)
-        for axes, of_panel in together:
-            for number, (group, each) in enumerate(of_panel.items()):
-                style, mean, half = legend.styles[legend.names[group]], each.mean, shown.look.band(each)
-                if np.isfinite(half).any():
-                    low, high = np.clip(mean - half, lowest, bounds[1]), np.clip(mean + half, *bounds)
-                    opacity = _FAINT if len(of_panel) > 3 else 2 * _FAINT
-                    axes.fill_between(each.x, low, high, color=style.colour, alpha=opacity, lw=0)
-                plot(axes, each.x, mean, style, number, len(of_panel), legend.names[group])
-            axes.set_xscale("log" if log_rounds else "linear")
-            axes.set_xlim(1 if log_rounds else 0, last)
-            locator = LogLocator(numticks=ticks) if log_rounds else MaxNLocator(ticks, integer=True)
-            axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        of_row = [each for _, of_panel in together for each in of_panel.values()]
-        together[0][0].set_ylim(_extent(of_row, log, bounds, shown.look))
-    panels.label("round", label)
-    panels.legend(legend.styles)
-    return panels.figure
+    return series
+
+
+def _draw_series(
+    axes: Axes, series: Mapping[Group, Series], legend: Legend, look: Look, log: bool, bounds: Bounds
+) -> None:
+    """The curves of a panel with their bands."""
+    opacity = _FAINT if len(series) > 3 else 2 * _FAINT
+    for number, (group, of_group) in enumerate(series.items()):
+        name, half = legend.names[group], look.band(of_group)
+        style = legend.styles[name]
+        if np.isfinite(half).any():
+            low, high = band_edges(of_group.mean, half, log)
+            axes.fill_between(
+                of_group.x, np.clip(low, *bounds), np.clip(high, *bounds), color=style.colour, alpha=opacity, lw=0
+            )
+        plot(axes, of_group.x, of_group.mean, style, number, len(series), name)
+
+
+def band_edges(mean: np.ndarray, half: np.ndarray, log: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of bands around means; on a logarithmic axis those of the logarithm of a mean, by the delta method.
+
+    The logarithm of a mean m with a standard error s has the standard error s / m, so that its interval is log m ±
+    half / m. NaN there where a mean is not above 0.
+    """
+    if not log:
+        return mean - half, mean + half
+    factor = np.exp(half / np.where(mean > 0, mean, np.nan))
+    return mean / factor, mean * factor
+
+
+def _round_axis(axes: Axes, last: int, log: bool, ticks: int) -> None:
+    """The x axis of rounds, from 0 or, if it is logarithmic, from 1."""
+    axes.set_xscale("log" if log else "linear")
+    axes.set_xlim(1 if log else 0, last)
+    axes.xaxis.set_major_locator(LogLocator(numticks=ticks) if log else MaxNLocator(ticks, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def _extent(series: Sequence[Series], log: bool, bounds: Bounds, look: Look) -> Bounds:
@@ -394,55 +445,81 @@ def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     name = as_experiment(setting)
     metric = metric or ndcg_metrics(shown.groups)[0]
     check_metrics([metric], shown.groups, "metric")
-    members: dict[str, dict[float, tuple[Group, Estimate]]] = {}  # of each curve, by x; NaN without the setting
-    for group in shown.groups:
-        x, last = group.settings.get(name, math.nan), name.rpartition(".")[2]  # exploration.l2 follows ranker.l2
-        rest = {each: value for each, value in group.settings.items() if (each.rpartition(".")[2], value) != (last, x)}
-        if isinstance(x, int | float) and (estimate := group.estimate(metric)):
-            key = json.dumps([group.choices, rest], sort_keys=True, default=str)
-            members.setdefault(key, {})[x] = group, estimate
-    xs = sorted({x for of_curve in members.values() for x in of_curve if not math.isnan(x)})
+    points_of = _points_by_setting(shown.groups, name, metric)
+    xs = sorted({x for points in points_of.values() for x in points if not math.isnan(x)})
     if len(xs) < 2:
         raise NothingToDraw
-    of_first = {next(iter(of_curve.values()))[0]: of_curve for of_curve in members.values()}
-    called = {group: text for group, text in shown.labels.called.items() if group in of_first}
-    legend = Legend(list(of_first), Labels(list(of_first), called))
+    called = {group: text for group, text in shown.labels.called.items() if group in points_of}
+    legend = Legend(list(points_of), Labels(list(points_of), called))
     panels, rows = legend_panels(legend, shown.look)
-    for panel, _, axes in (place for row in rows for place in row):
-        for group in legend.panels[panel]:
-            points = sorted(of_first[group].items())
-            if math.isnan(points[0][0]):
-                points = [(x, points[0][1]) for x in (xs[0], xs[-1])]
-            style, x = legend.styles[legend.names[group]], [x for x, _ in points]
-            mean = np.array([of.mean for _, (_, of) in points])
-            half = np.array([shown.look.band(of) or 0.0 for _, (_, of) in points])
-            axes.fill_between(x, mean - half, mean + half, color=style.colour, alpha=_FAINT, lw=0)
-            plot(axes, x, mean, style, 0, 1, legend.names[group])
-        if xs[0] > 0 and xs[-1] >= _DECADES * xs[0]:
-            axes.set_xscale("log")
-        axes.set_xticks(xs, [f"{x:,g}" for x in xs])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
+    for places in rows:
+        low, high = np.inf, -np.inf
+        for panel, _, axes in places:
+            for group in legend.panels[panel]:
+                level = points_of[group].get(math.nan)
+                points = dict.fromkeys((xs[0], xs[-1]), level) if level else dict(sorted(points_of[group].items()))
+                edges = _draw_points(axes, points, legend.styles[legend.names[group]], legend.names[group], shown.look)
+                low, high = min(low, edges[0]), max(high, edges[1])
+            if xs[0] > 0 and xs[-1] >= _DECADES * xs[0]:
+                axes.set_xscale("log")
+            axes.set_xticks(xs, [f"{x:,g}" for x in xs])
+            axes.minorticks_off()
+        margin = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
+        places[0][-1].set_ylim(low - margin, high + margin)
     panels.label(symbol(name), described(metric).axis or described(metric).heading)
     panels.legend(legend.styles)
     return panels.figure
 
 
-def running_time(shown: Shown, unit: str = "seconds") -> Figure:
-    """Wall-clock time of a run over its rounds, evaluation included, in milliseconds; or rounds per second.
+def _points_by_setting(groups: Sequence[Group], name: str, metric: str) -> dict[Group, dict[float, Estimate]]:
+    """The estimates of each curve by the number of the setting, under its first group.
+
+    A curve has the groups that differ in nothing else; exploration.l2 may follow ranker.l2. NaN stands for a group
+    without the setting.
+    """
+    curves_by_rest: dict[str, tuple[Group, dict[float, Estimate]]] = {}
+    last = name.rpartition(".")[2]
+    for group in groups:
+        x, estimate = group.settings.get(name, math.nan), group.estimate(metric)
+        if isinstance(x, int | float) and estimate:
+            rest = {
+                other: value
+                for other, value in group.settings.items()
+                if (other.rpartition(".")[2], value) != (last, x)
+            }
+            key = json.dumps([group.choices, rest], sort_keys=True, default=str)
+            curves_by_rest.setdefault(key, (group, {}))[1][math.nan if math.isnan(x) else x] = estimate
+    return dict(curves_by_rest.values())
+
+
+def _draw_points(
+    axes: Axes, points: Mapping[float, Estimate], style: Style, name: str, look: Look
+) -> tuple[float, float]:
+    """A curve through estimates, with its band; returns the lowest and the highest value of these."""
+    mean = np.array([estimate.mean for estimate in points.values()])
+    half = np.array([look.band(estimate) or 0.0 for estimate in points.values()])
+    axes.fill_between(list(points), mean - half, mean + half, color=style.colour, alpha=_FAINT, lw=0)
+    plot(axes, list(points), mean, style, 0, 1, name)
+    return float((mean - half).min()), float((mean + half).max())
+
+
+def running_time(shown: Shown, unit: str = "milliseconds") -> Figure:
+    """Wall-clock time of a run over its rounds, evaluation included, in milliseconds or seconds; or rounds per second.
 
     Each run is one value. All replicas of a run advance in one round, so runs with equally many are comparable.
     """
-    unit = choice("unit", unit, ("seconds", "rounds"))
+    unit = choice("unit", unit, ("milliseconds", "seconds", "rounds"))
+    of_second = {"milliseconds": 1e3, "seconds": 1.0}
 
     def estimate(group: Group) -> Estimate | None:
         runs = [Run.read_finished(run.path) for run in group.runs]
         spans = [run.manifest["seconds"] / run.rounds for run in runs if run.rounds and run.manifest["seconds"]]
-        return of_values({(None, n): 1e3 * span if unit == "seconds" else 1 / span for n, span in enumerate(spans)})
+        values = [1 / span if unit == "rounds" else of_second[unit] * span for span in spans]
+        return of_values({(None, number): value for number, value in enumerate(values)})
 
     replicas = sorted({len(run.seeds) for group in shown.groups for run in group.runs})
     extent = "one replica" if replicas == [1] else f"{' or '.join(map(str, replicas))} replicas together"
-    label = "milliseconds per round" if unit == "seconds" else "rounds per second"
+    label = "rounds per second" if unit == "rounds" else f"{unit} per round"
     return _bars(shown, f"{label}, {extent}", estimate)
 
 
@@ -452,39 +529,54 @@ def _bars(shown: Shown, label: str, read: Callable[[Group], Estimate | None]) ->
     if not estimates:
         raise NothingToDraw
     legend = Legend(list(estimates), shown.labels)
-    positions = {name: -number for number, name in enumerate(legend.styles)}
-    if len(positions) > MOST_BARS:
-        raise ValueError(f"a panel must have at most {MOST_BARS} bars, got {len(positions)}: name fewer folders")
-    panels, rows = legend_panels(legend, shown.look, share=True)
-    panels.figure.set_size_inches(panels.width, (0.3 + _BAR * len(positions) + _TITLE) * len(rows) + 0.3)
-    for panel, _, axes in (place for row in rows for place in row):
-        for group in legend.panels[panel]:
-            name, mean, half = legend.names[group], estimates[group].mean, shown.look.band(estimates[group])
-            position, style = positions[name], legend.styles[name]
-            hatch = "////" if style.hollow else ""
-            axes.barh(position, mean, 0.72, color=style.colour, hatch=hatch, edgecolor="white", lw=0)
-            if half:
-                axes.errorbar(mean, position, xerr=half, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.8)
-            size = abs(mean) or half
-            digits = min(max(2 - math.floor(math.log10(size)), 0), 4) if size else 0  # three significant ones
-            axes.annotate(
-                plus_minus(mean, half, digits, separator=","),
-                (max(mean + (half or 0), 0), position),
-                (3, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=FONT - 2,
-            )
-        axes.set_yticks(list(positions.values()), list(positions))
-        axes.set_ylim(0.6 - len(positions), 0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(visible=False, axis="y")
+    rows = NamedRows(legend, shown.look, list(legend.styles))
+    for group, axes in rows.axes.items():
+        name, mean, half = legend.names[group], estimates[group].mean, shown.look.band(estimates[group])
+        place, style = rows.places[name], legend.styles[name]
+        hatch = "////" if style.hollow else ""
+        axes.barh(place, mean, 0.72, color=style.colour, hatch=hatch, edgecolor="white", lw=0)
+        if half:
+            axes.errorbar(mean, place, xerr=half, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.8)
+        size = abs(mean) or half
+        digits = min(max(2 - math.floor(math.log10(size)), 0), 4) if size else 0  # three significant ones
+        axes.annotate(
+            plus_minus(mean, half, digits, separator=","),
+            (max(mean + (half or 0), 0), place),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=FONT - 2,
+        )
+    for axes in rows.panels.axes:
         axes.set_xlim(min(0.0, *(1.1 * estimate.mean for estimate in estimates.values())))
         axes.xaxis.set_major_locator(MaxNLocator(3))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    panels.label(label, "")
-    _make_room(panels)
-    return panels.figure
+    rows.panels.label(label, "")
+    _make_room(rows.panels)
+    return rows.panels.figure
+
+
+class NamedRows:
+    """Panels whose rows have names, in the same order in all of them.
+
+    places: of the rows on the y axis, by name. axes: those of each group of the legend whose row is shown.
+    """
+
+    def __init__(self, legend: Legend, look: Look, names: Sequence[str]):
+        if len(names) > MOST_BARS:
+            raise ValueError(f"a panel must have at most {MOST_BARS} rows, got {len(names)}: name fewer folders")
+        self.places = {name: -number for number, name in enumerate(names)}
+        self.panels, rows = legend_panels(legend, look, share=True)
+        of_row = 0.3 + max(_BAR * len(names), _LEAST_HEIGHT)
+        self.panels.height = of_row * len(rows) + 0.3 + self.panels.titles_height
+        self.panels.figure.set_size_inches(self.panels.width, self.panels.height)
+        self.axes: dict[Group, Axes] = {}
+        for panel, _, axes in (place for row in rows for place in row):
+            self.axes |= {group: axes for group in legend.panels[panel] if legend.names[group] in self.places}
+            axes.set_yticks(list(self.places.values()), list(self.places))
+            axes.set_ylim(0.6 - len(names), 0.6)
+            axes.tick_params(axis="y", length=0)
+            axes.grid(visible=False, axis="y")
 
 
 def _make_room(panels: Panels) -> None:

@@ -51,20 +51,50 @@ class NothingToDraw(ValueError):
 
 @dataclass(frozen=True)
 class Look:
-    """The options of every kind. width: column, page or inches. bands, units: those of `Estimate.band`."""
+    """The options of every kind.
+
+    width: column, page or inches. bands, units: those of `Estimate.band`. xlim, ylim: the ends of an axis, as text
+    `0,5000` or two numbers. xlabel, ylabel: in place of those of the kind.
+    """
 
     width: str | float | None = None
     bands: str | None = None
     units: str | None = None
+    xlim: str | Sequence[float] | None = None
+    ylim: str | Sequence[float] | None = None
+    xlabel: str | None = None
+    ylabel: str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("bands", BANDS), ("units", UNITS)):
             if (value := getattr(self, name)) is not None:
                 choice(name, value, allowed)
+        for axis in ("x", "y"):
+            self.limits(axis)
 
     def band(self, values: Any) -> Any:
         """The `band` of an estimate or a series."""
         return values.band(self.bands, self.units)
+
+    def limits(self, axis: str) -> tuple[float, float] | None:
+        """The ends of the axis x or y; ValueError for what are not two numbers, the lower one first."""
+        given = getattr(self, f"{axis}lim")
+        if given is None:
+            return None
+        with suppress(ValueError, TypeError):
+            low, high = map(float, given.strip("[]()").split(",") if isinstance(given, str) else given)
+            if low < high and math.isfinite(high - low):
+                return low, high
+        raise ValueError(f"{axis}lim must be two numbers, the lower one first, such as 0,1, got {given}")
+
+    def set_limits(self, figure: Figure) -> None:
+        """Give all panels the limits; ValueError for limits that a logarithmic axis cannot have."""
+        for axis in ("x", "y"):
+            limits = self.limits(axis)
+            for panel in figure.axes if limits else ():
+                if limits and limits[0] <= 0 and getattr(panel, f"get_{axis}scale")() == "log":
+                    raise ValueError(f"{axis}lim must be above 0 on a logarithmic axis, got {limits[0]:g}")
+                getattr(panel, f"set_{axis}lim")(limits)
 
     def inches(self, panels: int) -> float:
         """The width in inches; by default that of a column for one panel, and of a page for several."""
@@ -79,6 +109,7 @@ class Look:
 
 PLAIN = Look()
 EVERY_KIND = tuple(vars(PLAIN))  # names of options
+OF_A_PAGE = ("bands", "units")  # those that a page of figures of several kinds takes
 
 
 class Shown(NamedTuple):
@@ -90,7 +121,7 @@ class Shown(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A figure that `draw` knows, drawn by the function of its name, or by `curves.smoothed` if it has columns.
+    """A figure that `draw` knows, drawn by the function of its name in `module`, or by `curves.smoothed` with columns.
 
     shows: its content, in one line. needs: what the runs must have, as the end of a sentence. options: names of those
     that it has beside those of `Look`. reading: a sentence on intervals, {} for what they are. columns: of
@@ -102,6 +133,7 @@ class Kind(NamedTuple):
     options: Sequence[str] = ()
     reading: str = "Lines are means; bands are {}, cut where they leave the panel."
     columns: tuple[Mapping[str, str], str, tuple[float, float]] | None = None
+    module: str = "curves"
 
 
 def _of_blocks(shows: str, label: str, columns: Mapping[str, str], top: float = math.inf) -> Kind:
@@ -127,6 +159,7 @@ KINDS: Mapping[str, Kind] = {
         "cumulative unfairness of exposure between groups over rounds",
         "a dataset with groups: dataset=synthetic, or dataset.group={feature: .., threshold: ..}",
         ["signed", "scale", "every"],
+        "Lines are means; bands are {}, on a logarithmic axis those of the logarithm of the mean.",
     ),
     "block_size": _of_blocks(
         "size of the block at ranks 1, 5 and 10 over rounds",
@@ -153,8 +186,16 @@ KINDS: Mapping[str, Kind] = {
     "violations": _of_blocks(
         "certain pairs that the shown list reverses over rounds", "reversed pairs per round", {"": "violations"}
     ),
-    "running_time": Kind("seconds per round", options=["unit"], reading=_BARS),
+    "running_time": Kind("milliseconds per round", options=["unit"], reading=_BARS),
     "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS),
+    "differences": Kind(
+        "paired differences of one metric to a baseline, with intervals",
+        "a baseline, such as --baseline pdgd, and other rows with its folds and seeds",
+        ["baseline", "metric", "test"],
+        "Dots are means over the (fold, seed) that both have, filled where the difference is significant after Holm's "
+        "correction; lines are {}.",
+        module="differences",
+    ),
     "by_setting": Kind(
         "one metric by a setting, a curve for runs that differ in it alone",
         "runs with several numbers for the setting: --option setting=NAME, such as ranker.l2",
@@ -165,6 +206,7 @@ KINDS: Mapping[str, Kind] = {
         "the ranker.pt of a ranker with a network, such as ranker=olranknet, and its dataset",
         ["documents", "seed", "config_dir"],
         "",
+        module="lda",
     ),
 }
 
@@ -186,14 +228,16 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     look = Look(**{name: options.pop(name) for name in EVERY_KIND if name in options})
     with figure_settings():
         try:
-            return painter(kind)(Shown(groups, labels, look), **options)
+            figure: Figure = painter(kind)(Shown(groups, labels, look), **options)
         except NothingToDraw:
             raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}") from None
+        look.set_limits(figure)
+    return figure
 
 
 def painter(kind: str) -> Any:
     """The function that draws a kind of figure, from what is shown and options."""
-    module = import_module(f"ol2r_cli.report.figures.{'lda' if kind == 'lda' else 'curves'}")
+    module = import_module(f"ol2r_cli.report.figures.{KINDS[kind].module}")
     columns = KINDS[kind].columns
     return partial(module.smoothed, *columns) if columns else getattr(module, kind)
 
