@@ -127,8 +127,11 @@ class DocumentDataset:
 
 def _table(documents: Documents) -> ParsedTable:
     """The documents as a table; ValueError, with the row from 0, for what cannot be ranked."""
-    query, label = np.array([*documents.query]).astype(str), np.array([*documents.label], np.float64)
-    features = np.asarray(documents.features, np.float64)
+    try:
+        label, features = np.array([*documents.label], np.float64), np.asarray(documents.features, np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"label and features must be numbers: {error}") from None
+    query = np.array([*documents.query]).astype(str)
     if not len(query):
         raise ValueError("dataset must have documents, got none")
     if features.ndim != 2 or not len(query) == len(label) == len(features):

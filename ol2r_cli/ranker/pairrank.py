@@ -82,11 +82,10 @@ class PairwiseRanker(LinearRanker):
         """
         assert isinstance(self.solver, AnchoredNewton)
         self.solver.start_from(parameters)
-        observations = float(self.solver.l2_for(torch.ones(1)))
+        observations = float(self.solver.l2_for(torch.ones(1)))  # at the first pair of clicks
         if observations < REMEMBERED:
-            more = f"type {self.setting('reduction')}=sum {self.setting('l2')}=100 (docs/algorithms/start.md)"
-            counts = f"the start counts as {observations:g} observations at the first pair of clicks"
-            self.warnings = (f"{counts}, which soon forget it: {more}",)
+            remedy = f"type {self.setting('reduction')}=sum {self.setting('l2')}=100 to count it as 100"
+            self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 
     def for_loops(self) -> Any:
         if self.solver_name != "newton" or self.history.forgets:

@@ -99,6 +99,7 @@ def test_the_table_is_that_of_the_documents(load):
         ({"features": FEATURES[:9]}, "a row for each document, got 30, 30 and 9x3"),
         ({"features": FEATURES * 1e30}, "features must be below 3.4e38 with dataset.normalise=none"),
         ({"label": [*GIVEN.label[1:], -1]}, "label must be a whole number from 0 to 62, got -1 in row 29"),
+        ({"label": ["good", *GIVEN.label[1:]]}, "label and features must be numbers: could not convert .*'good'"),
         ({"label": [63, *GIVEN.label[1:]]}, "label must be a whole number from 0 to 62, got 63 in row 0"),
         ({"label": [*GIVEN.label[1:], 0.5]}, "label must be a whole number from 0 to .*, got 0.5 in row 29"),
         ({"query": ["q1", *GIVEN.query[1:]]}, "must follow each other, got 'q1' again in row 3"),
