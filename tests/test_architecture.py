@@ -25,7 +25,7 @@ LAYERS = (
     ("source",),
     ("loops", "files", "lazy", "terminal"),
     ("tensor", "formatting", "columns"),
-    ("program",),
+    ("program", "own_code"),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),

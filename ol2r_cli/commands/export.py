@@ -27,6 +27,7 @@ from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural
 from ol2r_cli.lazy import lazy, pl, torch
+from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
 
@@ -76,6 +77,8 @@ def main(given: argparse.Namespace) -> None:
         for line in lines:
             print(line)
     except OSError as error:
+        if is_own(error):
+            raise ValueError(explained(error)) from error
         reason = f"{error.strerror}: {error.filename}"
         raise ValueError(f"--out must be a place that can be written, got {given.out} ({reason})") from error
 

@@ -27,7 +27,6 @@ from ol2r_cli.contracts.small_world import (
     Subject,
     check_same,
     clicking,
-    is_refusal,
     load,
     play,
     world,
@@ -36,6 +35,7 @@ from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.interfaces import IntentSchedule, Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures
+from ol2r_cli.own_code import is_refusal
 
 _LONG = 5.0  # seconds of loading, beyond which it is not loaded with other settings
 _TABLE = "what `load` returns"

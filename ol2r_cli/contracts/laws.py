@@ -13,15 +13,15 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-import ol2r_cli
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.contracts import role_laws
 from ol2r_cli.contracts.data_laws import DATASET_LAWS, INTENT_LAWS, MEASURE_LAWS, plays
-from ol2r_cli.contracts.small_world import Broken, Law, NotApplicable, Stopped, Subject, is_refusal
+from ol2r_cli.contracts.small_world import Broken, Law, NotApplicable, Stopped, Subject
 from ol2r_cli.device import restored, set_torch
-from ol2r_cli.formatting import error_line, plural, shown_path
+from ol2r_cli.formatting import error_line, plural
 from ol2r_cli.metrics.measurement import NonFiniteScores
+from ol2r_cli.own_code import is_refusal, place_of
 
 KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"
 # The laws of a group, in the order in which they are checked: the first ones say most.
@@ -40,8 +40,6 @@ FIXED = ("rounds", "seed", "replicas", "positions")  # settings of a run of whic
 # reason why it is left out.
 Watching = Callable[..., object]
 _WIDTH = 110  # characters of a line of a violation
-_PACKAGE = Path(ol2r_cli.__file__).parent
-_BETWEEN = re.compile(r"^<|/lib/python[\d.]+/|/ol2r_cli/contracts/")  # files between a law and the code of a choice
 
 
 def law_name(law: Law) -> str:
@@ -202,10 +200,6 @@ def _violation(law: str, error: Exception, subject: Subject) -> tuple[Violation,
     if isinstance(error, NonFiniteScores):
         scores = law_name(role_laws.scores)
         return Violation(scores, situation, str(error)), scores
-    frames = traceback.extract_tb(error.__traceback__)
-    outside = [frame for frame in frames if not _BETWEEN.search(frame.filename)]
-    own = [frame for frame in outside if not Path(frame.filename).is_relative_to(_PACKAGE)]
-    frame = (own or outside or frames)[-1]  # in the code of the choice, if that was on the way
-    what = f"{error_line(error)} ({shown_path(frame.filename)}:{frame.lineno}, in {frame.name})"
+    what = f"{error_line(error)} ({place_of(error)})"
     lines = "".join(traceback.format_exception(error))
     return Violation("raises", f"the law `{law}`: {situation}", what, lines), what

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import linecache
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.formatting import plural
 from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal
 from ol2r_cli.metrics.exposure import exposure_of
+from ol2r_cli.own_code import is_refusal
 from ol2r_cli.simulation import Simulation
 
 LISTS = (  # the labels of each query
@@ -291,12 +290,6 @@ def load(node: DictConfig) -> Dataset:
     if not isinstance(source, DatasetSource):
         raise ValueError(f"dataset._target_ must be a class with a method `load`, got {type(source).__name__}")
     return source.load()
-
-
-def is_refusal(error: ValueError) -> bool:
-    """Return whether a `raise` statement raised the error on purpose, not Python or numpy inside an expression."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return linecache.getline(last.filename, last.lineno or 0).lstrip().startswith("raise ")
 
 
 def check_rounds(played: Played, *laws: str, where: str = "") -> None:

@@ -17,12 +17,12 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.device import Device, automatic, on_gpu_from
-from ol2r_cli.formatting import error_line
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
+from ol2r_cli.own_code import explained
 from ol2r_cli.run.identity import identity, own_code, run_path
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.start import WarmStart, fit_offline
@@ -175,10 +175,8 @@ class Experiment:
                 trial = self.renewed(1)
                 trial.settings["rounds"] = 1
                 trial.simulation()
-        except ValueError as error:
-            return str(error)
         except Exception as error:  # of a user's role, or of torch: the other jobs of a sweep must still be checked
-            return error_line(error)
+            return explained(error)
         return ""
 
     def simulation(self) -> Simulation:

@@ -31,6 +31,7 @@ from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
+from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.program import as_called
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
@@ -127,18 +128,24 @@ def run_experiment(
             runner = kind.runner(experiment, command_of(words, kind.command), render=render)
             with directory:
                 return runner.run()
-    except (ValueError, DirectoryLost) as error:
-        print(f"ol2r {kind.command}: {as_called(error)}", file=sys.stderr)
-        return FAILED if isinstance(error, DirectoryLost) else BAD_CONFIGURATION
+    except DirectoryLost as error:
+        print(f"ol2r {kind.command}: {error}", file=sys.stderr)
+        return FAILED
+    except ValueError as error:
+        print(f"ol2r {kind.command}: {as_called(explained(error))}", file=sys.stderr)
+        return BAD_CONFIGURATION
     except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     except OSError as error:
         folders = f"output_dir ({settings['output_dir']}), data_dir and cache_dir must be folders that can be used"
         where = f": {error.filename}" if error.filename else ""
-        print(f"ol2r {kind.command}: {folders}: {error.strerror or error}{where}", file=sys.stderr)
+        what = explained(error) if is_own(error) else f"{folders}: {error.strerror or error}{where}"
+        print(f"ol2r {kind.command}: {what}", file=sys.stderr)
         return BAD_CONFIGURATION
-    except Exception:  # an error in the program must not end a sweep
+    except Exception as error:  # an error in the program must not end a sweep
         traceback.print_exc()
+        if is_own(error):
+            print(f"ol2r {kind.command}: {explained(error)}", file=sys.stderr)
         return FAILED
 
 
@@ -392,6 +399,8 @@ class Runner:
             return str(error)
         if isinstance(error, torch.linalg.LinAlgError):
             return f"a matrix is singular in round {int(self.simulation.round) + 1}: {self._likely_setting()}"
+        if is_own(error):
+            return explained(error)
         if not isinstance(error, OSError):
             return error_line(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

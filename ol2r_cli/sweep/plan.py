@@ -25,6 +25,7 @@ from ol2r_cli.config.overrides import split_launcher
 from ol2r_cli.device import Device
 from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
+from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.run import CHECKPOINT
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
@@ -208,10 +209,8 @@ class Plan:
                 for sweep_job, composition in compositions:
                     try:
                         _check(sweep_job, composition, made, setup_errors, check)
-                    except (ValueError, OSError) as error:
-                        sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
-                        if isinstance(error, OSError) and error.filename:
-                            sweep_job.reason = f"{error.filename}: {error.strerror}"
+                    except Exception as error:
+                        sweep_job.ending, sweep_job.reason = Ending.BAD, _reason(error)
                     checked += 1
                     if terminal is not None and checked < len(jobs) and time.monotonic() - shown > _SILENT:
                         shown = time.monotonic()
@@ -234,6 +233,15 @@ class Plan:
     @property
     def bad(self) -> list[SweepJob]:
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
+
+
+def _reason(error: Exception) -> str:
+    """Why a job is bad, in one line; raises an error that is neither of its settings, nor of files, nor of own code."""
+    if isinstance(error, ValueError) or is_own(error):
+        return one_line(explained(error))
+    if not isinstance(error, OSError):
+        raise error
+    return f"{error.filename}: {error.strerror}" if error.filename else one_line(error)
 
 
 def _check(

@@ -168,7 +168,7 @@ def test_a_violation_names_seed_round_query_and_labels_and_what_is_raised_its_pl
     (violation,) = report.violations
     lines = Path(__file__).with_name("broken.py").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "1 // (random" in text)
-    assert re.fullmatch(rf"ZeroDivisionError: .* \(.*broken\.py:{line}, in learn\)", violation.difference)
+    assert re.fullmatch(rf"ZeroDivisionError: .* \(.*broken\.py:{line}, in Raises\.learn\)", violation.difference)
     assert violation.input == "the law `shapes`: the small world, seeds 3 4 11, round 5"
     assert violation.traceback.startswith("Traceback")
     assert "order" in report.left_out

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import chain, count
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,16 +30,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def failing_from(monkeypatch: pytest.MonkeyPatch, call: int, number: int) -> None:
-    """Let the `call`-th file that is written fail, and all later ones."""
-    calls, fsync = [], os.fsync
-
-    def fail(descriptor: int) -> None:
-        calls.append(descriptor)
-        if len(calls) >= call:
-            raise OSError(number, os.strerror(number))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail)
+    """Let the `call`-th file that is written fail, and all later ones, by no code of the user."""
+    errors = (OSError(number, os.strerror(number)) for _ in count())
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=chain([None] * (call - 1), errors)))
 
 
 def test_a_run_that_cannot_write_says_so_in_one_line(
