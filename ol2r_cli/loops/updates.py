@@ -10,6 +10,8 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.lists import examined
 
+_MANY, _PART = 1024, 128  # rows, as in learning/covariance.py
+
 
 @compiled_sums
 def linear(weights, table, start, length, scores):
@@ -144,51 +146,59 @@ def append(document, winner, loser, valid, added, count, pairs, rows):
                 count[b] += 1
 
 
-@compiled_sums
+@compiled
 def add_outer_products(matrix, inverse, rows, valid):
     """Add rows^T rows of the valid rows [B, M, F] to matrix, and bring its inverse up to date: [B, F, F] each.
 
-    Woodbury's identity as in learning/covariance.py: W^T W is subtracted from the inverse, with L W = rows A^-1 and
-    L L^T = I + rows A^-1 rows^T.
+    As in learning/covariance.py, many rows are added in parts: their products with each other would fill the memory.
     """
-    features = matrix.shape[1]
     for b in range(len(matrix)):
         chosen, count = np.empty(valid.shape[1], np.int64), 0
         for pair in range(valid.shape[1]):
             chosen[count] = pair
             count += valid[b, pair]
-        if count == 0:
-            continue
-        projected, small = np.zeros((count, features), rows.dtype), np.zeros((count, count), rows.dtype)
-        for f in range(features):
-            for r in range(count):
-                factor = rows[b, chosen[r], f]
-                if factor != 0:
-                    for g in range(features):
-                        projected[r, g] += factor * inverse[b, f, g]
-                        matrix[b, f, g] += factor * rows[b, chosen[r], g]
+        at_once = count if count <= _MANY else _PART
+        for first in range(0, count, max(1, at_once)):
+            _add_rows_at_once(matrix[b], inverse[b], rows[b], chosen[first : min(first + at_once, count)])
+
+
+@compiled_sums
+def _add_rows_at_once(matrix, inverse, rows, chosen):
+    """Add the outer products of the chosen rows [c] to matrix and to what inverse is the inverse of, [F, F] each.
+
+    Woodbury's identity: W^T W is subtracted from the inverse, with L W = rows A^-1 and L L^T = I + rows A^-1 rows^T.
+    """
+    features, count = len(matrix), len(chosen)
+    projected, small = np.zeros((count, features), rows.dtype), np.zeros((count, count), rows.dtype)
+    for f in range(features):
         for r in range(count):
-            for c in range(r + 1):
-                total = 0.0
-                for f in range(features):
-                    total += projected[r, f] * rows[b, chosen[c], f]
-                small[r, c] = total + (r == c)
-        for r in range(count):  # the triangle L in place, and W in place of what is projected
-            for c in range(r):
-                for k in range(c):
-                    small[r, c] -= small[r, k] * small[c, k]
-                small[r, c] /= small[c, c]
-                small[r, r] -= small[r, c] * small[r, c]
-                for f in range(features):
-                    projected[r, f] -= small[r, c] * projected[c, f]
-            small[r, r] = np.sqrt(small[r, r])
-            for f in range(features):
-                projected[r, f] /= small[r, r]
-        for f in range(features):
-            for r in range(count):
-                factor = projected[r, f]
+            factor = rows[chosen[r], f]
+            if factor != 0:
                 for g in range(features):
-                    inverse[b, f, g] -= factor * projected[r, g]
+                    projected[r, g] += factor * inverse[f, g]
+                    matrix[f, g] += factor * rows[chosen[r], g]
+    for r in range(count):
+        for c in range(r + 1):
+            total = 0.0
+            for f in range(features):
+                total += projected[r, f] * rows[chosen[c], f]
+            small[r, c] = total + (r == c)
+    for r in range(count):  # the triangle L in place, and W in place of what is projected
+        for c in range(r):
+            for k in range(c):
+                small[r, c] -= small[r, k] * small[c, k]
+            small[r, c] /= small[c, c]
+            small[r, r] -= small[r, c] * small[r, c]
+            for f in range(features):
+                projected[r, f] -= small[r, c] * projected[c, f]
+        small[r, r] = np.sqrt(small[r, r])
+        for f in range(features):
+            projected[r, f] /= small[r, r]
+    for f in range(features):
+        for r in range(count):
+            factor = projected[r, f]
+            for g in range(features):
+                inverse[f, g] -= factor * projected[r, g]
 
 
 @compiled_sums

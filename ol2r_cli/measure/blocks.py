@@ -31,9 +31,10 @@ class Blocks(Measure):
         def zeros(dtype: torch.dtype, *shape: int) -> Tensor:
             return torch.zeros(context.measured_rounds, context.replicas, *shape, dtype=dtype, device=context.device)
 
-        self.block = zeros(torch.int16, context.documents)  # in proposed order
+        few = context.documents <= torch.iinfo(torch.int16).max
+        self.block = zeros(torch.int16 if few else torch.int32, context.documents)  # in proposed order
         self.certain = zeros(torch.bool, CUTOFF, CUTOFF)
-        self.broken = zeros(torch.int16)  # certain pairs among the shown documents
+        self.broken = zeros(torch.int32)  # certain pairs among the shown documents
         self.has_blocks = self.has_certain = False
 
     def for_loops(self) -> Any:

@@ -80,7 +80,7 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
         if (run.path / known.file).exists():
             rows = read_tables(run.path, lambda stored: stored.table(known, wanted))
             frames.append(rows.select(pl.lit(str(run.path)).alias("path"), pl.all()))
-    return pl.concat(frames, how="diagonal")
+    return pl.concat(frames, how="diagonal_relaxed")
 
 
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

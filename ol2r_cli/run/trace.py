@@ -8,6 +8,7 @@ finishes, the parts of a table become one file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -136,7 +137,7 @@ def _frame(table: Table, values: Columns) -> pl.DataFrame:
     """Arrays [rows] as a frame with the columns of a table.
 
     Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never below
-    zero. A number that is too large for its type raises an error of polars.
+    zero. Whole numbers that are too large for the type of their column are Int64.
     """
     series = []
     for name, kind in table.schema.items():
@@ -144,8 +145,16 @@ def _frame(table: Table, values: Columns) -> pl.DataFrame:
         is_real = column.dtype.kind == "f"
         if is_real and name in TRACE_COLUMNS and kind.is_integer():
             column = np.where(column < 0, np.nan, column)
+        if kind.is_integer() and not _fits(column, kind):
+            kind = pl.Int64
         series.append(pl.Series(name, column, nan_to_null=is_real).cast(kind))
     return pl.DataFrame(series)
+
+
+def _fits(column: np.ndarray, kind: Any) -> bool:
+    """Whether a type of whole numbers has all numbers of a column, of which NaN is none."""
+    limits = np.iinfo(str(kind).lower())
+    return not ((column < limits.min) | (column > limits.max)).any()
 
 
 def _doubles(values: Tensor) -> np.ndarray:

@@ -52,10 +52,13 @@ def test_other_tables_stand_beside_what_the_run_was(tmp_path):
         last = frame.filter(pl.col("round") == pl.col("round").max()).select("ranker.l2", "seed", measure)
         assert last.rows() == [(1, 0, 0.25), (1, 1, 0.5), (2, 0, 0.75), (2, 1, 0.5)]
     assert load(tmp_path, table="blocks").is_empty()
-    old.write_parquet("trace.parquet", pl.read_parquet(old / "trace.parquet").drop("unfairness"))
+    many = pl.lit(40_000, pl.Int64)  # pairs, beyond the Int16 of other runs
+    trace = pl.read_parquet(old / "trace.parquet").drop("unfairness").with_columns(pairs=many)
+    old.write_parquet("trace.parquet", trace)
     accept_changes(old.path)
     frame = load(tmp_path, table="trace").filter(seed=0)
     assert frame.select("ranker.l2", "online_ndcg", "unfairness").rows() == [(1.0, 0.25, None), (2.0, 0.75, None)]
+    assert frame["pairs"].to_list() == [None, 40_000]
 
 
 def test_damage_is_a_warning_and_wrong_arguments_are_errors(tmp_path):

@@ -107,9 +107,24 @@ def test_what_cannot_be_recorded_is_refused(directory: RunDirectory):
         trace.record_evaluation(1, "train", {"ndcg_10": torch.zeros(1)})
     with pytest.raises(ValueError, match=r"seeds must differ from each other, got \[1, 1\]"):
         Trace(directory, [1, 1])
-    trace.record(1, {"pairs": torch.tensor([2**15])})
-    with pytest.raises(pl.exceptions.InvalidOperationError, match="pairs"):
-        trace.flush()  # a count that is too large for its column is no other number
+
+
+def test_counts_beyond_sixteen_bits_are_kept(directory: RunDirectory):
+    """As of 900 places with all pairs. Such a column is Int64."""
+    whole = Column("whole", type="Int8", summary="sum")
+    columns = RunColumns({**TRACE_COLUMNS, "whole": whole})
+    trace = Trace(directory, [1, 2], columns=columns)
+    numbers = [(2**15 - 1, -128), (2**15, 127), (202_500, -129)]
+    for t, (pairs, of_measure) in enumerate(numbers, 1):
+        trace.record(t, {"pairs": torch.tensor([pairs, 0]), "whole": torch.tensor([0, of_measure])})
+        trace.flush()
+    trace.finish()
+    frame = pl.read_parquet(directory / "trace.parquet")
+    assert frame.filter(seed=1)["pairs"].to_list() == [pairs for pairs, _ in numbers]
+    assert frame.filter(seed=2)["whole"].to_list() == [number for _, number in numbers]
+    assert frame.schema["pairs"] == frame.schema["whole"] == pl.Int64
+    assert frame.schema["clicks"] == pl.Int16
+    assert written(directory).table(TRACE.with_columns({"whole": whole})).equals(frame)
 
 
 def test_tables_with_other_columns_go_on(directory: RunDirectory):
