@@ -27,12 +27,13 @@ from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
-    from ol2r_cli.dataset import click_log, parse
+    from ol2r_cli.dataset import click_log, parse, position_bias
     from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
     click_log, parse = lazy("ol2r_cli.dataset.click_log"), lazy("ol2r_cli.dataset.parse")
+    position_bias = lazy("ol2r_cli.dataset.position_bias")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
 
@@ -167,7 +168,7 @@ def _fit_clicks(given: argparse.Namespace) -> None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
     if (folds := min(5, queries)) < 2:
         raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
-    reached = click_log.held_out(log, folds)
+    reached = position_bias.held_out(log, folds)
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
     comments = [
         f"Users of {file.name}: {what} by place, {fit} of ol2r data fit-clicks.",
@@ -175,8 +176,8 @@ def _fit_clicks(given: argparse.Namespace) -> None:
         f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
         "Assumed: attraction by grade, by quantiles of that of documents: docs/algorithms/real_users.md.",
     ]
-    values = click_log.fitted(log, fit)
-    doubts = click_log.doubts(log, fit, values)
+    values = position_bias.estimated(log, fit)
+    doubts = position_bias.doubts(log, fit, values)
     for line in doubts:
         print(f"warning: {line}", file=sys.stderr)
-    print(click_log.as_choice(log, fit, values, [*comments, *(f"Warning: {line}." for line in doubts)]))
+    print(position_bias.as_choice(log, fit, values, [*comments, *(f"Warning: {line}." for line in doubts)]))

@@ -1,7 +1,7 @@
 """Datasets of click counts: a few documents a query, with the attraction that a log shows when position bias is out.
 
 A line of the file says how often a document of a query was shown at a place, and how often it was clicked there:
-`click_log` reads it, and estimates the position bias.
+`click_log` reads it, and `position_bias` estimates examination.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import digest, expand
-from ol2r_cli.dataset.click_log import harvest, read
+from ol2r_cli.dataset.click_log import read
+from ol2r_cli.dataset.position_bias import harvest
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
 
 _DIGITS = 6  # of an attraction, so that it does not depend on how a machine rounds sums

@@ -1,14 +1,8 @@
-"""Click logs, and what they say of users: position bias by intervention harvesting, or by PBM and DCM.
-
-A document that was shown at two places for the same query separates its attraction from the examination of the places.
-Harvesting: Agarwal et al., "Estimating position bias without intrusive interventions" (WSDM 2019). PBM: Craswell et al.
-(WSDM 2008). DCM: Guo, Liu and Wang, "Efficient multiple-click models" (WSDM 2009), by EM.
-"""
+"""Click logs: counts or sessions of shown documents and their clicks, as they stand in a csv or parquet file."""
 
 from __future__ import annotations
 
 import csv
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,25 +11,17 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from scipy.sparse.csgraph import connected_components
 
 from ol2r_cli.dataset.parse import DataError
-from ol2r_cli.formatting import one_line, plural
+from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
 SESSIONS = "session", "query", "document", "place", "click"
 PUBLISHED = {"url": "document", "pos": "place", "Impression": "impressions", "Click": "clicks"}  # `pos` counts from 0
-MOST_PLACES, LEAST, BELOW_ONE = 1000, 1e-300, 1 - 1e-9
+MOST_PLACES = 1000
 MORE_CLICKS = "clicks from 0 to impressions"
-CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
-MOST_ERROR = 0.1  # of the logarithm of examination, without a warning
-LEAST_IMPRESSIONS = 20  # of a clicked document, without a warning: errors of fitted logarithms are about a twentieth
-ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
-# Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.
-SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 0.06121), 2: (0.80724, 0.19276)}
 LeaveOut = Literal["none", "more clicks", "malformed"]
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -207,207 +193,3 @@ def _as_arrays(table: pl.DataFrame) -> ClickLog:
     documents, clicked = np.full(shape, -1), np.zeros(shape, np.bool_)
     documents[page, place], clicked[page, place] = document, table["clicks"].to_numpy()
     return replace(log, pages=(documents, clicked))
-
-
-def harvest(log: ClickLog, all_pairs: bool) -> Float[np.ndarray, "K"]:
-    """Return the examination of places, the largest is 1, from documents that were shown at two of them.
-
-    For places j and k each document counts min(n_j, n_k) of its impressions n: Agarwal et al. count all documents
-    alike. The adjacent chain multiplies the ratios of clicks at neighbouring places; all pairs is their likelihood,
-    which is that of `pbm` with a document for each pair of places. ValueError if documents that were shown at two
-    neighbouring places have no click at one of them.
-    """
-    places, rate = log.impressions.shape[1], log.clicks / np.maximum(log.impressions, 1)
-    pairs = [(j, k) for j in range(places) for k in range(j + 1, places if all_pairs else min(j + 2, places))]
-    shown, clicks = np.zeros((2, len(pairs), places))
-    for row, (j, k) in enumerate(pairs):
-        weight = np.minimum(log.impressions[:, j], log.impressions[:, k])
-        shown[row, [j, k]], clicks[row, [j, k]] = weight.sum(), weight @ rate[:, [j, k]]
-        if k == j + 1 and not clicks[row, [j, k]].all():
-            both = f"documents that were shown at both of places {j + 1} and {k + 1}"
-            raise ValueError(f"{both} must have clicks at each of these, got none")
-    if all_pairs:
-        return pbm(ClickLog(np.arange(len(pairs)), shown, clicks))[0]
-    chain = np.cumprod([1.0, *(clicks[row, row + 1] / clicks[row, row] for row in range(places - 1))])
-    return chain / chain.max()
-
-
-Fitted = tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"], float]  # by place, attraction, log-likelihood of the log
-
-
-def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fitted:
-    """Return examination, the largest is 1, and attraction of largest likelihood; with `examination` only the latter.
-
-    EM would need thousands of steps for what Newton's do in a hundred. Documents that were never clicked have
-    attraction 0, which costs no likelihood, so that they say nothing of examination.
-    """
-    some = log.clicks.sum(1) > 0
-    shown, clicks, found = log.impressions[some], log.clicks[some], np.zeros(len(some))
-    theta = 1 / np.arange(1.0, shown.shape[1] + 1) if examination is None else examination
-    attraction, reached = np.full(len(shown), 0.5), -np.inf
-    for step in range(STEPS):
-        chance = np.clip(attraction[:, None] * theta, LEAST, BELOW_ONE)
-        if step % 10 == 0:
-            before, reached = reached, float((clicks * np.log(chance) + (shown - clicks) * np.log1p(-chance)).sum())
-            if abs(reached - before) < CONVERGED:
-                break
-        # The log-likelihood is concave in log(attraction) and log(theta): their steps in turn, at most half way to 1.
-        slope = (clicks - shown * chance) / (1 - chance)
-        curvature = (shown - clicks) * chance / (1 - chance) ** 2
-        axis = step % 2 if examination is None else 1
-        ascent = np.exp((slope.sum(axis) / np.maximum(curvature.sum(axis), LEAST)).clip(-1, 1))
-        if axis:
-            attraction = np.minimum(attraction * ascent, (1 + attraction) / 2)
-        else:
-            theta = np.minimum(theta * ascent, (1 + theta) / 2)
-    found[some] = attraction * theta.max()
-    return theta / theta.max(), found, reached
-
-
-def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fitted:
-    """Return the probability of reading on after a click, and attraction, by EM; with `continuation` only the latter.
-
-    Whether the places below the last click were read is hidden. Pages say nothing of the last place: it gets 0.
-    """
-    assert log.pages is not None
-    document, click = log.pages
-    places, there, clicked = np.arange(click.shape[1]), document >= 0, click.any(1)
-    last = np.where(clicked, len(places) - 1 - click[:, ::-1].argmax(1), len(places))
-    below, above = there & (places > last[:, None]), there & (places <= last[:, None])
-    clicks, ended = click.sum(0), np.bincount(last, minlength=len(places) + 1)
-    goes_on = np.append(np.full(len(places), 0.5) if continuation is None else continuation, 1)  # 1: without a click
-    attraction, reached = np.full(len(log.query), 0.5), -np.inf
-    for step in range(STEPS):
-        passed = np.where(there, 1 - attraction[document], 1)
-        silent = goes_on[last] * np.where(below, passed, 1).prod(1)  # P(reads on, no click below)
-        leaves = np.maximum(1 - goes_on[last] + silent, LEAST)  # P(no click below)
-        if step % 10 == 0:
-            read = np.log(np.maximum(np.where(click, 1 - passed, np.where(above, passed, 1)), LEAST)).sum()
-            on = (clicks - ended[:-1]) @ np.log(np.maximum(goes_on[:-1], LEAST))
-            before, reached = reached, float(read + on + np.log(leaves).sum())
-            if abs(reached - before) < CONVERGED:
-                break
-        examined = above + below * (silent / leaves)[:, None]
-        total = np.bincount(document[there], examined[there], len(attraction))
-        attraction = np.minimum(log.clicks.sum(1) / np.maximum(total, LEAST), BELOW_ONE)
-        if continuation is None:
-            hidden = np.bincount(last, silent / leaves, len(places) + 1)
-            goes_on[:-1] = ((clicks - ended[:-1]) + hidden[:-1]) / np.maximum(clicks, 1)
-    return np.append(goes_on[:-2], 0.0), attraction, reached
-
-
-FITS = {"adjacent": lambda log: harvest(log, False), "all-pairs": lambda log: harvest(log, True)}
-FITS |= {"pbm": lambda log: pbm(log)[0], "dcm": lambda log: dcm(log)[0]}
-
-
-def held_out(log: ClickLog, folds: int) -> dict[str, float]:
-    """Return the log-likelihood of an impression for each fit, in the queries of each fold by a fit to all others.
-
-    Attraction is fitted to the held-out queries themselves, because queries do not share documents. no bias examines
-    every place, 1 / rank is fixed, and saturated is the click rate of each document at each place, which no position
-    bias can exceed. Where a fold cannot be harvested it is NaN.
-    """
-    ranks, total = np.arange(1.0, log.impressions.shape[1] + 1), dict[str, float]()
-    fits = {"no bias": lambda _: ranks**0, "1 / rank": lambda _: 1 / ranks, **FITS}
-    for fold in range(folds):
-        _log.info("fold %d of %d", fold + 1, folds)
-        out = log.query % folds == fold
-        rest, test = log.of(~out), log.of(out)
-        for name, fit in fits.items() if log.pages is not None else list(fits.items())[:-1]:
-            try:
-                reached = (dcm if name == "dcm" else pbm)(test, fit(rest))[2]
-            except ValueError:
-                reached = np.nan
-            total[name] = total.get(name, 0.0) + reached
-    rate = np.clip(log.clicks / np.maximum(log.impressions, 1), LEAST, BELOW_ONE)
-    total["saturated"] = (log.clicks * np.log(rate) + (log.impressions - log.clicks) * np.log1p(-rate)).sum()
-    return {name: value / log.impressions.sum() for name, value in total.items()}
-
-
-def by_grade(attraction: Float[np.ndarray, "D"], shares: Sequence[float]) -> list[float]:
-    """Return the mean attraction of the documents of each grade, if higher grades are those of higher attraction.
-
-    The lowest grade is the share shares[0] of documents with the lowest attraction, and so on; a document on the border
-    counts for both in part.
-    """
-    sums, part = np.append(0, np.cumsum(np.sort(attraction))) / len(attraction), np.array(shares) / np.sum(shares)
-    borders = np.interp(np.append(0, np.cumsum(part)), np.linspace(0, 1, len(sums)), sums)
-    return (np.diff(borders) / part).tolist()
-
-
-def fitted(log: ClickLog, fit: str) -> Float[np.ndarray, "K"]:
-    """Return the examination of places, or for dcm the continuation; ValueError where the log has too few clicks."""
-    silent = ~log.clicks[:, :-1].any(0)
-    if fit == "dcm" and silent.any():
-        raise ValueError(f"--fit dcm needs clicks at all places but the last, got none at place {silent.argmax() + 1}")
-    try:
-        return FITS[fit](log)
-    except ValueError as error:
-        raise ValueError(f"{error}, which harvesting needs: type --fit pbm") from None
-
-
-def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K"]:
-    """Return the standard errors of the logarithms of examination, relative to the place that is examined most.
-
-    They are those of rare clicks, where attraction need not be known: of the clicks of a document, each place has a
-    share in proportion to its impressions and examination, and their Fisher information is that of multinomials.
-    Infinite where no chain of documents, each shown at two places, leads to the place that is examined most.
-    """
-    share = log.impressions * examination
-    share = share / np.maximum(share.sum(1, keepdims=True), LEAST)
-    between = share.T @ (log.clicks.sum(1, keepdims=True) * share)
-    np.fill_diagonal(between, 0)
-    information, most = np.diag(between.sum(1)) - between, examination.argmax()
-    chains = connected_components(between > 0, directed=False)[1]
-    others = np.flatnonzero((chains == chains[most]) & (np.arange(len(chains)) != most))
-    errors = np.full(len(examination), np.inf)
-    errors[others] = np.sqrt(np.diag(np.linalg.inv(information[np.ix_(others, others)])))
-    errors[most] = 0
-    return errors
-
-
-def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
-    """Return a line for all that the log is too small to tell of a fit with these values, with what it would need.
-
-    Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
-    more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
-    Econometrica 1948). So m is averaged over clicks as 1 / m is.
-    """
-    lines = []
-    errors = np.zeros(len(values)) if fit == "dcm" else standard_errors(log, values)
-    large = np.flatnonzero(errors > MOST_ERROR)
-    if large.size:
-        each = ", ".join(f"{k + 1} ({100 * errors[k]:.0f} %)" if errors[k] < 1 else f"{k + 1} (unknown)" for k in large)
-        told = (
-            f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {each}"
-        )
-        needed = "more clicks on documents that were shown there and at other places; four times as many halve an error"
-        lines.append(f"{told}; needed are {needed}")
-    average = log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum()
-    if average < LEAST_IMPRESSIONS:
-        told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"
-        doubtful = "attraction by grade and held-out log-likelihoods are unreliable"
-        also = f", and so is {fit}, which fits an attraction to each document" if fit in ("pbm", "dcm") else ""
-        lines.append(f"{told}: {doubtful}{also}; needed are {LEAST_IMPRESSIONS} impressions or more")
-    return lines
-
-
-def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments: Sequence[str]) -> str:
-    """Return the YAML file of a user with the values of this fit, and with attraction by grade by quantiles."""
-    attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
-    enough = log.impressions.sum(1) >= ENOUGH
-    known = attraction[enough] if enough.sum() >= ENOUGH else attraction
-
-    def text(numbers: Sequence[float]) -> str:
-        return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"
-
-    bias = [f"examination: {text(values.tolist())}  # one probability per place"]
-    target = "PositionBased\neta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"
-    if fit == "dcm":
-        target, bias = "DependentByPlace", [f"continuation: {text(values.tolist())}  # lambda_k, one per place"]
-    lines = [*(f"# {line}" for line in comments), f"_target_: ol2r_cli.click.models.{target}"]
-    lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", *bias]
-    lines += [
-        f"tables:  # by quantiles of {len(known):,} documents, with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
-    ]
-    return "\n".join([*lines, *(f"  {n}: {{click: {text(by_grade(known, each))}}}" for n, each in SHARES.items())])

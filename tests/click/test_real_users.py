@@ -12,7 +12,8 @@ import torch
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.click_log import SHARES, ClickLog, as_choice, by_grade, harvest, pbm, read
+from ol2r_cli.dataset.click_log import ClickLog, read
+from ol2r_cli.dataset.position_bias import SHARES, as_choice, by_grade, harvest, pbm
 from ol2r_cli.files import parse_yaml
 from ol2r_cli.interfaces import ClickModel, RunContext
 

@@ -16,18 +16,17 @@ from ol2r_cli.commands.data import main
 from ol2r_cli.config.catalogue import as_options
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.click_log import (
+from ol2r_cli.dataset.click_log import ClickLog, read
+from ol2r_cli.dataset.position_bias import (
     BELOW_ONE,
     FITS,
-    ClickLog,
     as_choice,
     by_grade,
     dcm,
     doubts,
-    fitted,
+    estimated,
     held_out,
     pbm,
-    read,
     standard_errors,
 )
 from ol2r_cli.files import parse_yaml
@@ -134,7 +133,7 @@ def test_documents_count_their_smaller_number_of_impressions():
         assert FITS[name](log) == pytest.approx([1, ratio], abs=1e-4), name
 
 
-def test_adjacent_is_the_product_of_ratios_and_its_largest_is_one():
+def test_the_largest_examination_is_one():
     """A document of each query at places 1 and 2, and at 2 and 3; all pairs have no more to say than their rates."""
     log = counts([[10, 10, 0], [0, 10, 10]], [[2, 4, 0], [0, 8, 6]])  # ratios 2 and 3 / 4
     for name in "adjacent", "all-pairs", "pbm":
@@ -150,7 +149,7 @@ def test_folds_hold_out_each_query_once(monkeypatch: pytest.MonkeyPatch):
         seen.append(sorted(set(log.query.tolist())))
         return bias[1 - seen[-1][0] % 2]  # queries of the other fold are there
 
-    monkeypatch.setattr("ol2r_cli.dataset.click_log.FITS", {"mine": fit, "dcm": dcm})
+    monkeypatch.setattr("ol2r_cli.dataset.position_bias.FITS", {"mine": fit, "dcm": dcm})
     rates = np.array([0.6, 0.4, 0.8])[:, None] * np.stack([bias[0], bias[1], bias[0]])
     shown = np.array([[100, 100], [100, 100], [50, 200]])
     table = held_out(counts(shown, shown * rates), 2)
@@ -162,6 +161,8 @@ def test_folds_hold_out_each_query_once(monkeypatch: pytest.MonkeyPatch):
     without = (shown * (rates * np.log(pooled) + (1 - rates) * np.log(1 - pooled))).sum() / shown.sum()
     assert table["no bias"] == pytest.approx(without, abs=1e-6)
     assert list(table) == ["no bias", "1 / rank", "mine", "saturated"]  # dcm needs pages
+    table = held_out(counts(shown[::2], (shown * rates)[::2]), 2)  # 1 and .5 is 1 / rank
+    assert table["1 / rank"] == pytest.approx(table["saturated"], abs=1e-6)
 
 
 def test_a_fold_that_cannot_be_harvested_has_no_number():
@@ -181,7 +182,7 @@ def test_dcm_says_nothing_of_the_last_place():
     )  # without a click at 1 it is always read, and clicked
     pages = np.concatenate([documents, more[0]]), np.concatenate([clicks, more[1]])
     log = replace(counts([[4, 0], [0, 44], [40, 0]], [[4, 0], [0, 43], [0, 0]]), pages=pages)
-    assert fitted(log, "dcm") == pytest.approx([0.75, 0], abs=0.01)
+    assert estimated(log, "dcm") == pytest.approx([0.75, 0], abs=0.01)
 
 
 @pytest.mark.parametrize(("often", "known"), [(100, 100), (99, 150)])
@@ -204,7 +205,7 @@ def simulated(impressions: np.ndarray) -> ClickLog:
     return counts(impressions, rng.binomial(impressions, chance))
 
 
-def test_standard_errors_are_those_of_logarithms_of_ratios_of_counts():
+def test_standard_errors_are_those_of_ratios_of_counts():
     """Of c and d rare clicks with as many impressions, log(c / d) has variance 1 / c + 1 / d; those of a chain add up.
     Nothing was shown at the fourth place and another one."""
     shown = [[100, 100, 0, 0], [0, 100, 100, 0], [0, 0, 0, 100]]
@@ -224,7 +225,7 @@ def test_logs_that_are_too_small_are_warned_of(tmp_path: Path, capsys: pytest.Ca
         ("dense", dense, "adjacent", []),
         ("one place", one, "pbm", ["at 3 places: 2 (unknown), 3 (unknown), 4 (unknown); needed are more clicks on"]),
         ("few clicks", few, "all-pairs", ["examination has a standard error above 10 % at "]),
-        ("two", two, "pbm", ["have 2.0 impressions", "and so is pbm, which fits an attraction"]),
+        ("two", two, "pbm", ["have 2.0 impressions", "and so is pbm", "impressions or more, or --fit all-pairs"]),
         ("two", two, "adjacent", ["attraction by grade and held-out log-likelihoods are unreliable; needed are 20"]),
     ]:
         log = simulated(shown)
@@ -360,6 +361,7 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
         (f"{HEADER}\nq,a,1,9,3\nr,a,2,9,3", [], "at both of places 1 and 2 must have clicks at each of these"),
         (f"{HEADER}\nq,a,1,9,3\nr,a,3,9,3", [], "must have impressions at each place from 1 to 3, got none at place 2"),
         (f"{HEADER}\nq,a,1,9,0\nr,a,1,9,0", [], f"{file} has no click"),
+        (f"{HEADER}\nq,a,1,0,0", [], f"{file} has no row that can be used"),
         (
             f"{SHOWN}\n1,q,a,1,0\n1,q,b,2,1\n2,r,a,1,0\n2,r,b,2,0",
             ["--fit", "dcm"],
