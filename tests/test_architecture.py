@@ -150,5 +150,6 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
-    need_them = ["commands.completion", "report.figures.curves", "report.figures.lda", "search.study"]
+    figures = [f"report.figures.{module}" for module in ("bars", "curves", "lda", "panels")]
+    need_them = ["commands.completion", *figures, "search.study"]
     assert done.stdout.split() == need_them

@@ -116,7 +116,7 @@ def test_it_is_well_formed_and_whole_and_has_all_that_there_are_data_for(runs):
     assert text.count("<table") == text.count("<caption>") == 3, "the groups, the differences, and the runs"
     assert all(attributes.get("scope") == "col" for attributes in parsed.all("th"))
     own = [attributes["id"] for attributes in parsed.all("figure")]
-    assert own == ["learning_curve", "cumulative_ndcg", "online_ndcg", "running_time"]
+    assert own == ["differences", "learning_curve", "cumulative_ndcg", "online_ndcg", "running_time"]
     assert [(a["role"], a["aria-labelledby"]) for a in parsed.all("svg")] == [("img", f"{each}-title") for each in own]
     assert not re.search(r'<path[^>]* d="[^"]*\d\.\d{3}', text)
 

@@ -186,15 +186,15 @@ KINDS: Mapping[str, Kind] = {
     "violations": _of_blocks(
         "certain pairs that the shown list reverses over rounds", "reversed pairs per round", {"": "violations"}
     ),
-    "running_time": Kind("milliseconds per round", options=["unit"], reading=_BARS),
-    "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS),
+    "running_time": Kind("milliseconds per round", options=["unit"], reading=_BARS, module="bars"),
+    "bar": Kind("one metric by group, with intervals", options=["metric"], reading=_BARS, module="bars"),
     "differences": Kind(
         "paired differences of one metric to a baseline, with intervals",
         "a baseline, such as --baseline pdgd, and other rows with its folds and seeds",
         ["baseline", "metric", "test"],
         "Dots are means over the (fold, seed) that both have, filled where the difference is significant after Holm's "
         "correction; lines are {}.",
-        module="differences",
+        module="bars",
     ),
     "by_setting": Kind(
         "one metric by a setting, a curve for runs that differ in it alone",

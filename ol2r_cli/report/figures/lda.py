@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import trusted_targets
-from ol2r_cli.report.figures.curves import Panels, shades
 from ol2r_cli.report.figures.drawing import NothingToDraw, Shown, integer
+from ol2r_cli.report.figures.panels import Panels, shades
 from ol2r_cli.report.legend import SOLID, Legend, Style, dataset_name
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
