@@ -161,16 +161,37 @@ def write_bytes(file: Path, content: bytes | memoryview) -> None:
         raise
 
 
+def write_output(file: Path, content: bytes) -> None:
+    """Write to a file that the user names: into a device or a FIFO, and through a link, which stays, to its target.
+
+    A regular file is replaced as `write_bytes` does.
+    """
+    if is_special(file):
+        with open(file, "wb") as stream:
+            stream.write(content)
+    else:
+        write_bytes(Path(os.path.realpath(file)), content)
+
+
+def is_special(file: Path) -> bool:
+    """Whether there is something that is neither a regular file, nor a link to one, nor a folder: a device, a FIFO."""
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def write_text(file: Path, content: str) -> None:
-    """Replace a file as `write_bytes` does."""
-    write_bytes(file, content.encode())
+    """Write to a file that the user names, as `write_output` does."""
+    write_output(file, content.encode())
 
 
 def write_parquet(file: Path, frame: pl.DataFrame) -> None:
-    """Replace a file as `write_bytes` does."""
+    """Write to a file that the user names, as `write_output` does."""
     content = io.BytesIO()  # polars would hide the error of a full disk
     frame.write_parquet(content, compression="zstd")
-    write_bytes(file, content.getvalue())
+    write_output(file, content.getvalue())
 
 
 class LockHeld(Exception):

@@ -1,4 +1,7 @@
-"""Files are replaced in one step, follow no links that others have put there, and have one writer's content."""
+"""Files are replaced in one step, follow no links that others have put there, and have one writer's content.
+
+A file that the user names may be a link, or what is no regular file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -33,12 +37,14 @@ def logged(folder: Path) -> None:
         logging.getLogger("ol2r_cli").info("a line")
 
 
-WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
+OUTPUTS: dict[str, tuple[str, Callable[[Path], object]]] = {  # to files that the user names
     "text": ("report.md", lambda folder: write_text(folder / "report.md", "new")),
     "frame": ("report.parquet", lambda folder: write_parquet(folder / "report.parquet", pl.DataFrame({"a": [1]}))),
+    "figure": ("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
+}
+WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "torch": ("ranker.pt", lambda folder: RunDirectory(folder).write_torch("ranker.pt", torch.ones(2))),
     "table": ("trace.parquet", recorded),
-    "figure": ("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
     "log": ("log.txt", logged),
 }
 
@@ -58,6 +64,36 @@ def test_no_writer_follows_a_link(tmp_path: Path):
             links = [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
             assert not links, writer
         assert outside.read_bytes() == before, writer
+
+
+def test_an_output_goes_through_a_link_to_its_target(tmp_path: Path):
+    """Also through two links, and to a target that does not exist yet. Both links stay."""
+    for writer, (name, write) in OUTPUTS.items():
+        (folder := tmp_path / writer).mkdir()
+        (folder / name).symlink_to("second")
+        (folder / "second").symlink_to(target := tmp_path / f"target of {writer}")
+        for _ in range(2):
+            write(folder)
+            assert target.stat().st_size > 0, writer
+            assert sorted(path.name for path in folder.iterdir()) == sorted([name, "second"])
+            assert all(path.is_symlink() for path in folder.iterdir())
+            target.write_bytes(b"")
+
+
+def test_an_output_goes_into_what_is_no_regular_file(tmp_path: Path):
+    """A FIFO stands for the devices: /dev/null was replaced by a file where its folder could be written."""
+    for writer, (name, write) in OUTPUTS.items():
+        (folder := tmp_path / writer).mkdir()
+        write(folder)
+        expected = (folder / name).read_bytes()
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with ThreadPoolExecutor() as reader:
+            received = reader.submit((folder / name).read_bytes)
+            write(folder)
+            assert len(received.result(timeout=60)) == len(expected), writer
+        assert (folder / name).is_fifo(), writer
+        assert os.listdir(folder) == [name]
 
 
 def test_a_checksum_follows_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

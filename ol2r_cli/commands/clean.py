@@ -51,7 +51,7 @@ def main(given: argparse.Namespace) -> int:
     if (given.directory or not given.cache) and not root.is_dir():
         raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
     runs, logs = list(stored_runs(root)), list(sweep_logs(root))
-    cache_dir = given.cache_dir or os.environ.get("OL2R_CACHE", "~/.cache/ol2r/parsed")
+    cache_dir = given.cache_dir or os.environ.get("OL2R_CACHE") or "~/.cache/ol2r/parsed"
     cached = list(cache_entries(Path(os.path.expanduser(os.path.expandvars(cache_dir))))) if given.cache else []
 
     sizes = {f"{state} runs": [run.size for run in runs if run.state == state] for state in _STATES}

@@ -166,6 +166,7 @@ class Catalogue:
     """
 
     def __init__(self, own: Sequence[Path] = (), root: str = "run"):
+        _forget_empty_variables()
         roots = {path.stem: Choice("", path.stem, path) for path in sorted(config_dir().glob("*.yaml"))}
         self.root = roots.pop(root)
         self.defaults = dict(defaults_list(self.root.content))
@@ -257,6 +258,14 @@ def _yaml_files(folder: Path) -> list[Path]:
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         found += [Path(place, name) for name in names if name.endswith(".yaml")]
     return sorted(found)
+
+
+def _forget_empty_variables() -> None:
+    """Unset the variables of the environment that name folders in configs/ (`${oc.env:OL2R_DATA,..}`) where they are
+    empty, which is otherwise the working folder."""
+    for name in "OL2R_CACHE", "OL2R_DATA":
+        if not os.environ.get(name):
+            os.environ.pop(name, None)
 
 
 def dotted(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.files import Lock, is_held, write_text
+from ol2r_cli.files import Lock, is_held, write_bytes
 
 Arrays = dict[str, np.ndarray]
 
@@ -100,7 +100,8 @@ class Cache:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) >= _SETTLED:
             try:
-                write_text(entry, json.dumps({"state": state, "sha256": sha256, "check": digest([state, sha256])}))
+                kept = {"state": state, "sha256": sha256, "check": digest([state, sha256])}
+                write_bytes(entry, json.dumps(kept).encode())
             except OSError as error:
                 raise self._unwritable(error) from error
         return sha256

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import shlex
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
@@ -40,6 +41,14 @@ _CELLS = 1 << 20  # values that are compared at once: they should fit a cache
 
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
 _NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
+_COMPRESSED = {  # the first bytes of a file, and what writes its content to stdout
+    b"BZh": "bzip2 -dc",
+    b"\xfd7zXZ\0": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"PK\3\4": "unzip -p",
+    b"7z\xbc\xaf\x27\x1c": "7z x -so",
+    b"\x1f\x9d": "uncompress -c",
+}
 _BYTE_ORDER_MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE
 # Features, grades, queries, and the counts of `_rounding`.
 _Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str], Int[np.ndarray, "2 f"]]
@@ -98,11 +107,18 @@ def parse(
 
 @contextmanager
 def open_text(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a plain or gzipped file, which its first two bytes distinguish; a damaged gzip file raises DataError."""
+    """Open a plain or gzipped file, which its first bytes distinguish.
+
+    DataError for a damaged gzip file, and for one that is compressed in another way.
+    """
     with path.open("rb") as raw:
-        gzipped = raw.read(2) == b"\x1f\x8b"
+        first = raw.read(6)
         raw.seek(0)
-        if not gzipped:
+        for beginning, command in _COMPRESSED.items():
+            if first.startswith(beginning):
+                expected = f"text, plain or by gzip: type {command} {shlex.quote(str(path))} > NEW"
+                raise DataError(f"{path}: found a file that is compressed in another way, expected {expected}")
+        if not first.startswith(b"\x1f\x8b"):
             yield raw
             return
         try:

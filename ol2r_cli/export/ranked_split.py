@@ -17,7 +17,7 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.files import write_text
+from ol2r_cli.files import write_bytes
 from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.ranking import reciprocal_rank
@@ -137,7 +137,7 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
             judgements[EXPONENTIAL_QRELS].append(f"{name} 0 {ids[row]} {2**grade - 1}\n")
     files = {f"seed-{seed}.run": lines for seed, lines in zip(ranked.seeds, runs, strict=True)} | judgements
     for file, lines in files.items():
-        write_text(folder / file, "".join(lines))
+        write_bytes(folder / file, "".join(lines).encode())
     return [folder / file for file in files]
 
 

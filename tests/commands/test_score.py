@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
+import os
 import re
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import polars as pl
@@ -80,6 +83,28 @@ def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_p
         other.write_text("".join(f"0 qid:1 {' '.join(f'{i + 1}:{i}' for i in range(number))}\n" for _ in range(2)))
         message = f"FILE must have 5 features, as the data of the run, got {other}, which has {number}"
         assert refused(capsys, "score", runs["linear"], other) == message
+
+
+def test_a_file_may_be_stdin_or_a_pipe(runs, tmp_path, score, capsys, monkeypatch):
+    """Also one that only the strict parser reads, after a first look."""
+    run, content = runs["linear"], (runs["data"] / "test.txt").read_bytes()
+    expected = score(run, runs["data"] / "test.txt")
+    for written, pipe in (
+        (content, "plain"),
+        (gzip.compress(content), "gzip"),
+        (content.replace(b" 1:", b" 1:+"), "strict"),
+    ):
+        os.mkfifo(tmp_path / pipe)
+        writer = Thread(target=(tmp_path / pipe).write_bytes, args=(written,))
+        writer.start()
+        assert score(run, tmp_path / pipe) == expected, pipe
+        writer.join(timeout=60)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(written)))
+        assert score(run, "-") == expected, pipe
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 1:0.5\n")))
+    assert refused(capsys, "score", run, "-") == "stdin:1: found '1:0.5', expected qid:<query> after the grade"
+    monkeypatch.setattr("sys.stdin", None)
+    assert refused(capsys, "score", run, "-") == "FILE must be a file, got -, and stdin is closed"
 
 
 def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path, score, capsys, monkeypatch):

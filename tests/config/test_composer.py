@@ -91,6 +91,18 @@ def test_interpolations_are_resolved_but_shown(composer: Composer):
         composer.shown(["exploration.alpha=${nope}"], "job")
 
 
+def test_an_empty_variable_of_the_environment_is_unset(monkeypatch: pytest.MonkeyPatch):
+    """Its value would be the working folder."""
+    usual = {"data_dir": "~/.cache/ol2r/data", "cache_dir": "~/.cache/ol2r/parsed"}
+    for value in "", None:
+        for name in "OL2R_DATA", "OL2R_CACHE":
+            monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+        assert {name: compose([]).settings[name] for name in usual} == usual
+        assert Composer(command="recommend")([]).settings["data_dir"] == usual["data_dir"]
+    monkeypatch.setenv("OL2R_DATA", "/elsewhere")
+    assert compose([]).settings["data_dir"] == "/elsewhere"
+
+
 def test_a_list_takes_the_measures_that_it_names():
     for line, taken in (
         ("", ["ndcg", "blocks", "unfairness"]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -238,6 +240,22 @@ def test_a_query_id_is_text_in_utf_8_and_a_query_in_one_place():
     for text in (b"", b"\n\n", b"# only a comment\n"):
         with pytest.raises(DataError, match=r"data\.txt:\d: found no document, expected lines of the form"):
             parse_text(text)
+
+
+def test_other_compressions_are_named_with_what_to_type(tmp_path: Path):
+    """Zstandard has no library here: its first bytes (RFC 8878), and those of unzip's format (APPNOTE.TXT)."""
+    text = b"1 qid:1 1:0.5\n"
+    for name, content, command in (
+        ("a b.bz2", bz2.compress(text), "bzip2 -dc"),
+        ("a b.xz", lzma.compress(text), "xz -dc"),
+        ("a b.zst", b"\x28\xb5\x2f\xfd\x04\x00q", "zstd -dc"),
+        ("a b.zip", b"PK\x03\x04\x14\x00", "unzip -p"),
+    ):
+        (file := tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError) as error:
+            parse(file)
+        expected = f"text, plain or by gzip: type {command} '{file}' > NEW"
+        assert str(error.value) == f"{file}: found a file that is compressed in another way, expected {expected}"
 
 
 def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):

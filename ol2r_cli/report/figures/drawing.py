@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ol2r_cli.columns import BLOCK_RANKS
-from ol2r_cli.files import write_bytes
+from ol2r_cli.files import write_output
 from ol2r_cli.lazy import lazy
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.estimates import BANDS, UNITS
@@ -272,7 +272,7 @@ def save(figure: Figure, path: str | Path) -> None:
     if path.suffix not in SUFFIXES:
         raise ValueError(f"a figure's file must end in {', '.join(SUFFIXES)}, got {path}")
     try:
-        write_bytes(path, file_content(figure, path.suffix[1:]))
+        write_output(path, file_content(figure, path.suffix[1:]))
     except OSError as error:
         raise ValueError(f"a figure's file must be one that can be written, got {path} ({error.strerror})") from error
 
