@@ -98,7 +98,7 @@ def test_an_empty_variable_of_the_environment_is_unset(monkeypatch: pytest.Monke
         for name in "OL2R_DATA", "OL2R_CACHE":
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
         assert {name: compose([]).settings[name] for name in usual} == usual
-        assert Composer(command="recommend")([]).settings["data_dir"] == usual["data_dir"]
+        assert Composer(root="recommend")([]).settings["data_dir"] == usual["data_dir"]
     monkeypatch.setenv("OL2R_DATA", "/elsewhere")
     assert compose([]).settings["data_dir"] == "/elsewhere"
 
