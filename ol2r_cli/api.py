@@ -178,8 +178,9 @@ def experiment(*settings: Any, **more: Any) -> runner.Experiment:
 def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
     """The experiment of these overrides, and the command that runs it."""
     words, _ = split_search_path(overrides)
-    job, _ = split_launcher(words)
     composition_of = composer.Composer(overrides)
+    words = composition_of.catalogue.full_names(words)
+    job, _ = split_launcher(words)
     composition = composition_of(job)
     composer.check_grid(composition, job, "use its settings one by one, with sweep()")
     prepared = runner.Experiment(composition.settings, composition.choices)

@@ -31,12 +31,15 @@ def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
 def must_be_one_of(what: str, names: Collection[str], given: str, prefix: str = "", meant: str = "") -> str:
     """Return the message for a name that is none of `names`.
 
-    It has the one that is similar to it or to what is `meant` by it, those with this word among theirs, or all.
+    It has those that begin with it or have this word among theirs, or else the one that is similar to it or to what is
+    `meant` by it, or else all.
     """
+    having = [f"{prefix}{name}" for name in names if name.startswith(given) or given.lower() in name.split("_")]
     near = nearest(meant or given, names, prefix)
-    having = [f"{prefix}{name}" for name in names if given.lower() in name.split("_")]
-    if near or 0 < len(having) <= _FEW:
-        return f"{prefix or f'{what} '}{given}{near or f': did you mean {one_of(having)}?'}"
+    if len(having) <= _FEW and (len(having) > 1 or (having and not near)):
+        near = f": did you mean {one_of(having)}?"
+    if near:
+        return f"{prefix or f'{what} '}{given}{near}"
     return f"{what} must be one of {', '.join(names)}, got '{given}'"
 
 

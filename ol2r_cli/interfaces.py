@@ -390,7 +390,7 @@ class Fairness(Role):
     def all_groups(self, context: RunContext) -> Exposure:
         """Return the exposure due to each group; ValueError if the dataset does not have two groups or more."""
         if context.exposure is None:
-            raise ValueError("fairness needs a dataset with two groups: type dataset.group={..} or fairness=none")
+            raise ValueError("fairness needs a dataset with two groups: type 'dataset.group={..}' or fairness=none")
         return context.exposure
 
     def rerank(self, proposal: Proposal, candidates: Candidates, random: Random) -> Int[Tensor, "B O"]:

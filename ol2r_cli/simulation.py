@@ -63,7 +63,7 @@ def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping
         has = f"{number} intents" if number else "no intents"
         raise ValueError(
             f"users with intents 1 to {schedule.largest} need a dataset with as many, and {dataset.name} has {has}: "
-            f"type dataset.intents={{number: {max(2, schedule.largest)}, overlap: 0}} with dataset=synthetic, "
+            f"type 'dataset.intents={{number: {max(2, schedule.largest)}, overlap: 0}}' with dataset=synthetic, "
             f"dataset.intents={max(2, schedule.largest)} with yandex_bandit, or dataset=clueweb09, or intent=none"
         )
     for group, role in roles.items():

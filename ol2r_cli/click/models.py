@@ -64,7 +64,7 @@ class _User(ClickModel):
             if values is None:
                 dots = ",".join("." * grades)
                 has = f"{self.setting('tables')} must have {name} for {number} grades"
-                raise ValueError(f"{has}, got none: type {setting}=[{dots}]")
+                raise ValueError(f"{has}, got none: type '{setting}=[{dots}]'")
         if len(values) != number:
             raise ValueError(f"{stated} must be {number} probabilities, one per grade, got {list(values)}")
         if number != grades:

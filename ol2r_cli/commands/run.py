@@ -20,13 +20,13 @@ import io
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ol2r_cli import loops
 from ol2r_cli.cli import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, choice_folders
 from ol2r_cli.config.errors import meant
-from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.overrides import replaced, split_launcher, split_search_path
 from ol2r_cli.files import as_json
 from ol2r_cli.formatting import plural, printable, say_start
 from ol2r_cli.program import as_called
@@ -40,6 +40,19 @@ if TYPE_CHECKING:
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
 
 
+# Options of Hydra's programs, with what to type here.
+_OF_HYDRA = {
+    "--config-name": ": type experiment=NAME, a file experiment/NAME.yaml in a folder named by --config-dir",
+    "--config-path": ": type --config-dir DIR",
+    "--hydra-help": ": type ol2r run --help",
+    "--info": ": type ol2r doctor, or --cfg all",
+    "--shell-completion": ": type ol2r completion bash",
+    "--run": ": type ol2r run without it",
+    "--experimental-rerun": ": type the command in run.json of the run",
+}
+_SHORT_OF_HYDRA = {"-cn": "--config-name", "-cp": "--config-path", "-sc": "--shell-completion"}
+
+
 class RunParser(Parser):
     """Lists the choices in its help, with those in the folders of the words, and knows what other words may mean."""
 
@@ -49,7 +62,16 @@ class RunParser(Parser):
         self.description = "\n".join([f"{self.description}\n", _CHOICES, *groups])
         return super().format_help()
 
+    def error(self, message: str) -> NoReturn:
+        """Say which option is meant, where a word is one of Hydra's, or has one hyphen in place of two."""
+        for word in self.words:
+            if word in _SHORT_OF_HYDRA:
+                raise ValueError(f"there is no option {word}{_OF_HYDRA[_SHORT_OF_HYDRA[word]]}")
+        super().error(message)
+
     def hint(self, option: str, given: argparse.Namespace) -> str:
+        if of_hydra := _OF_HYDRA.get(option.partition("=")[0]):
+            return of_hydra
         name, _, value = option.lstrip("-").replace("-", "_").partition("=")
         after = [*self.words[self.words.index(option) + 1 :], ".."][0]
         return meant(name, value or after, given.overrides, self._catalogue()) or super().hint(option, given)
@@ -94,6 +116,8 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
     for names in paired:
         if len(names) < 2:
             raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
+        if len(set(names)) < len(names):
+            raise ValueError(f"--paired must have each setting once, got {','.join(names)}")
     for option, used in (("--paired", paired), ("--keep-going", given.keep_going)):
         if used and not given.multirun:
             raise ValueError(f"{option} is for several runs: add -m")
@@ -104,6 +128,7 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
         from ol2r_cli.config.composer import Composer
 
         composer = Composer([*overrides, *as_options(folders)], root)
+    overrides = composer.catalogue.full_names(overrides)
     jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])
@@ -114,8 +139,15 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
 
         kind = find() if find else EXPERIMENT
     if given.multirun or given.dry_run:
+        _tell_replaced(overrides, kind)
         return _sweep(given, composer, jobs, kind)
     return _run(given, composer, overrides, kind)
+
+
+def _tell_replaced(overrides: list[str], kind: RunKind) -> None:
+    """Say which overrides have no effect: as in Hydra, of several values of a setting the last one decides."""
+    for earlier, later in replaced(overrides):
+        print(f"ol2r {kind.command}: {earlier} has no effect: {later} stands behind it", file=sys.stderr)
 
 
 def _show_configuration(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
@@ -161,6 +193,7 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
         from ol2r_cli.config.composer import check_grid
 
         composition = composer(overrides)
+        _tell_replaced(overrides, kind)
         words = [*split_launcher(overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
 

@@ -18,7 +18,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from importlib.metadata import entry_points
@@ -224,9 +224,24 @@ class Catalogue:
         parents = [known[name] for name in names if isinstance(name, str) and name != choice.name and name in known]
         return [*(each for parent in parents for each in self._lineage(parent)), choice]
 
+    def full_names(self, overrides: Iterable[str]) -> list[str]:
+        """Return overrides with the whole names of choices, for their short names and unique beginnings: `click=inf`.
+
+        A name that Hydra would read as a number or as a truth value gets quotes.
+        """
+        return [self._with_full_names(word) for word in translate(overrides)]
+
+    def _with_full_names(self, word: str) -> str:
+        group, _, values = word.partition("=")
+        known = self.choices.get(group.lstrip("+"), {})
+        if not known or not re.fullmatch(r"[\w.+,-]+", values):  # a list or a call, which Hydra reads
+            return word
+        return f"{group}={','.join(_full_name(value, known) for value in values.split(','))}"
+
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
         """The choice of every group under these overrides: of a list the first value, of several overrides the last."""
-        typed = dict(re.findall(r"^([\w/]+)=(\w+)", "\n".join(translate(list(overrides))), re.MULTILINE))
+        named = "\n".join(self.full_names(overrides))
+        typed = dict(re.findall(r"^([\w/]+)='?([\w.-]+)", named, re.MULTILINE))
         typed = {group: name for group, name in typed.items() if group in self.choices}
         brought: dict[str, dict[str, str]] = {"experiment": {}, "ranker": {}}
         for group in brought:
@@ -246,6 +261,16 @@ class Catalogue:
                 *above, last = group.split("/")  # what a choice is part of stands before it
                 reduce(dict.__getitem__, above, tree)[last] = self.values(choice)
         return tree
+
+
+def _full_name(typed: str, names: Collection[str]) -> str:
+    """Return the name that is typed, also by its beginning, as Hydra reads it as text; any other word as it is."""
+    if typed in ("", "null"):
+        return typed
+    having = [typed] if typed in names else [name for name in names if name.startswith(typed)]
+    if len(having) != 1:
+        return typed
+    return having[0] if having[0] == "none" else as_typed(having[0])  # Hydra reads none as text, but not 1e3
 
 
 def _yaml_files(folder: Path) -> list[Path]:
@@ -442,8 +467,9 @@ def measure_nodes(
     for name in names:
         plain, _, cutoff = name.partition("@")
         if plain not in known:
-            advice = nearest(plain, known)
-            raise ValueError(f"measures must be some of {', '.join(known)}, got '{name}'{advice}")
+            near = nearest(plain, known)
+            listed = f"measures must be some of {', '.join(known)}, got '{name}'"
+            raise ValueError(f"there is no measure '{name}'{near}" if near else listed)
         node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
         if plain != name and "cutoff" not in node:
             raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
@@ -457,7 +483,7 @@ def measure_nodes(
         _, plain, setting = f"{key}..".split(".")[:3]
         having = [node for name, node in nodes.items() if name.partition("@")[0] == plain and setting in node]
         if setting in ("", "_target_", "cutoff") or not having:
-            usual = "type measures=[ndcg,err@5], or a setting as in measure.ndcg.discount=1"
+            usual = "type 'measures=[ndcg,err@5]', or a setting as in measure.ndcg.discount=1"
             raise ValueError(f"{key} must be a setting of a measure in {as_typed(names)}, without its cutoff: {usual}")
         for node in having:
             node[setting] = value

@@ -13,7 +13,6 @@ import itertools
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -29,19 +28,28 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ol2r_cli.config.catalogue import (
     MEASURE,
-    ROLES,
     Catalogue,
     Choice,
     as_options,
     check_modules,
     choice_folders,
     config_dir,
+    dotted,
     measure_nodes,
     read_project,
 )
-from ol2r_cli.config.errors import USUAL, misplaced, several_values, unknown_name, unreadable
-from ol2r_cli.config.overrides import as_typed, split_search_path, translate
-from ol2r_cli.formatting import must_be_one_of, nearest
+from ol2r_cli.config.errors import (
+    bad_choice,
+    misplaced,
+    misread_number,
+    several_values,
+    unknown_name,
+    unreadable,
+    unresolved,
+    without_effect,
+)
+from ol2r_cli.config.overrides import as_typed, escaped, split_search_path
+from ol2r_cli.formatting import nearest
 
 _ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 
@@ -66,8 +74,8 @@ class Composition:
 
     @cached_property
     def config(self) -> DictConfig:
-        """Return the settings as nodes, which know their names."""
-        return OmegaConf.create(self.settings)
+        """Return the settings as nodes, which know their names; what is left of `${` in them is text."""
+        return OmegaConf.create(_escaped(self.settings))
 
 
 class Composer:
@@ -113,12 +121,14 @@ class Composer:
         """Return the overrides of every job of a sweep: the product of all values, the last one changing fastest.
 
         A preset's grid comes first, where it has one. The settings in each group of `paired` advance together.
-        ValueError for an override that cannot be read, and where paired settings have different numbers of values.
+        ValueError for an override that cannot be read, for a setting with several values that is there twice, and where
+        paired settings have different numbers of values.
         """
         parsed = [_parse(word) for word in self._typed(overrides)]
         presets = [one for one in parsed if one.key_or_group == "experiment" or one.is_hydra_override()]
         swept = any(override.is_sweep_override() for override in presets)
         grid = {} if swept else self._base(presets).grid
+        _check_repeated(parsed)
         values: dict[str, list[str]] = {}  # of each setting, as overrides
         for override in [*(_parse(f"{name}={each}") for name, each in grid.items()), *parsed]:
             choices = sorted(self.catalogue.choices.get(str(override.key_or_group), {}))
@@ -137,9 +147,13 @@ class Composer:
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides as Hydra reads them, but for those of folders; ValueError for misplaced blanks."""
-        words = translate(split_search_path(overrides)[0])
+        words = self.catalogue.full_names(split_search_path(overrides)[0])
         if typed := misplaced(words, {*self.catalogue.choices, *self.catalogue.root.values}):
             raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
+        for word in words:
+            default = self.catalogue.root.values.get(word.partition("=")[0])
+            if message := without_effect(word) or misread_number(word, default):
+                raise ValueError(message)
         return words
 
     def _composed(self, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Composition]:
@@ -189,12 +203,12 @@ class Composer:
         part = settings if any_name else _named(settings, set(re.findall(r"[\w.]+", text)))
         if (key := repr(part)) not in self._resolved_parts:
             config = OmegaConf.create(part)
-            with suppress(OmegaConfBaseException):  # `to_container` raises it as well, and names the setting
-                OmegaConf.resolve(config)
             try:
                 self._resolved_parts[key] = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
             except OmegaConfBaseException as error:
-                raise ValueError(f"{error.full_key} cannot be resolved: {str(error).splitlines()[0]}") from None
+                name = str(error.full_key)
+                value = dict(dotted(part)).get(name)
+                raise ValueError(unresolved(name, value, str(error).splitlines()[0])) from None
         merged: dict[str, Any] = _merged(settings, self._resolved_parts[key], "")
         return merged
 
@@ -245,16 +259,12 @@ class Composer:
         """Raise ValueError where an override of a group does not name one of its choices."""
         group, value, known = str(override.key_or_group), override.value(), self.catalogue.choices
         if group == MEASURE:
-            raise ValueError(f"measures are chosen by a list: type measures=[ndcg,{value}]")
+            raise ValueError(f"measures are chosen by a list: type 'measures=[ndcg,{value}]'")
         is_choice = group in known and not isinstance(value, dict)  # a mapping has settings of the choice
         if not is_choice or override.is_delete() or (isinstance(value, str) and value in known[group]):
             return
         typed = str(override.input_line).partition("=")[2]
-        if not isinstance(value, str) or "${" in value:
-            raise ValueError(f"{group} must be one of {', '.join(known[group])}, got {typed}")
-        message = must_be_one_of(group, known[group], value, f"{group}=", USUAL.get(value, ""))
-        own = f": own choices: {f'ol2r new {group} NAME, or ' if group in ROLES else ''}--config-dir DIR"
-        raise ValueError(message if message.endswith("?") else f"{message}{own}")
+        raise ValueError(bad_choice(group, typed, value, known[group]))
 
     def _by_hydra(self, words: Sequence[str]) -> DictConfig:
         """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""
@@ -305,8 +315,6 @@ def expand(word: str) -> list[str]:
 
 @cache
 def _parse(word: str) -> Override:
-    if re.match(r"[+~]*hydra/(launcher|sweeper)\b", word):
-        raise ValueError(f"{word} has no effect: sweeps run where launcher=processes or launcher=slurm says")
     if word.splitlines() not in ([word], []):
         raise ValueError(f"{word!r} must be one line: leave out the line break")
     if not word.lstrip("+~").partition("=")[0]:
@@ -321,6 +329,15 @@ def _parse(word: str) -> Override:
 def _loaded(choice: Choice) -> Any:
     """Return the content of a choice as Hydra reads it: 1e-3 is a number."""
     return OmegaConf.to_container(OmegaConf.load(choice.path))
+
+
+def _escaped(value: Any) -> Any:
+    """Return settings in which OmegaConf reads `${` as text."""
+    if isinstance(value, Mapping):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item) for item in value]
+    return escaped(value) if isinstance(value, str) else value
 
 
 def _named(settings: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
@@ -346,6 +363,19 @@ def _values(override: Override, choices: Sequence[str] = ()) -> list[str]:
     if override.is_discrete_sweep():
         return [f"{key}={each}" for each in override.sweep_string_iterator()]
     raise ValueError(f"{override.input_line} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
+
+
+def _check_repeated(overrides: Sequence[Override]) -> None:
+    """Raise ValueError for a setting that is there twice, of which one has several values: they would be dropped."""
+    earlier: dict[str, Override] = {}
+    for override in overrides:
+        name = override.get_key_element().lstrip("+")
+        before = earlier.get(name)
+        differs = before is not None and before.input_line != override.input_line
+        if before is not None and differs and (before.is_sweep_override() or override.is_sweep_override()):
+            both = f"{before.input_line} and {override.input_line}"
+            raise ValueError(f"{name} is typed twice, {both}: type all its values at once, or leave one out")
+        earlier[name] = override
 
 
 def _of_a_measure(override: Override) -> bool:
@@ -384,7 +414,7 @@ def _together(paired: Iterable[Sequence[str]], values: Mapping[str, Sequence[str
             if name not in values:
                 near = nearest(name, [each for each in values if len(values[each]) > 1])
                 raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep{near}")
-            if name in together:
+            if name in together or names.count(name) > 1:
                 raise ValueError(f"--paired may name {name} once: type --paired with all that go together")
         if len({len(values[name]) for name in names}) > 1:
             counts = ", ".join(f"{name} has {len(values[name])}" for name in names)

@@ -104,6 +104,19 @@ def _quoted(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
 
 
+def replaced(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return overrides without effect, each with the one behind it that has another value."""
+    settings = [word.lstrip("+") for word in words if not word.startswith("~")]
+    last = {word.partition("=")[0]: word for word in settings}
+    pairs = [(word, last[word.partition("=")[0]]) for word in settings]
+    return [(word, deciding) for word, deciding in pairs if word != deciding]
+
+
+def escaped(text: str) -> str:
+    """Return text as OmegaConf reads it back, which takes `${x}` for the value of x and `\\${x}` for text."""
+    return re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + r"\${", text)
+
+
 def split_words(words: Iterable[str | PathLike[str]]) -> tuple[list[Path], list[str]]:
     """Return folders, and words that choose among the runs below them: those with `=` that are no file or folder."""
     texts = [fspath(word) for word in words]

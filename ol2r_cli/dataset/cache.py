@@ -112,8 +112,11 @@ class Cache:
 
 
 def expand(path: str | Path) -> Path:
-    """Return `path` with `~` and environment variables replaced, relative to the current directory."""
-    return Path(os.path.expanduser(os.path.expandvars(path)))
+    """Return `path` with `~` and environment variables replaced, relative to the current directory.
+
+    A path that exists as it is, such as a folder with the name `a$HOME`, stays.
+    """
+    return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(os.path.expandvars(path)))
 
 
 def digest(content: Any) -> str:

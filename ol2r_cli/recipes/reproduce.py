@@ -140,7 +140,7 @@ def data_values(plan: RunPlan) -> Values:
     for slot in plan.slots:
         statistics = group_statistics(plan.dataset(slot).load())
         if not statistics or len(statistics[-1].sizes) != len(GROUPS):
-            raise ValueError(f"{slot.title} must have two groups of documents: type dataset.group={{..}}")
+            raise ValueError(f"{slot.title} must have two groups of documents: type 'dataset.group={{..}}'")
         total = statistics[-1]  # over all splits
         for group, size, utility in zip(GROUPS, total.sizes, total.utilities, strict=True):
             both = {SIZE: Estimate(100 * size / sum(total.sizes), None, 1), UTILITY: Estimate(utility, None, 1)}

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.config.overrides import translate
 from ol2r_cli.formatting import must_be_one_of, nearest
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
@@ -129,11 +128,11 @@ class Space:
     """
 
     def __init__(self, words: Sequence[str]):
-        read = [(word, read_range(word)) for word in translate(words)]
+        self.composer = Composer(words)
+        self.catalogue = catalogue = self.composer.catalogue
+        read = [(word, read_range(word)) for word in catalogue.full_names(words)]
         self.fixed = [word for word, range in read if range is None]
         self.ranges = sorted((range for _, range in read if range), key=_order)
-        self.composer = Composer(self.fixed)
-        self.catalogue = catalogue = self.composer.catalogue
         self._present: dict[tuple[str, ...], set[str]] = {}  # settings and groups, by choices
         names = [range.name for range in self.ranges]
         if not names:
@@ -259,4 +258,4 @@ def check_metric(metric: str, experiment: Experiment) -> None:
     if metric == "regret" and not experiment.settings["trace_regret"]:
         raise ValueError("trace_regret must be true for --metric regret: type trace_regret=true")
     if metric == "unfairness" and experiment.dataset.group is None:
-        raise ValueError("dataset must have two groups for --metric unfairness: type dataset.group={..}")
+        raise ValueError("dataset must have two groups for --metric unfairness: type 'dataset.group={..}'")

@@ -60,6 +60,19 @@ def test_the_jobs_of_a_sweep(here: Path, monkeypatch: pytest.MonkeyPatch):
         assert [" ".join(job) for job in started(monkeypatch, *arguments.split())] == jobs
 
 
+def test_a_value_that_is_replaced_is_told(capsys, monkeypatch: pytest.MonkeyPatch):
+    words = ["seed=1", "rounds=5", "seed=2", "rounds=5"]
+    assert started(monkeypatch, *words) == [words], "as Hydra has it, the last one decides"
+    assert capsys.readouterr().err == "ol2r run: seed=1 has no effect: seed=2 stands behind it\n"
+    started(monkeypatch, "-m", "seed=1", "seed=2", "rounds=5,6")
+    assert capsys.readouterr().err == "ol2r run: seed=1 has no effect: seed=2 stands behind it\n"
+
+
+def test_the_command_has_the_whole_names_of_choices(monkeypatch: pytest.MonkeyPatch):
+    """So that it means the same when a choice is added."""
+    assert started(monkeypatch, "exploration=conf", "click=inf") == [["exploration=confidence", "click=informational"]]
+
+
 def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
     assert main(["rounds=7", "--cfg", "job", "seed=3", "ranker.l2=.5", "exploration.alpha=${ranker.l2}"]) == 0
     config = yaml.safe_load(capsys.readouterr().out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from typing import Any
 
@@ -14,6 +15,8 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import config_dir, dotted
 from ol2r_cli.config.composer import Composer, check_grid, compose, expand
+from ol2r_cli.config.errors import unresolved
+from ol2r_cli.config.overrides import escaped
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
 
@@ -103,6 +106,40 @@ def test_an_empty_variable_of_the_environment_is_unset(monkeypatch: pytest.Monke
     assert compose([]).settings["data_dir"] == "/elsewhere"
 
 
+def test_interpolations_are_text_where_they_are_escaped(composer: Composer):
+    """As the message about an interpolation that cannot be resolved says."""
+    for text in "${x}", "a/${seed} b", r"\\${x}", "$HOME", "$x", "${oc.env:HOME}":
+        with_name = {"note": text, "output_dir": text}
+        for name in with_name:
+            typed = f"{name}='{escaped(text)}'"
+            composition = composer([typed, "exploration.alpha=${ranker.l2}", "ranker.l2=.5"])
+            assert composition.settings[name] == text, typed
+            assert composition.config[name] == text, "as a node, too"
+            assert composition.settings["exploration"]["alpha"] == 0.5
+    for word in r"note=\${x}", r"output_dir=\${x}/y":
+        name, _, value = word.partition("=")
+        assert composer([word]).settings[name] == value.replace("\\", ""), "without quotes for Hydra"
+    (told,) = re.findall("type (.*)$", unresolved("output_dir", "a ${x}", "there is no x"))
+    assert composer(shlex.split(told)).settings["output_dir"] == "a ${x}"
+
+
+def test_choices_have_short_names_and_unique_beginnings(composer: Composer):
+    for typed, name in {
+        "exploration=conf": "exploration=confidence",
+        "click=inf": "click=informational",
+        "+fairness=fairc": "+fairness=fairco",
+        "ranker=pairrank": "ranker=pairrank",  # also the beginning of other names
+        "ranker=pepair,pdgd": "ranker=pepairrank,pdgd",
+        "ranker=pdgd ranker/model=ml": "ranker=pdgd ranker/model=ml",  # mlp or mlp1
+        "experiment=null": "experiment=null",
+        "ranker=glob(p*)": "ranker=glob(p*)",
+        "rounds=5": "rounds=5",
+    }.items():
+        assert composer.catalogue.full_names(typed.split()) == name.split()
+    assert composer(["exploration=conf", "exploration.alpha=.5"]).choices["exploration"] == "confidence"
+    assert composer.jobs(["fairness=fairc,no"]) == [["fairness=fairco"], ["fairness=none"]]
+
+
 def test_a_list_takes_the_measures_that_it_names():
     for line, taken in (
         ("", ["ndcg", "blocks", "unfairness"]),
@@ -167,10 +204,10 @@ def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path,
 
 
 def test_the_jobs_of_several_presets(composer: Composer):
-    words = ["experiment=smoke,grid_pairrank", "hydra.verbose=true"]
+    words = ["experiment=smoke,grid_pairrank", "force=true"]
     assert composer.jobs(words) == [[word, words[1]] for word in ("experiment=smoke", "experiment=grid_pairrank")]
     with pytest.raises(ValueError, match="did you mean experiment=smoke"):
-        composer.jobs(["experiment=smok", "seed=1,2"])
+        composer.jobs(["experiment=smkoe", "seed=1,2"])
 
 
 def test_the_grid_of_a_preset_needs_all_its_settings(composer: Composer):
@@ -186,7 +223,7 @@ def test_without_pairs_the_jobs_are_the_product_that_hydra_makes(composer: Compo
     parse = OverridesParser.create().parse_overrides
     assert expand("seed=range(0,2)") == ["seed=0", "seed=1"]
     assert expand("evaluate_on=[test]") == ["evaluate_on=[test]"]
-    lines = ["a=1", "a=1,2 b=x c=range(0,3)", "a=1,2 a=3", "a=[1,2],[3] b='x,y'", "+a=1,2 ~b", "a={x:1},2"]
+    lines = ["a=1", "a=1,2 b=x c=range(0,3)", "a=[1,2],[3] b='x,y'", "+a=1,2 ~b", "a={x:1},2"]
     for line in (*lines, "a=sort(3,1,2)"):
         hydras = BasicSweeper.split_arguments(parse(line.split()), None)[0]
         assert [[(o.get_key_element(), o.value()) for o in parse(job)] for job in composer.jobs(line.split())] == [
@@ -201,6 +238,7 @@ def test_paired_settings_advance_together_and_the_rest_is_a_product(composer: Co
     assert jobs == [[f"a={a}", f"b={b}", f"c={c}", f"d={c + 3}"] for a, b in ((1, "x"), (2, "y")) for c in (3, 4, 5)]
     for line, pairs, message in (
         ("a=1,2 b=1,2,3", [["a", "b"]], "--paired a,b must have equally many values: a has 2, b has 3"),
+        ("a=1,2", [["a", "a"]], "--paired may name a once"),
         ("alpha=1,2 b=1,2", [["alpah", "b"]], "there is no alpah=.. in this sweep: did you mean alpha?"),
         ("a=1,2 b=1,2 c=1,2", [["a", "b"], ["b", "c"]], "--paired may name b once"),
         ("a=interval(0,1)", [], "a=interval(0,1) must list its values, as in a=1,2,3"),

@@ -32,13 +32,13 @@ ranker=pepairrank ranker/model=mlp | ranker=pepairrank has no model: type ranker
 +ranker/model=mlp | PairwiseRanker has no setting 'model'
 ranker=pdgd ranker/modl=mlp | no setting or group 'ranker/modl' | did you mean ranker/model?
 ranker=pdgd ranker/model=mpl | model=mpl: did you mean ranker/model=mlp?$
-ranker=pdgd ranker.model.width=16 | ranker/model=linear has no setting 'width': ranker/model=mlp or
+ranker=pdgd ranker.model.width=16 | ranker/model=linear has no setting 'width': type ranker/model=mlp or
 ranker=pdgd ranker.model=mlp | ranker.model must be chosen: type | or ranker/model=mlp1, got 'mlp'
 ranker=pdgd +ranker/model=mlp | type ranker/model=mlp | without +
 ranker=pdgd ranker/model=mlp ~ranker.model.width | ranker.model.width is missing: MLP needs it
 device=gpu | device=gpu: did you mean device=cuda?
 seeds=5 | no setting or group 'seeds': type replicas=5$
-cutoff=20 | type measures=[ndcg@20]$
+cutoff=20 | type 'measures=[ndcg@20]'$
 alpha=.1 | type exploration.alpha=.1$
 ranker=pdgd lr=.1 | type ranker.learning_rate=.1$
 ranker=pdgd ranker.eta=.1 | ranker=pdgd has no setting 'eta': did you mean ranker.learning_rate?$
@@ -67,7 +67,7 @@ fairness={x:2} | fairness=none has no setting 'x': it has none
 ~ | '~' must be SETTING=VALUE or GROUP=CHOICE
 fairness._target_=os.getpid | fairness._target_ must be a class that is | got builtins.int
 ranker=dbgd ranker.model._target_=ol2r_cli.ranker.model_ranker.OracleRanker | must be a class with the methods size,
-click.tables.5.stop=[1] | click.tables.5.stop cannot be set alone: type click.tables={5:{stop:VALUE}}$
+click.tables.5.stop=[1] | click.tables.5.stop cannot be set alone: type 'click.tables={5:{stop:VALUE}}'$
 ranker=olranknet ranker.steps=9223372036854775807 | ranker.steps must be from 1 to 100000, got 9223372036854775
 exploration.alpha=1e300 | exploration.alpha must be from 0 to 1e+100 or theory, got 1e+300
 ranker._target_=abc | ranker._target_ must be a class that can be imported, got abc, which is a module
@@ -80,6 +80,35 @@ dataset.queries.train=2147483648 | dataset.queries, dataset.documents and datase
 --paired a,b | --paired is for several runs: add -m
 -m --paired a | --paired must be followed by two or more settings, as in A,B, got 'a'
 -m hydra/launcher=joblib | hydra/launcher=joblib has no effect | launcher=slurm
+hydra.run.dir=x | hydra.run.dir=x has no effect: type output_dir=DIR
+-m seed=1,2 hydra.sweep.dir=x | hydra.sweep.dir=x has no effect: type output_dir=DIR
+hydra.job.chdir=true | hydra.job.chdir=true has no effect: the working folder does not change
+hydra.verbose=true | hydra.verbose=true has no effect: the log is log.txt of the run
+hydra/job_logging=none | hydra/job_logging=none has no effect: the log is log.txt of the run
+++hydra.job.name=x | ++hydra.job.name=x has no effect: leave it out$
+-m seed=1,2 seed=3,4 | seed is typed twice, seed=1,2 and seed=3,4: type all its values at once, or leave one out$
+-m seed=1,2 rounds=3 +seed=7 | seed is typed twice, seed=1,2 and +seed=7
+note=${x} | note cannot be resolved: | for the text itself type 'note=\${x}'$
+output_dir=a/${x} | output_dir cannot be resolved: | for the text itself type 'output_dir=a/\${x}'$
+dataset.path=/x | dataset=synthetic has no setting 'path': type dataset=letor or dataset=mq2008 too$
+ranker.learnin=.1 | ranker=pairrank has no setting 'learnin': it has l2,
+seed=0-4 | seed=0-4 is no number: type -m 'seed=range(0,5)' for runs with each of 0 to 4$
+-m seed=1..5 | seed=1..5 is no number: type -m 'seed=range(1,6)' for
+-m seed=range(0-3) | seed=range(0-3) is no number: type -m 'seed=range(0,4)' for runs with each of 0 to 3$
+ranker==pdgd | ranker==pdgd has = twice: type ranker=pdgd$
+rounds=5,500 | is several runs: type rounds=5500 for one number, or add -m for several$
+rounds=5,000 | rounds=5,000 is several numbers: type rounds=5000$
+-m rounds=5,000 | rounds=5,000 is several numbers: type rounds=5000$
+dataset=mslr | dataset=mslr: did you mean dataset=mslr_web10k or dataset=mslr_web30k?$
+-m seed=0,1 ranker=offline | did you mean ranker=offline_lambdamart, ranker=offline_network or ranker=offline_ranknet?
+--config-name other | there is no option --config-name: type experiment=NAME, a file experiment/NAME.yaml
+--config-name=other | there is no option --config-name=other: type experiment=NAME
+--config-path x | there is no option --config-path: type --config-dir DIR
+-cn other | there is no option -cn: type experiment=NAME
+-multirun seed=1,2 | there is no option -multirun: type --multirun$
+-json | there is no option -json: did you mean --json?$
+device=cuda:1 | got cuda:1: type device=cuda, and CUDA_VISIBLE_DEVICES=1 before ol2r | 'launcher.gpus=[1]'$
+-m --paired seed,seed seed=1,2 | --paired must have each setting once, got seed,seed$
 --multrun | there is no option --multrun | did you mean --multirun?
 --cfg jbo | argument --cfg | jbo | choose from | job
 -m seed=range(0,3 | seed=range(0,3 | as many closing as opening brackets
@@ -87,19 +116,20 @@ rounds | 'rounds' must be SETTING=VALUE or GROUP=CHOICE
 dataset.path=~/MQ2008 | write $HOME instead of ~, type dataset.path=$HOME/MQ2008$
 output_dir=a~b | output_dir=a~b cannot be read | type 'output_dir="a~b"'$
 seed=1,2 | seed=1,2 is several runs: add -m$
-evaluate_on=test,validation | add -m, or type evaluate_on=[test,validation] for a list
+evaluate_on=test,validation | add -m, or type 'evaluate_on=[test,validation]' for a list
 experiment=grid_pairrank | a grid | differ in ranker.l2, exploration.alpha: add -m$
 dataset=letor | dataset.path=FOLDER | dataset=synthetic
 dataset.path=/nowhere dataset=mq2008 | dataset.path must be a folder | looked for: /nowhere
 --config-dir /nowhere | --config-dir must be a folder, got /nowhere, which does not exist
 output_dir=/dev/null rounds=1 | output_dir (/dev/null) | must be folders that can be used
-measures=[ndgc] | measures must be some of amortised_unfairness, | got 'ndgc': did you mean ndcg?$
+measures=[ndgc] | there is no measure 'ndgc': did you mean ndcg?$
+measures=[qwxyz] | measures must be some of amortised_unfairness, | got 'qwxyz'$
 measures=[err@0] | measures must have a whole number above 0 behind @, as in err@5, got 'err@0'$
 measures=[ctr@5] | measures must have ctr without a number, got 'ctr@5': it has no cutoff$
 measures=[err,err] | measures must have each name once, got 'err' twice$
 measures=ndcg | measures must be a list of names, such as [ndcg,err@5], got 'ndcg'$
-measure=err | measures are chosen by a list: type measures=[ndcg,err]$
-measure.err.cutoff=5 | must be a setting of a measure in [ndcg,blocks,unfairness] | type measures=[ndcg,err@5]
+measure=err | measures are chosen by a list: type 'measures=[ndcg,err]'$
+measure.err.cutoff=5 | must be a setting of a measure in [ndcg,blocks,unfairness] | type 'measures=[ndcg,err@5]'
 measure.ndcg=1 | or a setting as in measure.ndcg.discount=1$
 """
 

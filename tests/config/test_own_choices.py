@@ -48,6 +48,22 @@ def install(folder: Path, name: str, value: str) -> None:
     (metadata / "entry_points.txt").write_text(f"[ol2r.choices]\nmine = {value}\n")
 
 
+def test_names_that_are_values_of_yaml_are_names_of_choices(tmp_path, capsys):
+    names = ("nan", "1e3", "2024", "true", "inf")
+    for name in names:
+        own(tmp_path, name, "valued_a")
+    composer = Composer(["--config-dir", str(tmp_path)])
+    for name in names:
+        assert composer([f"ranker={name}", "exploration=none"]).choices["ranker"] == name
+        assert composer([f"ranker='{name}'"]).choices["ranker"] == name
+        assert composer.jobs([f"ranker={name},pdgd"]) == [[f"ranker='{name}'"], ["ranker=pdgd"]]
+    own(tmp_path, "null", "valued_a")
+    assert run.main(["ranker=null", "--config-dir", str(tmp_path)]) == 2
+    told = f"rename {tmp_path}/ranker/null.yaml, or type \"ranker='null'\""
+    assert capsys.readouterr().err == f"ol2r run: ranker=null is no name of a choice: {told}\n"
+    assert Composer(["--config-dir", str(tmp_path)])(["ranker='null'"]).choices["ranker"] == "null"
+
+
 def test_folders_are_found_in_the_order_of_their_sources_and_once(tmp_path, here, monkeypatch):
     typed, first, second, project = (own(tmp_path / name, f"{name}_a") for name in ("typed", "first", "second", "p"))
     site = tmp_path / "site"
@@ -130,7 +146,7 @@ def test_help_and_messages_have_own_choices(tmp_path, here, capsys):
     for words, end in (
         (["ranker=qwxyz"], "got 'qwxyz': own choices: ol2r new ranker NAME, or --config-dir DIR\n"),
         (["launcher=qwxyz"], "got 'qwxyz': own choices: --config-dir DIR\n"),
-        (["--config-dir", typed, "ranker=elsewher"], "--config-dir DIR\n"),
+        (["--config-dir", typed, "ranker=elswhere"], "did you mean ranker=elsewhere?\n"),
     ):
         assert run.main(words) == 2
         assert (err := capsys.readouterr().err).endswith(end), words

@@ -118,3 +118,12 @@ def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path: Path, monkeypa
         entry.write_text(damaged)
         assert cache.sha256(file) == known
     assert len(calls) == 9
+
+
+def test_a_folder_whose_name_has_a_dollar_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PLACE", "elsewhere")
+    assert cache_module.expand("a$PLACE/b") == Path("aelsewhere/b")
+    Path("a$PLACE", "b").mkdir(parents=True)
+    assert cache_module.expand("a$PLACE/b") == Path("a$PLACE/b")
+    assert cache_module.expand("~/none") == Path.home() / "none"

@@ -89,7 +89,7 @@ REFUSED = [
 ]
 
 # How a message begins, and what is typed after `ranker=`.
-GROUPS = "fairness needs a dataset with two groups: type dataset.group={..} or "
+GROUPS = "fairness needs a dataset with two groups: type 'dataset.group={..}' or "
 TOGETHER = [
     ("ranker.discount must be 1 with ranker.window=9, got 0.9", "pairrank ranker.window=9 ranker.discount=0.9"),
     (

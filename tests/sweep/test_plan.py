@@ -97,7 +97,7 @@ def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer, mon
     assert list(Path().iterdir()) == []
     words = ["dataset=letor", f"dataset.path={TINY}", "dataset.fold=1", "ranker=ips_regression", "cache_dir=cache"]
     planned = Plan([[*words, f"fairness={name}"] for name in ("none", "fairco")], composer)
-    groups = "fairness needs a dataset with two groups: type dataset.group={..} or fairness=none"
+    groups = "fairness needs a dataset with two groups: type 'dataset.group={..}' or fairness=none"
     assert [sweep_job.reason for sweep_job in planned.bad] == [groups]
     assert [sweep_job.number for sweep_job in planned.good] == [0]
 
