@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -87,9 +88,8 @@ def _check(path: Path, typed: pl.DataFrame, holds: pl.DataFrame) -> None:
     row = int(malformed.arg_max() or 0)
     rule = next(name for name in holds.columns if not holds[name][row])
     found = ", ".join(f"{name} {value!s}" for name, value in typed.row(row, named=True).items())
-    where = f"row {row + 1}" if path.suffix == ".parquet" else f"line {_line(path, row)}"
     of_all = f"malformed rows in all: {malformed.sum():,}"
-    raise DataError(f"{path}, {where}: a row must have {rule}, got {found} ({of_all})")
+    raise DataError(f"{path}, {_where(path, row)}: a row must have {rule}, got {found} ({of_all})")
 
 
 def _rules(table: pl.DataFrame, first: int) -> dict[str, pl.Expr]:
@@ -145,26 +145,36 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
     return table, 0 if is_published else 1
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the fields of every record of a csv file; csv.Error, with the line, for a bad quote."""
+def _records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the fields of every record of a csv file.
+
+    csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote.
+    """
     with path.open(newline="", errors="replace") as file:
-        rows, first = csv.reader(file, strict=True), 1
+        rows, first = csv.reader(file, strict=strict), 1
         try:
             for fields in rows:
                 yield first, fields
                 first = rows.line_num + 1
         except csv.Error:
-            raise csv.Error(f"line {first} has a quote that is not closed, or in a wrong place") from None
+            defect = "a quote that is not closed or in a wrong place, or a very long field"
+            raise csv.Error(f"line {first} has {defect}") from None
 
 
-def _line(path: Path, row: int) -> int:
-    """Return the line on which a row of a csv file begins. The header is no row; quoted fields may have line breaks."""
-    return next(islice(_records(path), row + 1, None))[0]
+def _where(path: Path, row: int) -> str:
+    """Return the line on which a row of a csv file begins, or the number of the row in other files.
+
+    The header is no row; quoted fields may have line breaks.
+    """
+    if path.suffix != ".parquet":
+        with suppress(StopIteration, csv.Error):  # polars reads some files otherwise than csv
+            return f"line {next(islice(_records(path, strict=False), row + 1, None))[0]}"
+    return f"row {row + 1}"
 
 
 def _unreadable(path: Path) -> str:
     """Return which line of a csv file has more fields than the first, or a bad quote; empty if none has."""
-    records = _records(path)
+    records = _records(path, strict=True)
     try:
         width = len(next(records, (1, []))[1])
         long = next((line for line, fields in records if len(fields) > width), None)
