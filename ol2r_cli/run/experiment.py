@@ -34,6 +34,7 @@ from ol2r_cli.tensor.streams import Streams
 
 _ROLES: dict[str, type[Any]] = {"click": ClickModel, "ranker": Ranker, "exploration": Exploration, "fairness": Fairness}
 Make = Callable[[Mapping[str, Any], str], Any]  # from the settings of a group and its name to an object
+LARGEST_SEED = 2**63 - 1  # seeds are whole numbers of 64 bits
 _MANY = 100  # replicas; beyond, their memory is estimated before any of it is allocated
 
 
@@ -94,6 +95,10 @@ class Experiment:
         check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
         if beyond := [t for t in self.settings["block_rounds"] if t > self.settings["rounds"]]:
             raise ValueError(f"block_rounds must be rounds from 1 to {self.settings['rounds']}, got {beyond[0]}")
+        largest = LARGEST_SEED - self.settings["replicas"] + 1
+        if (seed := self.settings["seed"]) > largest:
+            replicas = self.settings["replicas"]
+            raise ValueError(f"seed must be from 0 to {largest} with replicas={replicas}, got {seed}")
         rounds, every, delay = (self.settings[name] for name in ("rounds", "update_every", "delay"))
         if (first := every * (delay // every + 1)) > rounds:  # the first round after which something is learned
             must = f"update_every and delay must let the ranker learn within {rounds:,} rounds"

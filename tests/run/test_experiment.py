@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+
+import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
@@ -12,6 +15,18 @@ from ol2r_cli.run.experiment import Experiment, RunSettings
 
 def test_every_setting_of_run_yaml_has_a_declared_range():
     assert [field.name for field in fields(RunSettings)] == list(Catalogue().root.values)
+
+
+def test_seeds_of_all_replicas_are_within_64_bits(tmp_path):
+    """The last replica has seed + replicas - 1."""
+    for seed, replicas in (2**63 - 1, 1), (2**63 - 3, 3):
+        words = f"experiment=smoke seed={seed} replicas={replicas} rounds=1 output_dir={tmp_path}"
+        composition = compose(words.split())
+        assert Experiment(composition.settings, composition.choices).seeds[-1] == 2**63 - 1
+    composition = compose(["experiment=smoke", f"seed={2**63 - 2}", "replicas=3"])
+    message = f"seed must be from 0 to {2**63 - 3} with replicas=3, got {2**63 - 2}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Experiment(composition.settings, composition.choices)
 
 
 def test_more_than_two_groups_are_measured_under_ids_of_their_own(monkeypatch):
