@@ -23,10 +23,11 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.config.overrides import split_launcher
 from ol2r_cli.device import Device
+from ol2r_cli.files import is_held
 from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.own_code import explained, is_own
-from ol2r_cli.run import CHECKPOINT
+from ol2r_cli.run import CHECKPOINT, LOCK
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
@@ -44,7 +45,7 @@ class Ending(StrEnum):
 
     DONE = "done"
     SKIPPED = "skipped"  # its run was finished before
-    ELSEWHERE = "running elsewhere"
+    ELSEWHERE = "running elsewhere"  # only where the sweep was stopped: it waits for such a run
     FAILED = "failed"
     BAD = "bad"  # bad configuration or data
     STOPPED = "interrupted"
@@ -109,6 +110,8 @@ class SweepJob:
         run = self.run_state()
         if run is not None and run.state == "running":
             return "running", run.round
+        if run is None and self.directory and is_held(self.directory / LOCK):  # it has just begun
+            return "running", 0
         if run is None or self.settings["force"]:
             return "new", 0
         if run.state == "finished":

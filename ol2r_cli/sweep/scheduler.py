@@ -15,8 +15,9 @@ from contextlib import suppress
 from statistics import mean
 from typing import Any, TextIO
 
-from ol2r_cli.formatting import duration, shortened
+from ol2r_cli.formatting import duration, plural, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
+from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob
 
@@ -24,13 +25,17 @@ _GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
 _SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _WAIT = 0.25  # seconds that one poll waits for a job to end
-_ELSEWHERE = {"finished": Ending.SKIPPED, "running": Ending.ELSEWHERE}  # by what another process did
+_LOOK = 1.0  # seconds between two looks at the runs of other processes, when nothing else is left
 
 Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number
 
 
 class Scheduler:
-    """The jobs of a sweep that wait, and by number those that the launcher has."""
+    """The jobs of a sweep that wait, by number those that the launcher has, and those that another process is running.
+
+    The latter are waited for, when nothing else is left: two equal sweeps share their runs, and both end with all. What
+    another process leaves unfinished is run.
+    """
 
     def __init__(self, sweep_jobs: Sequence[SweepJob], launcher: Launcher, display: StatusDisplay):
         self.sweep_jobs, self.launcher, self.display = sweep_jobs, launcher, display
@@ -42,19 +47,24 @@ class Scheduler:
         # Runs of other processes come last, because they may be finished by then.
         self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == "running"))
         self.running: dict[int, SweepJob] = {}
+        self.elsewhere: list[SweepJob] = []
+        self.looked: float | None = None  # when it was looked at these, by time.monotonic
         self.stopping = False
 
     def run(self) -> bool:
         """Run all jobs; returns whether the user asked to stop. Every job has an ending afterwards."""
         with stop_signals() as stop, self.display:
             try:
-                while self.waiting or self.running:
+                while self.waiting or self.running or self.elsewhere:
                     if stop and not self.stopping:
                         self._stop("a second Ctrl-C kills them")
                     self._submit()
-                    for job, outcome in self.launcher.poll(_WAIT) if self.running else ():
-                        self._end(self.running.pop(job.number), outcome)
-                    self.display.show(self.running, len(self.waiting), self.launcher)
+                    if self.running:
+                        for job, outcome in self.launcher.poll(_WAIT):
+                            self._end(self.running.pop(job.number), outcome)
+                    elif self.elsewhere and not self.waiting:
+                        self._look_elsewhere()
+                    self.display.show(self.running, len(self.waiting) + len(self.elsewhere), self.launcher)
             except KeyboardInterrupt:  # a second request to stop
                 for sweep_job in self.running.values():
                     sweep_job.ending, sweep_job.reason = Ending.STOPPED, "killed by a second request to stop"
@@ -74,9 +84,7 @@ class Scheduler:
             sweep_job = self.waiting.popleft()
             if not sweep_job.attempts:
                 # Another process may have finished or started this run since the sweep was planned.
-                sweep_job.ending = _ELSEWHERE.get(sweep_job.state()[0])
-                if sweep_job.ending is not None:
-                    self.display.ended(sweep_job)
+                if self._is_elsewhere(sweep_job):
                     continue
                 sweep_job.log.unlink(missing_ok=True)  # of an earlier sweep
             batch.append(sweep_job)
@@ -85,6 +93,30 @@ class Scheduler:
             sweep_job.attempts, sweep_job.submitted = sweep_job.attempts + 1, time.monotonic()
         if batch:
             self.launcher.submit([sweep_job.job for sweep_job in batch])
+
+    def _is_elsewhere(self, sweep_job: SweepJob) -> bool:
+        """Whether another process has finished the run of a job, which ends it, or is running it."""
+        state = sweep_job.state()[0]
+        if state == "finished":
+            sweep_job.ending, sweep_job.reason = Ending.SKIPPED, ""
+            self.display.ended(sweep_job)
+        elif state == "running":
+            sweep_job.ending, sweep_job.attempts = None, 0
+            self.elsewhere.append(sweep_job)
+        return state in ("finished", "running")
+
+    def _look_elsewhere(self) -> None:
+        """Wait a moment for the runs of other processes; those that have ended may be started."""
+        if self.looked is None:
+            runs = plural(len(self.elsewhere), "run")
+            what = f"waiting for {runs} of another process (see `ol2r status`); Ctrl-C ends the waiting"
+            self.display.say(as_called(what))
+            self.looked = time.monotonic()
+        time.sleep(_WAIT)
+        if time.monotonic() - self.looked >= _LOOK:
+            self.looked = time.monotonic()
+            self.waiting += self.elsewhere
+            self.elsewhere = []
 
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
         sweep_job.seconds += time.monotonic() - sweep_job.submitted
@@ -96,8 +128,8 @@ class Scheduler:
         elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
             sweep_job.ending = Ending.STOPPED
             sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
-        elif bad and (ending := _ELSEWHERE.get(sweep_job.state()[0])):
-            sweep_job.ending, sweep_job.reason = ending, ""  # another process has started the run first
+        elif bad and self._is_elsewhere(sweep_job):  # another process has started the run first
+            return
         elif sweep_job.attempts <= retries and not self.stopping and not bad:
             sweep_job.ending = None
             self.waiting.append(sweep_job)
@@ -119,6 +151,9 @@ class Scheduler:
         for sweep_job in self.waiting:
             sweep_job.ending = sweep_job.ending or Ending.LEFT
         self.waiting.clear()
+        for sweep_job in self.elsewhere:
+            sweep_job.ending = Ending.ELSEWHERE
+        self.elsewhere.clear()
 
 
 class StatusDisplay:

@@ -6,10 +6,14 @@ import io
 import os
 import signal
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
+
+import pytest
 
 from ol2r_cli.launcher.job import Job, Outcome
 from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.sweep import scheduler
 from ol2r_cli.sweep.plan import Ending, SweepJob
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
 from tests.manifests import manifest
@@ -139,26 +143,64 @@ def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done_and_a_second_one_
     assert "stop" not in launcher.events, "jobs are not asked to stop"
 
 
-def test_runs_of_other_processes_are_not_started(tmp_path: Path):
-    for force in False, True:
-        planned = sweep_jobs(tmp_path / str(force), 3, force=force)
-        for sweep_job, status in (planned[0], "running"), (planned[1], "finished"):
-            RunDirectory(sweep_job.directory).write_json("run.json", manifest(status))
-        launcher = Scripted({})
-        with RunDirectory(planned[0].directory):
-            run_all(planned, launcher)
-        assert [sweep_job.ending for sweep_job in planned] == [ELSEWHERE, DONE if force else SKIPPED, DONE]
-        assert launcher.events == [*(["start 1"] if force else []), "start 2", "close"]
-    planned, launcher = sweep_jobs(tmp_path / "first", 3), Scripted({0: [2], 1: [2], 2: [2]})
-    with RunDirectory(planned[0].directory):
+def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each is looked at again when nothing else is left, until it is finished or its process has left it."""
+    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
+    for last, ending in ("finished", SKIPPED), ("interrupted", DONE), ("killed", DONE):
+        planned = sweep_jobs(tmp_path / last, 3)
+        first, second = (RunDirectory(sweep_job.directory) for sweep_job in planned[:2])
+        first.write_json("run.json", manifest("running"))
+        second.write_json("run.json", manifest("finished"))
+        launcher, looks = Scripted({}), count()
 
-        def start_elsewhere() -> None:
-            RunDirectory(planned[0].directory).write_json("run.json", manifest("running"))
+        def look(looks=looks, first=first, last=last) -> None:
+            if next(looks) == 3:
+                first.__exit__()
+                if last != "killed":
+                    first.write_json("run.json", manifest(last))
+
+        monkeypatch.setattr(scheduler.time, "sleep", lambda _, look=look: look())
+        first.__enter__()
+        stopped, output = run_all(planned, launcher)
+        assert not stopped
+        assert [sweep_job.ending for sweep_job in planned] == [ending, SKIPPED, DONE], last
+        assert launcher.events == ["start 2", *(["start 0"] if ending == DONE else []), "close"]
+        assert output.count("waiting for 1 run of another process") == 1
+        assert next(looks) > 3
+
+
+def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also one that has its lock, and no manifest yet."""
+    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
+    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({0: [2], 1: [2], 2: [2]}, slots=3)
+    begun = RunDirectory(planned[0].directory)
+
+    def start_elsewhere() -> None:
+        if begun._lock is None:
+            begun.__enter__()
             RunDirectory(planned[1].directory).write_json("run.json", manifest("finished"))
 
-        launcher.on_poll = start_elsewhere
-        run_all(planned, launcher)
-    assert [job.ending for job in planned] == [ELSEWHERE, SKIPPED, FAILED], "another process has started two first"
+    def finish_elsewhere(_: float) -> None:
+        begun.write_json("run.json", manifest("finished"))
+        begun.__exit__()
+
+    launcher.on_poll = start_elsewhere
+    monkeypatch.setattr(scheduler.time, "sleep", finish_elsewhere)
+    run_all(planned, launcher)
+    assert [job.ending for job in planned] == [SKIPPED, SKIPPED, FAILED]
+    assert [job.attempts for job in planned] == [0, 1, 1]
+
+
+def test_a_signal_ends_the_waiting_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    planned = sweep_jobs(tmp_path, 2)
+    monkeypatch.setattr(scheduler.time, "sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
+    with RunDirectory(planned[0].directory):
+        stopped, _ = run_all(planned, Scripted({}))
+    assert stopped
+    assert [job.ending for job in planned] == [ELSEWHERE, DONE]
+
+
+def test_a_run_of_another_process_comes_last(tmp_path: Path):
     planned, launcher = sweep_jobs(tmp_path / "last", 3), Scripted({}, slots=1)
     directory = RunDirectory(planned[0].directory)
     directory.write_json("run.json", manifest("running"))
