@@ -33,7 +33,7 @@ from ol2r_cli.report import comparison
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.measures import check_metrics, declare, described, usual_metrics
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, fixed_names
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
 from ol2r_cli.report.text_table import in_markdown
 from ol2r_cli.run import INTERRUPTED
@@ -240,15 +240,17 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
     return report.load(*_paths(places), **options)
 
 
-def draw(kind: str, *places: RunOrFolder, **options: Any) -> RunFigure:
+def draw(kind: str, *places: RunOrFolder, names: Mapping[str, str] | None = None, **options: Any) -> RunFigure:
     """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
 
     Without runs and folders, over all below output_dir of the project file, or below outputs. Words, such as
-    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. ValueError, which lists
-    the alternatives, for an unknown kind or option; ValueError where no run has the data that the figure shows.
+    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. names: of rows, by the
+    words that name them, {"pairrank": "ours"}. ValueError, which lists the alternatives, for an unknown kind or option;
+    ValueError where no run has the data that the figure shows.
     """
     rows = group_runs(chosen_runs(_paths(places)).runs)
-    return RunFigure(drawing.draw(kind, rows, Labels(rows), **options))
+    labels = Labels(rows, fixed_names(names or {}, rows, Labels(rows)))
+    return RunFigure(drawing.draw(kind, rows, labels, **options))
 
 
 def compare(

@@ -132,7 +132,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         groups = [*selection.cells]
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
-    labels = Labels(every_group, fixed_names(options.name or (), groups, labels))
+    labels = Labels(every_group, fixed_names(_names(options.name or ()), groups, labels))
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:
@@ -140,6 +140,17 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     instead = recovery.recovery(groups, labels) if options.recovery else ()
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
+
+
+def _names(options: Sequence[str]) -> dict[str, str]:
+    """Return the names of rows by their words, of `--name WORDS=NAME`."""
+    names: dict[str, str] = {}
+    for option in options:
+        words, _, name = option.rpartition("=")
+        if not words.strip() or not name.strip():
+            raise ValueError(f"--name must be WORDS=NAME, such as pairrank=ours, got {option}")
+        names[words] = name
+    return names
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -85,6 +85,7 @@ _DATASETS = {
     "istella_s": "Istella-S",
     "letor": "LETOR",
     "clueweb09": "ClueWeb09",
+    "synthetic": "generated data",
 }
 _FAIRNESS = {"fairexp": ("FairExp", DASHED), "fairco": ("FairCo", DASH_DOT), "mcfair": ("MCFair", DOTTED)}
 _FAIRCO = ("ips_regression", "fairco")  # the ranker and the fairness that its paper calls FairCo

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BESIDE = {
     "page_clicks": (
         "Logs of search engines, for comparison: Baidu-ULTR has .69 clicks a page, a click on .466 and several on .131 "
-        "of the pages, click rates of .278, .142, .073, .034 and .007 at places 1, 2, 3, 5 and 10; sixty navigational "
+        "of the pages, click rates of .278, .142, .073, .034 and .007 at ranks 1, 2, 3, 5 and 10; sixty navigational "
         "queries of Yandex have .687, .082, .033, .012 and .003 there."
     )
 }

@@ -229,16 +229,14 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
     return matching[0] if matching else None
 
 
-def fixed_names(options: Sequence[str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
-    """The groups that `--name WORDS=NAME` names: in every task the row that matches the words.
+def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
+    """The name of each group that words name, as `--name WORDS=NAME`: in every task of the row that matches them.
 
-    ValueError for words that match no row or several of a task, and where two rows of a task have one name.
+    names: by words. ValueError for words that match no row or several of a task, and where two rows of a task have one
+    name.
     """
     named: dict[Group, str] = {}
-    for option in options:
-        words, _, name = option.rpartition("=")
-        if not words.strip() or not name.strip():
-            raise ValueError(f"--name must be WORDS=NAME, such as pairrank=ours, got {option}")
+    for words, name in names.items():
         rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
         if not any(rows):
             known = sorted({group.choices["ranker"] for group in groups})

@@ -159,6 +159,25 @@ def test_against_a_baseline_with_all_metrics_in_full_precision_in_frames(compare
     assert notes.startswith("ol2r report: 2 runs. ")
 
 
+def test_a_row_has_the_name_that_is_typed(tmp_path, capsys, monkeypatch):
+    """In the table, that of LaTeX and a figure, which takes the baseline of the command."""
+    monkeypatch.chdir(tmp_path)
+    for ranker in ("pairrank", "pdgd", "dbgd"):
+        make(Path("runs"), f"ranker={ranker}", test={0: 0.25, 1: 0.5, 2: 0.5})
+    named = ["runs", "--name", "pairrank=ours", "ranker=pdgd=the other"]
+    assert main([*named, "--format", "md"]) == 0
+    table = capsys.readouterr().out
+    assert main([*named, "--format", "latex"]) == 0
+    latex = capsys.readouterr().out
+    assert main([*named, "--figure", "differences", "--baseline", "pairrank", "--out", "differences.svg"]) == 0
+    figure = Path("differences.svg").read_text()
+    for text in (table, latex, figure):
+        assert "the other" in text
+        assert "ours" in text
+        assert "PDGD" not in text
+    assert ">DBGD</text>" in figure
+
+
 def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make(Path("runs"), "ranker.l2=1")
@@ -182,6 +201,7 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         "runs --baseline pairrnk": f"{rows} pairrnk: did you mean pairrank?",
         "runs --baseline pairrank": "--baseline must match one row of each task, got pairrank",
         "runs --option split=test": "--option goes with --figure KIND",
+        "runs --name pairrank": "--name must be WORDS=NAME, such as pairrank=ours, got pairrank\n",
         "runs --recovery --out x.html": "--recovery has no html: type --format md",
         "runs/file --out x.html": "a page needs the folders of runs, got runs/file, which has final values: type --for",
         "runs --out runs/file/table.md": "--out must be a file that can be written, got runs/file/table.md",

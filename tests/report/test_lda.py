@@ -63,7 +63,7 @@ def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, netwo
     groups_of_runs = group_runs(collect([runs]).runs)
     figure = draw("lda", groups_of_runs, Labels(groups_of_runs), documents="5")
     titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
-    assert titles == ["synthetic, features", "olRankNet, informational, last hidden layer"]
+    assert titles == ["generated data, features", "olRankNet, informational, last hidden layer"]
     for axes, places in zip(figure.axes, expected, strict=True):
         shown = {tuple(point) for line in axes.lines for point in line.get_xydata()}
         assert shown == {tuple(point) for point in places}
