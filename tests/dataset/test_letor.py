@@ -187,7 +187,8 @@ def test_a_setting_out_of_range_names_what_is_allowed(tmp_path: Path):
         ("normalise", "minmax", "one of none, query_minmax, query_zscore, global_zscore, got 'minmax'"),
         ("missing", 1e39, "one of error, minimum or from -1e+38 to 1e+38, got 1e+39"),
         ("validation", 1.0, "null or between 0 and 1, got 1.0"),
-        ("grades", 1, "null or 2 or more, got 1"),
+        ("grades", 1, "null or from 2 to 63, got 1"),
+        ("grades", 64, "null or from 2 to 63, got 64"),
         ("set", 3, "one of the sets 1, 2, got 3"),
     ]
     for setting, value, allowed in cases:
