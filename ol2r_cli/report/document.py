@@ -32,6 +32,10 @@ else:
     html_page = lazy("ol2r_cli.report.html_page")  # and jinja2
 
 SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
+_CHOSEN_BY = {
+    "validation": "best mean validation NDCG after the last evaluated round",
+    "online": "highest mean cumulative NDCG",
+}
 _TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
 
 
@@ -77,13 +81,9 @@ class Document:
         ]
         lines += [BESIDE[name] for name in self.metrics if name in BESIDE] + self._on_queries_without_relevant
         if self.selection is not None and self.selection.chose:
-            best = {
-                "validation": "best mean validation NDCG after the last evaluated round",
-                "online": "highest mean cumulative NDCG",
-            }
             lines.append(
-                f"The settings are those with the {best[self.selection.by]}. The seeds that chose them are those that "
-                "report: to report others, run the chosen ones with them (--overrides)."
+                f"The settings are those with the {_CHOSEN_BY[self.selection.by]}. The seeds that chose them are those "
+                "that report: to report others, run the chosen ones with them (--overrides)."
             )
         return lines + (_comparison_notes(self.comparison) if self.comparison else []) + self.collection.left_out
 
@@ -204,8 +204,11 @@ class Document:
         if self.differences_only:
             names = Legend(self.groups, self.labels).names
             return plain_table(_table(self._rows_of_differences(names)), self.notes)
-        remarks = ["Settings have the best validation NDCG."] if self.selection and self.selection.chose else []
-        remarks += ["Queries without a relevant document count 0 in NDCG."] if self._on_queries_without_relevant else []
+        remarks = []
+        if self.selection and self.selection.chose:
+            remarks.append(f"The settings are those with the {_CHOSEN_BY[self.selection.by]}.")
+        if self._on_queries_without_relevant:
+            remarks.append("Queries without a relevant document count 0 in NDCG.")
         table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
         return table.latex(remarks, self.notes)
 

@@ -108,7 +108,7 @@ class ResultsTable:
         common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
         what = " ".join(common)
         lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {self._values()}."]
-        if self.comparison:
+        if self.comparison and any(difference.p is not None for difference in self.comparison.differences):
             how = f"{_TESTS[self.comparison.test]}, Holm's correction, p < {ALPHA}"
             if self.comparison.baseline is None:
                 lines.append(f"Letters name the rows that a value is significantly better than ({how}).")

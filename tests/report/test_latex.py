@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.comparison import Selection, compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.latex import COLUMN, PAGE, Block, LatexTable, escaped, plain_table
 from ol2r_cli.report.run_groups import Collection
@@ -171,3 +171,19 @@ def test_differences_have_the_names_of_figures(tmp_path):
     text = Document(Collection(), groups, labels, [], comparison=comparison, differences_only=True).text("latex")
     assert [line.partition(" & ")[0] for line in body(text)] == ["ranker", "PDGD", "P2LinRank"]
     assert "In all rows: metric test NDCG@10, dataset mq2008, click perfect, minus PairRank," in text
+
+
+def test_a_caption_says_what_chose_and_nothing_of_tests_that_were_not_made(tmp_path):
+    """Two seeds are too few for a test."""
+    for ranker in ("pairrank", "pdgd"):
+        make(tmp_path, f"ranker={ranker}", test={0: 0.25, 1: 0.5})
+    groups, labels = groups_and_labels(tmp_path)
+    comparison = compare(groups, labels, ["test_ndcg_10"])
+    for by, reason in (
+        ("validation", "best mean validation NDCG after the last evaluated round"),
+        ("online", "highest mean cumulative NDCG"),
+    ):
+        selection = Selection(dict.fromkeys(groups, 2), [], by)
+        text = Document(Collection(), groups, labels, ["test_ndcg_10"], selection, comparison).text("latex")
+        assert f"The settings are those with the {reason}.}}" in text
+        assert "significantly" not in text
