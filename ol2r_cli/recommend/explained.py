@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from html import escape
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,67 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.files import as_json, write_text
-from ol2r_cli.formatting import printable
+from ol2r_cli.formatting import printable, wrapped
 from ol2r_cli.recommend.fit import Fit
+from ol2r_cli.recommend.model import Explanation, Recommender
 from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.report.html_page import templates
 from ol2r_cli.run import DONE
 
 LISTED = 10  # items of a list of recommendations
 _SAYS = {"user": "mentions", "item": "good minus bad mentions"}  # what a profile has of a feature
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a fit to a user: items, the first first, and why one of them is recommended.
+
+    user, item, and `item` of those that are recommended: numbers of the data, which `explain` takes.
+    """
+
+    fit: str
+    user: int
+    recommended: list[dict[str, Any]]  # item and name
+    item: int | None = None
+    name: str = ""
+    explanation: Explanation | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return f"user {self.user}: recommended" if self.item is None else f"user {self.user}, {_called(vars(self))}"
+
+    def as_content(self) -> dict[str, Any]:
+        """Everything as plain data; without an item nothing about one."""
+        content = asdict(self)
+        return content if self.item is not None else {name: content[name] for name in ("fit", "user", "recommended")}
+
+    def as_text(self) -> list[str]:
+        """The lines of a terminal."""
+        if self.explanation is None:
+            return [self.title, *_listed(self.recommended)]
+        lines = [self.title]
+        for side, path in self.explanation.paths.items():
+            lines += [f"  {side}", *(f"  {'   ' * depth}└─ {_rule(side, rule)}" for depth, rule in enumerate(path, 1))]
+        features, by = self.explanation.features, self.explanation.by
+        contributions = _numbers(self.explanation) or [""] * len(features)
+        named = [f"{name} {number}".strip() for name, number in zip(features, contributions, strict=True)]
+        if named:
+            lines.append(f"  features: {', '.join(named)}" + (f" ({by})" if by else ""))
+        return [*lines, f"  {self.explanation.sentence}"]
+
+    def as_page(self) -> str:
+        """An HTML page, in the style of a report."""
+        paths = self.explanation.paths.items() if self.explanation else ()
+        return (
+            templates(Path(__file__).parent)
+            .get_template("explained.html.jinja")
+            .render(
+                shown=self,
+                contributions=_numbers(self.explanation) if self.explanation else [],
+                paths=[(side, [_rule(side, rule) for rule in path]) for side, path in paths if path],
+            )
+        )
 
 
 def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -> int:
@@ -41,40 +94,57 @@ def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -
             print("\nthe interview has ended before its last question")
             return DONE
         top = np.argsort(-scores, kind="stable")[:LISTED]
-        print("\n".join(["recommended:", *_listed(fit.reviews, top)]))
+        _print(["recommended:", *_listed(_items(fit.reviews, top))])
     if asked["user"] is None:
         return DONE
-    user, place = asked["user"], fit.reviews.place("user", asked["user"])
-    top = fit.recommended(model, np.array([place]), "test", LISTED)[0]
-    content: dict[str, Any] = {"fit": fit.id, "user": user, "recommended": [fit.reviews.item_name(i) for i in top]}
-    text, page = [f"user {user}: recommended", *_listed(fit.reviews, top)], ""
-    if (item := asked["item"]) is not None:
-        item_place = fit.reviews.place("item", item)
-        explanation, name = model.explain(place, item_place), fit.reviews.item_name(item_place)
-        content |= {"item": item, "name": name, "explanation": asdict(explanation)}
-        text = [f"user {user}, item {item}: {name}"]
-        for side, path in explanation.paths.items():
-            text += [f"  {side}", *(f"  {'   ' * depth}└─ {_rule(side, rule)}" for depth, rule in enumerate(path, 1))]
-            page += f"<h2>{escape(side)}</h2>\n{''.join(f'<ul><li>{escape(_rule(side, rule))}' for rule in path)}"
-            page += "</li></ul>" * len(path) + "\n"
-        text += [f"  features: {', '.join(explanation.features)}", f"  {explanation.sentence}"]
-        page += f"<p>features: {escape(', '.join(explanation.features))}</p>\n<p>{escape(explanation.sentence)}</p>\n"
-    if json or (out or "").endswith(".json"):
-        text = [as_json(content)]
-    if out is None:
-        print("\n".join(line if json else printable(line) for line in text))
-    else:
-        title = escape(text[0])
-        head = f'<!doctype html>\n<meta charset="utf-8">\n<title>{title}</title>\n<h1>{title}</h1>\n'
-        items = "".join(f"<li>{escape(fit.reviews.item_name(each))}</li>" for each in top)
-        page = f"{head}{page}<h2>recommended</h2>\n<ol>{items}</ol>\n"
-        write_text(Path(out), page if out.endswith(".html") else "\n".join(text) + "\n")
+    shown = _shown(fit, model, asked["user"], asked["item"])
+    if out is not None:
+        page = shown.as_page() if out.endswith(".html") else as_json(shown.as_content()) + "\n"
+        write_text(Path(out), page)
         print(f"written: {out}")
+    elif json:
+        print(as_json(shown.as_content()))
+    else:
+        _print(shown.as_text())
+        if shown.item is None and type(model).explain is not Recommender.explain:
+            print("  type explain.item=NUMBER for why an item is recommended")
     return DONE
 
 
-def _listed(reviews: Reviews, items: NDArray[np.int64]) -> list[str]:
-    return [f"  {place:2} {reviews.item_name(int(item))}" for place, item in enumerate(items, 1) if item >= 0]
+def _shown(fit: Fit, model: Recommender, user: int, item: int | None) -> Shown:
+    reviews, place = fit.reviews, fit.reviews.place("user", user)
+    top = fit.recommended(model, np.array([place]), "test", LISTED)[0]
+    shown = Shown(fit.id, user, _items(reviews, top[top >= 0]))
+    if item is None:
+        return shown
+    of_item = reviews.place("item", item)
+    return replace(shown, item=item, name=reviews.item_name(of_item), explanation=model.explain(place, of_item))
+
+
+def _items(reviews: Reviews, places: NDArray[np.int64]) -> list[dict[str, Any]]:
+    numbers = reviews.numbers("item")
+    return [{"item": int(numbers[place]), "name": reviews.item_name(int(place))} for place in places]
+
+
+def _listed(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [f"  {place:2} {_called(item)}" for place, item in enumerate(items, 1)]
+
+
+def _called(item: Mapping[str, Any]) -> str:
+    """The number of an item, and its name where it has one: `item 9070: iPhone 5 Case`."""
+    number = f"item {item['item']}"
+    return number if item["name"] == number else f"{number}: {item['name']}"
+
+
+def _print(lines: Sequence[str]) -> None:
+    """Print lines with names of others, of which control characters are escaped, wrapped between words."""
+    for line in map(printable, lines):
+        print(wrapped(line, indent=len(line) - len(line.lstrip()) + 3))
+
+
+def _numbers(explanation: Explanation) -> list[str]:
+    """The contributions with two digits: `+0.41`."""
+    return [f"{contribution:+.2g}" for contribution in explanation.contributions]
 
 
 def _rule(side: str, rule: Mapping[str, Any]) -> str:
@@ -89,9 +159,9 @@ def _rule(side: str, rule: Mapping[str, Any]) -> str:
 
 def _ask(question: str, answers: Sequence[str]) -> int:
     """Ask in the terminal until the answer is one of the numbers or its first letters; EOFError at the end of input."""
-    choices = "  ".join(f"{place} {answer}" for place, answer in enumerate(answers, 1))
+    choices = printable("  ".join(f"{place} {answer}" for place, answer in enumerate(answers, 1)))
     while True:
-        given = input(f"{question}\n  {choices}: ").strip().lower()
+        given = input(f"{printable(question)}\n  {choices}: ").strip().lower()
         for place, answer in enumerate(answers):
             if given and (given == str(place + 1) or answer.lower().startswith(given)):
                 return place

@@ -19,6 +19,7 @@ from ol2r_cli.recommend.trees import Tree, grow
 
 ANSWERS = ("a lot", "a little", "no opinion")  # in the order of trees.BRANCHES
 NAMED = 3  # features in a sentence, at most
+_BY = "what the rules on it add to the score, less what they add to that of the average item"
 
 
 class FacT(Recommender):
@@ -149,6 +150,7 @@ class FacT(Recommender):
 
     def _read(self, reviews: Reviews) -> None:
         self.names, self.profiles = reviews.feature_names, self._profiles(reviews)
+        self.reviewed = np.unique(reviews.item[reviews.train])
 
     def _profiles(self, reviews: Reviews) -> tuple[Floats, Floats]:
         return self._normalized(reviews.user_profile(reviews.train)), reviews.item_profile(reviews.train)
@@ -179,33 +181,54 @@ class FacT(Recommender):
         return self._scores(tree.vectors[[node]])[0]
 
     def explain(self, user: int, item: int) -> Explanation:
-        """Name features that both paths have, else those of either, those at the lower levels first (4.2.2)."""
+        """Name features that both paths have, else those of either (4.2.2), those that contribute most first.
+
+        The dissertation has those at the lower levels first, which are mostly the same for all items of a user.
+        """
         paths = {
             "user": self.user_tree.path(self.profiles[0][user], self.names),
             "item": self.item_tree.path(self.profiles[1][item], self.names),
         }
-        return Explanation(*said(paths["user"], paths["item"]), paths=paths)
+        over = dict(zip(self.names, self.over_average(user, item).tolist(), strict=True))
+        names, sentence = said(paths["user"], paths["item"], over)
+        return Explanation(names, sentence, contributions=tuple(over[name] for name in names), by=_BY, paths=paths)
+
+    def over_average(self, user: int, item: int) -> Floats:
+        """Return what the rules on each feature [F] add to a score, less the mean over items with training reviews.
+
+        Rules of the user's path add residuals times the item's vector, rules of the item's path the user's vector times
+        residuals.
+        """
+        users, items, number = facing(self.users, self.items), self.items, len(self.names)
+        nodes, own = self.item_tree.route(self.profiles[1]), self.user_tree.route(self.profiles[0][[user]])
+        of_user = self.user_tree.by_feature(own, number)
+        of_item = self.item_tree.by_feature(nodes[[item]], number)
+        of_average = self.item_tree.by_feature(nodes[self.reviewed], number)
+        apart = items[item] - items[self.reviewed].mean(0)
+        return of_user @ apart[: of_user.shape[1]] + (of_item - of_average) @ users[user]
 
 
-def said(user: Sequence[Mapping[str, Any]], item: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+def said(
+    user: Sequence[Mapping[str, Any]], item: Sequence[Mapping[str, Any]], over: Mapping[str, float]
+) -> tuple[tuple[str, ...], str]:
     """Return the features of an explanation, and its sentence, from the paths of a user and of an item.
 
     A feature counts where the user mentions it, and where the item has more good than bad mentions. Of several rules
-    with the same feature, the lowest counts.
+    with the same feature, the lowest counts. `over` has what each feature contributes over the average item: where that
+    is not above 0, the feature is no reason for this item.
     """
-    wanted = {rule["feature"]: (depth, rule["branch"]) for depth, rule in enumerate(user) if rule["value"] is not None}
-    good = {rule["feature"]: (depth, rule["branch"]) for depth, rule in enumerate(item) if (rule["value"] or 0) > 0}
-    shared, top = [name for name in wanted if name in good], (-1, "")
-    names = sorted(
-        shared or {**wanted, **good}, key=lambda name: -max(wanted.get(name, top)[0], good.get(name, top)[0])
-    )
-    names = names[:NAMED]
-    its = {name: f"its {'excellent' if branch == 'left' else 'good'} {name}" for name, (_, branch) in good.items()}
+    wanted = {
+        rule["feature"]: rule["branch"] for rule in user if rule["value"] is not None and over[rule["feature"]] > 0
+    }
+    good = {rule["feature"]: rule["branch"] for rule in item if (rule["value"] or 0) > 0 and over[rule["feature"]] > 0}
+    shared = [name for name in wanted if name in good]
+    names = sorted(shared or {**wanted, **good}, key=lambda name: -over[name])[:NAMED]
+    its = {name: f"its {'excellent' if branch == 'left' else 'good'} {name}" for name, branch in good.items()}
     if shared:
-        mine = {name: "emphasis on" if branch == "left" else "taste in" for name, (_, branch) in wanted.items()}
+        mine = {name: "emphasis on" if branch == "left" else "taste in" for name, branch in wanted.items()}
         reasons = [f"{its[name]} matches your {mine[name]} {name}" for name in names]
         return tuple(names), f"We recommend this item to you because {_and(reasons)}."
-    mine = {name: "preference for" if branch == "left" else "choice of" for name, (_, branch) in wanted.items()}
+    mine = {name: "preference for" if branch == "left" else "choice of" for name, branch in wanted.items()}
     reasons = [f"your {mine[name]} {name}" if name in mine else its[name] for name in names]
     if not names:
         return (), "We guess you would like this item because customers with reviews like yours do."

@@ -48,7 +48,9 @@ class StepProgress(Protocol):
 class Explanation:
     """Why a model recommends an item to a user.
 
-    features: names, the most important first. phrases: opinion phrases, of the first feature first. sentence: what a
+    features: names, the most important first. contributions: of each feature to this recommendation, less what it
+    contributes to that of the average item: the higher, the more does it tell this item from others. by: what these
+    numbers are, in words. Both may be empty. phrases: opinion phrases, of the first feature first. sentence: what a
     shopper reads. paths: for each side (`user`, `item`) the rules on its way from the root of its tree to its leaf, as
     plain data: {"feature": name, "threshold": number, "value": of the profile, None if never mentioned, "branch":
     "left" (value >= threshold), "right" or "unknown"}; empty for models without trees.
@@ -57,6 +59,8 @@ class Explanation:
     features: tuple[str, ...]
     sentence: str
     phrases: tuple[str, ...] = ()
+    contributions: tuple[float, ...] = ()
+    by: str = ""
     paths: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 

@@ -28,6 +28,7 @@ from ol2r_cli.recommend.model import Explanation, Recommender, StepProgress, Val
 from ol2r_cli.recommend.reviews import Reviews
 
 _FEATURES, _PHRASES = 3, 2  # of an explanation, and of each of its features
+_BY = "share of the item's entries of X for the user, less that of the average item"
 
 Rows = NDArray[np.int64]
 
@@ -162,7 +163,12 @@ class MTER(Recommender):
 
     def predict(self, tensor: str, *rows: Rows) -> Array:
         """Return the entries [S] of a tensor for the rows [S] or [1] of its three modes."""
-        factors = [_factors(self.parameters, tensor, *each) for each in zip(MODES[tensor], rows, strict=True)]
+        return self._entries(
+            tensor, [_factors(self.parameters, tensor, *each) for each in zip(MODES[tensor], rows, strict=True)]
+        )
+
+    def _entries(self, tensor: str, factors: Sequence[Array]) -> Array:
+        """Return the entries [S] of a tensor for the factors [S, d] or [1, d] of its three modes."""
         number = np.broadcast_shapes(*(each.shape[:1] for each in factors))
         factors = [np.broadcast_to(each, (*number, each.shape[1])) for each in factors]
         return reconstruct(self.parameters[f"core_of_{tensor}"], *factors)
@@ -182,34 +188,64 @@ class MTER(Recommender):
         self.parameters, self.reviews = dict(state), reviews
 
     def explain(self, user: int, item: int) -> Explanation:
-        """Name the features with the highest entries of X, and for each the phrases with those of Y^U x Y^I (4.1.8).
+        """Name features whose entries of X are a larger share of those of the item than of those of the average item.
 
-        Features are those that training reviews of the item mention; without any, all that training reviews mention.
-        Phrases are those that training reviews have for the feature: factors of others have never been fitted. One
-        whose entry is 0 is not named.
+        The shares are of all features that training reviews mention, for this user; the average item has the mean
+        entries of the items with training reviews. The features with the largest differences come first. They are those
+        that training reviews of the item mention; without any, all. Of the phrases that training reviews have for a
+        feature, those with the highest entries of Y^U x Y^I (4.1.8) are named where their share is larger than for the
+        average item. Factors of other features and phrases have never been fitted.
         """
-        reviews, (of_user, of_item) = self.reviews, np.array([[user], [item]])
-        mentions, trained = (np.isin(each, reviews.train) for each in (reviews.mention_review, reviews.phrase_review))
-        of_its = mentions & (reviews.item[reviews.mention_review] == item)
-        known = np.unique(reviews.mention_feature[of_its if of_its.any() else mentions]).astype(np.int64)
-        likes = self.predict("rating", of_user, of_item, known)
-        named = known[np.argsort(-likes, kind="stable")[:_FEATURES]]
-        words = dict[str, list[str]]()
-        for feature in named:
-            said = np.unique(reviews.phrase[trained & (reviews.phrase_feature == feature)]).astype(np.int64)
-            if len(said):
-                of_feature = np.array([feature])
-                fit = self.predict("user_phrase", of_user, of_feature, said)
-                fit = fit * self.predict("item_phrase", of_item, of_feature, said)
-                said = said[fit > 0][np.argsort(-fit[fit > 0], kind="stable")[:_PHRASES]]
-            words[reviews.feature_names[feature]] = [reviews.phrase_names[phrase] for phrase in said]
-        reasons = [f"its {name}" + f" ({', '.join(said)})" * bool(said) for name, said in words.items()]
+        reviews, mentions = self.reviews, np.isin(self.reviews.mention_review, self.reviews.train)
+        features = np.unique(reviews.mention_feature[mentions]).astype(np.int64)
+        likes, usual = self._beside_average("rating", np.array([user]), item, features)
+        over = _shares(likes) - _shares(usual)
+        of_its = reviews.mention_feature[mentions & (reviews.item[reviews.mention_review] == item)]
+        own = np.isin(features, of_its) if len(of_its) else np.full(len(features), True)
+        best = [place for place in np.argsort(-over, kind="stable").tolist() if own[place] and over[place] > 0]
+        best = best[:_FEATURES]
+        words = {reviews.feature_names[features[place]]: self._said(user, item, int(features[place])) for place in best}
+        reasons = [f"its {name} ({', '.join(said)})" if said else f"its {name}" for name, said in words.items()]
         reason = " and ".join(filter(None, [", ".join(reasons[:-1]), *reasons[-1:]]))
         return Explanation(
             features=tuple(words),
             sentence=f"You may like this item {f'for {reason}' if words else 'because users like you do'}.",
             phrases=tuple(phrase for said in words.values() for phrase in said),
+            contributions=tuple(over[best].tolist()),
+            by=_BY,
         )
+
+    def _said(self, user: int, item: int, feature: int) -> list[str]:
+        """Return the phrases of an explanation for a feature."""
+        reviews, of_feature = self.reviews, np.array([feature])
+        trained = np.isin(reviews.phrase_review, reviews.train) & (reviews.phrase_feature == feature)
+        phrases = np.unique(reviews.phrase[trained]).astype(np.int64)
+        if not len(phrases):
+            return []
+        of_user = self.predict("user_phrase", np.array([user]), of_feature, phrases)
+        of_item, usual = self._beside_average("item_phrase", item, of_feature, phrases)
+        fit, over = of_user * of_item, _shares(of_user * of_item) - _shares(of_user * usual)
+        best = np.argsort(-fit, kind="stable")[:_PHRASES]
+        return [reviews.phrase_names[phrases[place]] for place in best if over[place] > 0]
+
+    def _beside_average(self, tensor: str, *rows: Rows | int) -> tuple[Array, Array]:
+        """Return the entries [S] of a tensor for an item, a number among the rows, and those of the average item.
+
+        Entries are linear in the factors of the item, so that the mean factors have the mean entries.
+        """
+        modes, reviewed = MODES[tensor], np.unique(self.reviews.item[self.reviews.train]).astype(np.int64)
+        factors = [
+            _factors(self.parameters, tensor, mode, np.atleast_1d(row)) for mode, row in zip(modes, rows, strict=True)
+        ]
+        mean = _factors(self.parameters, tensor, "item", reviewed).mean(0, keepdims=True)
+        of_average = [mean if mode == "item" else own for mode, own in zip(modes, factors, strict=True)]
+        return self._entries(tensor, factors), self._entries(tensor, of_average)
+
+
+def _shares(entries: Array) -> Array:
+    """Return entries [S], of which none is negative, divided by their sum; 0 where all are 0."""
+    total = entries.sum()
+    return entries / total if total > 0 else np.zeros_like(entries)
 
 
 def _names(state: Mapping[str, Array], tensor: str, mode: str) -> list[str]:

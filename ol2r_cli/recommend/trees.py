@@ -63,6 +63,19 @@ class Tree:
             moving = moving[below >= 0]
         return node
 
+    def by_feature(self, nodes: Ints, features: int) -> Floats:
+        """Return what the rules on each feature add to the vectors of members [F, d], the mean over their nodes [n].
+
+        A rule adds the residual of the node to which it leads.
+        """
+        share = np.bincount(nodes, minlength=len(self.feature)) / len(nodes)
+        added = np.zeros((features, self.residual.shape[1]))
+        for node in range(len(self.feature) - 1, -1, -1):  # children come after their parents
+            for child in self.children[node][self.children[node] >= 0]:
+                added[self.feature[node]] += share[child] * self.residual[child]
+                share[node] += share[child]
+        return added
+
     def with_features(self, features: Ints) -> Tree:
         """Return the tree where feature f is called features[f]."""
         return replace(self, feature=np.append(features, -1)[self.feature])  # a leaf has -1, the last

@@ -87,15 +87,7 @@ def write_page(path: Path, document: Document) -> None:
     headings = ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit")
     versions = [manifest.get("versions") or {} for manifest in manifests]
     figures, not_drawn = page_figures(groups, labels, document.look, comparison)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,  # not of Markup, which is ours
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=StrictUndefined,
-    )
+    environment = templates(Path(__file__).parent)
     environment.filters |= {"plural": plural, "commit": _commit, "device": _device, "time": _time}
     text = environment.get_template("report.html.jinja").render(
         document=document,
@@ -122,6 +114,19 @@ def write_page(path: Path, document: Document) -> None:
         runs=TextTable.of(headings, (), rows),
     )
     write_text(path, text)
+
+
+def templates(folder: Path) -> Environment:
+    """The templates of a folder, which may include page.css, the style of all pages; their values are escaped."""
+    return Environment(
+        loader=FileSystemLoader([folder, Path(__file__).parent]),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not of Markup, which is ours
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
 
 
 def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:

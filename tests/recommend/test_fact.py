@@ -253,7 +253,9 @@ def test_other_numbers_for_users_items_and_features_permute_the_results(world):
     )
     other, _ = fitted(renamed, depth=4, item_depth=4)
     assert (other.scores(users)[:, items] == model.scores(np.arange(120))).all()
-    assert other.explain(int(users[3]), int(items[4])) == model.explain(3, 4)
+    renumbered, explanation = other.explain(int(users[3]), int(items[4])), model.explain(3, 4)
+    assert renumbered.contributions == pytest.approx(explanation.contributions)
+    assert replace(renumbered, contributions=()) == replace(explanation, contributions=())
 
 
 def test_explanations_name_features_of_both_paths_whose_branches_hold(world):
@@ -271,9 +273,38 @@ def test_explanations_name_features_of_both_paths_whose_branches_hold(world):
                 assert rule["branch"] == expected
             good = [rule for rule in explanation.paths[side] if rule["value"] is not None and rule["value"] > 0]
             known.append({rule["feature"] for rule in good})
-        assert set(explanation.features) <= ((known[0] & known[1]) or (known[0] | known[1]))
-        assert bool(explanation.features) == bool(known[0] | known[1])
+        over = model.over_average(user, item)
+        known = [{name for name in names if over[numbers[name]] > 0} for names in known]
+        candidates = (known[0] & known[1]) or (known[0] | known[1])
+        assert list(explanation.features) == sorted(candidates, key=lambda name: -over[numbers[name]])[:3]
+        assert explanation.contributions == tuple(over[numbers[name]] for name in explanation.features)
         assert all(name in explanation.sentence for name in explanation.features)
+
+
+@pytest.mark.parametrize("item_bias", [False, True])
+def test_contributions_are_what_rules_add_to_a_score(item_bias):
+    """By the rules of each path one by one, less the mean over the items that training reviews have."""
+    reviews = generated()
+    reviews = replace(reviews, train=reviews.train[reviews.item[reviews.train] != 9])  # without a training review
+    model, _ = fitted(reviews, depth=3, item_depth=3, alternations=1, start_epochs=5, item_bias=item_bias)
+
+    def added(user, item):
+        total = np.zeros(reviews.features)
+        users = np.append(model.users[user], [1.0] * item_bias)
+        for tree, profile, other in (
+            (model.user_tree, model.profiles[0][user], model.items[item][:4]),
+            (model.item_tree, model.profiles[1][item], users),
+        ):
+            for depth, one in enumerate(tree.path(profile, range(reviews.features))):
+                node = node if depth else 0
+                node = tree.children[node, ("left", "right", "unknown").index(one["branch"])]
+                total[one["feature"]] += tree.residual[node] @ other if node >= 0 else 0
+        return total
+
+    items = [item for item in range(reviews.items) if item != 9]
+    for user, item in ((0, 1), (17, 40), (30, 9)):
+        expected = added(user, item) - np.mean([added(user, other) for other in items], axis=0)
+        assert model.over_average(user, item) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def rule(feature, branch, value):
@@ -281,19 +312,23 @@ def rule(feature, branch, value):
 
 
 def test_sentences_have_the_templates_of_the_dissertation():
+    """With the features that contribute most first; those that contribute less than on average are not named."""
     user = [rule("case", "left", 3), rule("price", "right", 1), rule("ear", "unknown", None), rule("fit", "left", 2)]
     item = [rule("case", "right", 1), rule("price", "left", 4), rule("size", "right", -1), rule("ear", "left", 9)]
-    assert said(user, item) == (
+    over = {"case": 0.2, "price": 0.3, "ear": 0.1, "fit": 0.4, "size": 0.5}
+    assert said(user, item, over) == (
         ("price", "case"),
         "We recommend this item to you because its excellent price matches your taste in price "
         "and its good case matches your emphasis on case.",
     )
-    assert said(user[2:], item[2:]) == (
+    assert said(user[2:], item[2:], over) == (
         ("fit", "ear"),
         "We guess you would like this item because of your preference for fit and its excellent ear.",
     )
-    assert said(user[1:2], item[2:3])[1] == "We guess you would like this item because of your choice of price."
-    assert said(user[2:3], item[2:3]) == (
+    assert said(user, item, {**over, "price": 0.1})[0] == ("case", "price")
+    assert said(user, item, {**over, "price": -0.3, "case": 0.0})[0] == ("fit", "ear")
+    assert said(user[1:2], item[2:3], over)[1] == "We guess you would like this item because of your choice of price."
+    assert said(user[2:3], item[2:3], over) == (
         (),
         "We guess you would like this item because customers with reviews like yours do.",
     )

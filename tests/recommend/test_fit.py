@@ -24,7 +24,10 @@ from ol2r_cli.commands.verify import main as verify
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.recommend.baselines import BPRMF, MostPopular
 from ol2r_cli.recommend.evaluation import rankings
+from ol2r_cli.recommend.fact import FacT
 from ol2r_cli.recommend.fit import Fit
+from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.report import html_page
 from ol2r_cli.run.identity import identity
 from ol2r_cli.run.run import Run, find_runs
 from tests.recommend.small import mean_ndcg, model
@@ -208,7 +211,9 @@ def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_the
 
 def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output):
     words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
-    words += ["explain.user=7", "explain.item=3"]
+    assert main([*words, "explain.user=7", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["recommended"][0]["item"]
+    words += ["explain.user=7", f"explain.item={first}"]
     assert main(words) == 0
     text = capsys.readouterr().out
     assert main([*words, "--json"]) == 0
@@ -223,11 +228,19 @@ def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output
         agrees = "unknown" if value is None else "left" if value >= rule["threshold"] else "right"
         assert rule["branch"] == agrees
         assert re.search(rf"└─ {rule['feature']}: .*{holds[agrees]}", text)
+    assert explanation["by"] in text
+    assert explanation["features"]
+    contributions = dict(zip(explanation["features"], explanation["contributions"], strict=True))
+    assert sorted(contributions.values(), reverse=True) == [*contributions.values()]
+    for feature, contribution in contributions.items():
+        assert contribution > 0
+        assert f"{feature} +{contribution:.2g}" in text
     assert len(content["recommended"]) == 10
     assert main([*words, "explain.out=page.html"]) == 0
-    page = _Texts()
-    page.feed(Path("page.html").read_text())
-    assert {explanation["sentence"], *content["recommended"]} <= set(page.texts)
+    page, html = _Texts(), Path("page.html").read_text()
+    page.feed(html)
+    assert {explanation["sentence"], *(item["name"] for item in content["recommended"])} <= set(page.texts)
+    assert Path(html_page.__file__).with_name("page.css").read_text() in html, "the style of report.html"
     tree = json.loads((Run.read_finished(next(find_runs("outputs"))).path / "tree.json").read_text())
     assert tree["user"]["feature"] == profile["user"][0]["feature"]
 
@@ -264,6 +277,40 @@ def test_large_numbers_of_users_and_no_mentions_at_all(name: str, capsys: Output
     assert set(Run.read_finished(path).per_user.drop_nulls("test_ndcg_10")["user"]) == tested
     assert main([*words, "explain.user=3"]) == 2
     assert "explain.user must be from 1900000000 to 1900000019, got 3" in capsys.readouterr().err
+
+
+def test_a_list_has_the_numbers_that_explain_item_takes(capsys: Output):
+    words = [*SMALL, "model=fact", "model.start_epochs=5", "model.epochs=1", "model.alternations=1", "explain.user=7"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    listed = [int(number) for number in re.findall(r"^ +\d+ item (\d+)$", out, re.MULTILINE)]
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [item["item"] for item in content["recommended"]] == listed
+    assert len(listed) == 10
+    assert "explain.item=NUMBER" in out
+    assert main([*words, f"explain.item={listed[1]}", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["item"], content["name"]) == (listed[1], f"item {listed[1]}")
+    assert main([*SMALL, "model=most_popular", "explain.user=7"]) == 0
+    assert "explain.item=" not in capsys.readouterr().out, "it has no explanations"
+
+
+def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+    ask, words = FacT.interview, [*SMALL, "model=fact", "model.start_epochs=5", "model.epochs=1"]
+
+    def interview(self: FacT, answer: Any) -> Any:
+        self.names = tuple(f"{name}\x1b[31m\n\ud800" for name in self.names)
+        return ask(self, answer)
+
+    monkeypatch.setattr(FacT, "interview", interview)
+    monkeypatch.setattr(Reviews, "item_name", lambda self, item: f"bell\x07 and\nline \udcff {item}")
+    monkeypatch.setattr("builtins.input", lambda question: print(question) or "1")
+    assert main([*words, "interview=true", "explain.user=3"]) == 0
+    out = capsys.readouterr().out
+    assert all(char.isprintable() for line in out.split("\n") for char in line)
+    assert r"feature 0\x1b[31m\n\ud800?" in out
+    assert len(re.findall(r"^ +\d+ item \d+: bell\\x07 and\\nline \\udcff \d+$", out, re.MULTILINE)) == 20
 
 
 def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):

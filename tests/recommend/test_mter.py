@@ -268,33 +268,54 @@ def test_planted_structure_is_found_with_other_seeds(seed):
     planted_structure_is_found(seed)
 
 
-def test_explanations_have_the_highest_entries_among_what_training_has(world):
+def test_explanations_tell_an_item_from_the_average_one(world):
+    """By single entries: shares of an item less those of the mean over all items, of what training has."""
     reviews, model = world
     trained = np.isin(reviews.phrase_review, reviews.train)
     seen = set(zip(reviews.phrase_feature[trained].tolist(), reviews.phrase[trained].tolist(), strict=True))
     assert len(seen) < reviews.features * reviews.phrases
+    items, mentions = sorted(set(reviews.item[reviews.train].tolist())), np.isin(reviews.mention_review, reviews.train)
+
+    def entry(tensor, *rows):
+        return model.predict(tensor, *(np.array([row]) for row in rows))[0]
+
+    def shares(values):
+        return {key: value / sum(values.values()) for key, value in values.items()}
+
+    def over(own, of_items):
+        """Shares of `own` less those of the mean of `of_items`."""
+        usual = shares({key: float(np.mean([each[key] for each in of_items])) for key in own})
+        return {key: share - usual[key] for key, share in shares(own).items()}
+
+    named = set()
     for user, item in ((0, 1), (20, 7), (59, 39)):
         explanation = model.explain(user, item)
-
-        def entry(tensor, *rows):
-            return model.predict(tensor, *(np.array([row]) for row in rows))[0]
-
-        of_its = np.isin(reviews.mention_review, reviews.train) & (reviews.item[reviews.mention_review] == item)
-        likes = {feature: entry("rating", user, item, feature) for feature in reviews.mention_feature[of_its].tolist()}
-        features = sorted(likes, key=lambda feature: -likes[feature])[:3]
+        known = set(reviews.mention_feature[mentions].tolist())
+        likes = {i: {feature: entry("rating", user, i, feature) for feature in known} for i in {*items, item}}
+        apart = over(likes[item], [likes[i] for i in items])
+        of_its = set(reviews.mention_feature[mentions & (reviews.item[reviews.mention_review] == item)].tolist())
+        features = sorted((feature for feature in of_its if apart[feature] > 0), key=lambda f: -apart[f])[:3]
+        assert explanation.features == tuple(f"feature {feature}" for feature in features)
+        assert explanation.contributions == pytest.approx([apart[feature] for feature in features])
         phrases = []
         for feature in features:
             fit = {
-                phrase: entry("user_phrase", user, feature, phrase) * entry("item_phrase", item, feature, phrase)
-                for of, phrase in seen
-                if of == feature
+                i: {
+                    phrase: entry("user_phrase", user, feature, phrase) * entry("item_phrase", i, feature, phrase)
+                    for of, phrase in seen
+                    if of == feature
+                }
+                for i in {*items, item}
             }
-            phrases.append([phrase for phrase in sorted(fit, key=lambda phrase: -fit[phrase]) if fit[phrase] > 0][:2])
-        assert explanation.features == tuple(f"feature {feature}" for feature in features)
+            first = sorted(fit[item], key=lambda phrase: -fit[item][phrase])[:2]
+            larger = over(fit[item], [fit[i] for i in items])
+            phrases.append([phrase for phrase in first if larger[phrase] > 0])
         assert explanation.phrases == tuple(f"phrase {phrase}" for said in phrases for phrase in said)
         for feature, said in zip(features, phrases, strict=True):
-            its = f" ({', '.join(f'phrase {phrase}' for phrase in said)})" * bool(said)
+            its = f" ({', '.join(f'phrase {phrase}' for phrase in said)})" if said else ""
             assert f"its feature {feature}{its}" in explanation.sentence
+        named.add(explanation.features)
+    assert len(named) == 3, "three items, three explanations"
 
 
 def test_reviews_without_phrases_or_mentions_say_less():
@@ -303,8 +324,8 @@ def test_reviews_without_phrases_or_mentions_say_less():
     bare = replace(reviews, phrase_review=none, phrase_feature=none, phrase=none, phrase_names=())
     explanation = fitted(bare)[0].explain(3, 5)
     assert explanation.phrases == ()
-    one, two, three = explanation.features
-    assert explanation.sentence == f"You may like this item for its {one}, its {two} and its {three}."
+    *first, last = (f"its {name}" for name in explanation.features)
+    assert explanation.sentence == f"You may like this item for {', '.join(first)} and {last}."
     bare = replace(bare, mention_review=none, mention_feature=none, mention_sign=none.astype(np.int8))
     explanation = fitted(bare)[0].explain(3, 5)
     assert explanation.features == ()
