@@ -315,9 +315,9 @@ def benchmark_plan(
     typed_words, folders = split_search_path([*typed, *filter(limits, added)])
     overrides, launcher = split_launcher(typed_words)
     named, own = by_name(overrides), by_name([word for word in added if not limits(word)])
-    if own:
+    if added:
         if "ranker" not in own or len(expand(own["ranker"])) > 1:
-            raise ValueError(f"--add must name one ranker, such as --add ranker=mine, got {shlex.join(own.values())}")
+            raise ValueError(f"--add must name one ranker, such as --add ranker=mine, got {shlex.join(added)}")
         grid = {name: override for name, override in own.items() if len(expand(override)) > 1}
         words = shlex.join(override for name, override in own.items() if name not in grid)
         added_ranker = Competitor(words, shlex.join(grid.values()))

@@ -165,6 +165,11 @@ def test_messages(tmp_path, monkeypatch, capsys):
         ("tiny dataset.path=a/b", "leave out dataset.path=a/b: type data_dir=FOLDER"),
         ("tiny --add ranker=pdgd,dbgd", "--add must name one ranker, such as --add ranker=mine"),
         ("tiny --add ranker.l2=1", "--add must name one ranker, such as --add ranker=mine, got ranker.l2=1"),
+        (
+            "tiny --add dataset=synthetic",
+            "--add must name one ranker, such as --add ranker=mine, got dataset=synthetic",
+        ),
+        ("tiny --dry-run --add click=per", "--add must name one ranker, such as --add ranker=mine, got click=per"),
         ("tiny --add ranker=pdgd --add ranker=dbgd", "--add adds one ranker"),
         ("tiny --out there", "--out goes with --run, or without NAME"),
         (
