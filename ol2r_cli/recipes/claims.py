@@ -79,7 +79,9 @@ def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
                 parts.append((estimate.mean, with_choice(estimate.half_width, spread**0.5)))
             mean = sum(each for each, _ in parts) / len(parts)
             half_width = sum(each**2 for _, each in parts) ** 0.5 / len(parts)
-            pairs.append(Pair(row, against, mean, half_width, _verdict(mean, half_width, claim["expect"], bound)))
+            pairs.append(
+                Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim["expect"], bound))
+            )
     return pairs
 
 
@@ -102,8 +104,11 @@ def _spread(row: Entry, metric: str) -> float:
     return row.spread(metric)
 
 
-def _verdict(mean: float, half_width: float, expect: str, bound: float) -> str:
-    """Return whether a difference is as expected: higher, lower, much higher, much lower or level."""
+def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -> str:
+    """Return whether a difference is as expected: higher, lower, much higher, much lower or level.
+
+    The ends of the interval belong to it: an end that is the bound is within it for level, and not beyond it for much.
+    """
     low, high = mean - half_width, mean + half_width
     if expect == "level":
         return HOLDS if max(-low, high) <= bound else FAILS if low > bound or high < -bound else UNDECIDED
@@ -132,7 +137,8 @@ def show_claims(paper: str = "") -> None:
             _print_indented(claim["reason"])
             print()
         meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
-        print(wrapped(f"A difference is {meaning}."))
+        stand_in = "Of test NDCG@10 it is the spread of validation NDCG@10 over choices that is included"
+        print(wrapped(f"A difference is {meaning}. {stand_in}."))
     else:
         show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
         print()

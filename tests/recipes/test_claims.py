@@ -83,6 +83,32 @@ def test_every_verdict_follows_from_the_raw_values():
     assert decided >= 20
 
 
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+
+
+@pytest.mark.parametrize(
+    ("expect", "of_intervals"),
+    [
+        ("higher", {(0.125, 0.375): HOLDS, (0, 0.5): UNDECIDED, (-0.5, 0): UNDECIDED, (-0.375, -0.125): FAILS}),
+        ("much higher", {(0.75, 1.25): HOLDS, (0.5, 1.5): UNDECIDED, (0, 0.5): UNDECIDED, (0.125, 0.375): FAILS}),
+        (
+            "level",
+            {
+                **{(-0.5, 0.5): HOLDS, (0, 0.5): HOLDS, (-0.25, 0.75): UNDECIDED, (-1, 1): UNDECIDED},
+                **{(0.5, 1.5): UNDECIDED, (0.75, 1.25): FAILS},
+            },
+        ),
+    ],
+)
+def test_the_words_of_a_claim(expect, of_intervals):
+    """With a bound of .5; an interval that ends at a bound is within it for level, and not beyond it for much."""
+    opposite = {"higher": "lower", "much higher": "much lower", "level": "level"}[expect]
+    for (low, high), verdict in of_intervals.items():
+        mean, half_width = (low + high) / 2, (high - low) / 2
+        assert claims.verdict_of_pair(mean, half_width, expect, 0.5) == verdict, (low, high)
+        assert claims.verdict_of_pair(-mean, half_width, opposite, 0.5) == verdict, (-high, -low)
+
+
 def test_claims_are_complete():
     ids = [claim["id"] for claim in CONTENT["claims"]]
     assert len(ids) == len(set(ids)) >= 40
@@ -99,6 +125,6 @@ def test_claims_of_a_paper_are_printed(capsys):
     assert "nsgd-1  " in out
     assert "pairrank-1  " not in out
     assert main(["claims", "PairRnk"]) == 2
-    assert "PAPER must be one of" in capsys.readouterr().err
+    assert "PAPER PairRnk: did you mean PairRank?" in capsys.readouterr().err
     assert main(["claims", "NSGD", "--run"]) == 2
     assert "no options: type ol2r benchmark claims" in capsys.readouterr().err
