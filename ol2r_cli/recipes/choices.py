@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 AIMS = ("offline", "online")
 FACTOR = 3  # by which a grid grows beyond an end at which its best cell is
-METRICS = ("validation_ndcg_10", "test_ndcg_10", "cumulative_ndcg", "unfairness", "dynamic_regret")
+METRICS = ("validation_ndcg_10", "cumulative_ndcg", "unfairness", "dynamic_regret")  # of choosing runs
+STAND_INS = {"test_ndcg_10": "validation_ndcg_10"}  # choosing runs are not evaluated on test queries
 RESAMPLES = 2000
 SEED = 20_260_001  # the same values always give the same intervals
 
@@ -121,14 +122,19 @@ def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
     """Return the standard deviation that the choice of settings gives to the mean of a metric; 0 without a choice.
 
     Choosing folds and seeds are drawn with replacement, apart from each other, and the choice is made again; the value
-    of each choice is the mean over all of its choosing runs. cells: the rows of a condition in `choice_frame`.
+    of each choice is the mean over all of its choosing runs. Where one seed chooses, the spread is that over folds
+    alone. cells: the rows of a condition in `choice_frame`. ValueError for a metric that choosing runs lack, unless
+    another one stands in.
     """
-    if cells["settings"].n_unique() < 2 or metric not in cells.columns or cells[metric].null_count():
+    if cells["settings"].n_unique() < 2:
         return 0.0
+    column = STAND_INS.get(metric, metric)
+    if column not in cells.columns or cells[column].null_count():
+        raise ValueError(f"{metric} must be a metric of the choosing runs, so that its intervals contain the choice")
     cells = cells.sort("settings", "fold", "seed")
     folds, seeds = cells["fold"].n_unique(), cells["seed"].n_unique()
     aim = METRICS[0] if aim_of(metric) == "offline" else "cumulative_ndcg"
-    aims, values = (cells[name].to_numpy().reshape(-1, folds * seeds) for name in (aim, metric))
+    aims, values = (cells[name].to_numpy().reshape(-1, folds * seeds) for name in (aim, column))
     random = np.random.default_rng(SEED)
     drawn = [random.multinomial(count, [1 / count] * count, RESAMPLES) for count in (folds, seeds)]
     weights = (drawn[0][:, :, None] * drawn[1][:, None, :]).reshape(RESAMPLES, -1)

@@ -11,12 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ol2r_cli.config.composer import expand
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.choices import RESAMPLES, SEED
 from ol2r_cli.recipes.pages import Tables, by_unit, for_metric, tables_of
-from ol2r_cli.recipes.recipe import Recipe
+from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.results import published, published_choices
+from ol2r_cli.recipes.run_plan import by_name
 from ol2r_cli.report.measures import heading
+from ol2r_cli.report.names import click_order
 from ol2r_cli.report.text_table import TextTable, markdown
 from ol2r_cli.tensor.shapes import Float
 
@@ -39,7 +42,8 @@ class Tau(NamedTuple):
 def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple[str, str], Tau]:
     """Return tau for each two users, from the values of the same n rankers under each; ties count as 0.
 
-    Seeds are drawn with replacement for each user, and folds, which all users share, for all of them.
+    Folds, which all users share, are drawn with replacement for all of them, and then seeds for each user in turn: the
+    same values in the same order always give the same intervals.
     """
     random = np.random.default_rng(SEED)
     signs: dict[str, list[Float[np.ndarray, "draws pairs"]]] = {}  # of the differences in all runs, and in two draws
@@ -65,6 +69,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     if not recipe.orders:
         return []
     both = tables_of(published(recipe.orders), published_choices(recipe.orders)) | tables
+    users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
     parts = [
         "## Order of the field",
         f"Kendall's tau between the orders of rankers that learn from clicks, with its {LEVEL:.0%} interval over seeds "
@@ -73,7 +78,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     ]
     for title in dict.fromkeys(title for title, _ in tables):
         for metric in recipe.metrics:
-            of_users = {user: for_metric(rows, metric) for (dataset, user), rows in both.items() if dataset == title}
+            of_users = {user: for_metric(both[title, user], metric) for user in users if (title, user) in both}
             names = [
                 name
                 for name, row in next(iter(of_users.values())).items()
@@ -85,15 +90,18 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     return parts
 
 
+def _users(recipe: Recipe) -> list[str]:
+    return [click.partition("=")[2] for click in expand(by_name(recipe.words)["click"])]
+
+
 def _table(found: Mapping[tuple[str, str], Tau]) -> TextTable:
-    users = list(dict.fromkeys(user for user, _ in found))
+    users = sorted({user for user, _ in found}, key=click_order)
     lines = []
-    for row, a in enumerate(users):
-        cells = [found.get((a, b) if users.index(b) >= row else (b, a)) for b in users]
+    for a in users:
+        taus_of_user = [found[a, b] if (a, b) in found else found[b, a] for b in users]
         texts = [
-            f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f})" + ("*" if each.apart >= LEVEL else "")
-            for each in cells
-            if each is not None
+            f"{tau.value:.2f} ({tau.low:.2f} to {tau.high:.2f})" + ("*" if tau.apart >= LEVEL else "")
+            for tau in taus_of_user
         ]
         lines.append([a, *texts])
     return TextTable.of(["user"], users, lines)

@@ -17,10 +17,11 @@ from ol2r_cli.recipes.choices import AIMS, RESAMPLES, SEED, aim_of, spread_of_ch
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.reproduce import brief
 from ol2r_cli.recipes.results import TEST, About, Results
-from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role
+from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role, value_of
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import ALPHA, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
+from ol2r_cli.report.names import click_order
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.report.text_table import Cell, TextTable, markdown
 from ol2r_cli.run.identity import RESULTS_VERSION
@@ -46,7 +47,10 @@ Tables = dict[tuple[str, str], list[Entry]]  # by dataset and click model
 
 
 def tables_of(results: Results, choices: pl.DataFrame | None = None) -> Tables:
-    """Return the tables of results: an entry for the runs of a competitor that differ in nothing but fold and seed."""
+    """Return the tables of results: an entry for the runs of a competitor that differ in nothing but fold and seed.
+
+    Users are in the order of figures.
+    """
     parts = {} if choices is None else choices.partition_by("table", "click", "competitor", as_dict=True)
     rows: dict[Condition, Results] = {}
     for run, about in results:
@@ -56,12 +60,18 @@ def tables_of(results: Results, choices: pl.DataFrame | None = None) -> Tables:
         for group in group_runs(run for run, _ in own):
             part = parts.get((title, click, name)) if aim else None
             tables.setdefault((title, click), []).append(Entry(own[0][1], group, part))
-    return tables
+    titles = list(dict.fromkeys(title for title, _ in tables))
+    return {table: tables[table] for table in sorted(tables, key=lambda of: (titles.index(of[0]), click_order(of[1])))}
 
 
 def for_metric(rows: Iterable[Entry], metric: str) -> dict[str, Entry]:
     """Return the entry of each competitor whose settings were chosen for the aim of a metric, or were not chosen."""
     return {row.about.competitor: row for row in rows if row.about.aim in ("", aim_of(metric))}
+
+
+def of_two_settings(entries: Iterable[Entry]) -> bool:
+    """Return whether the values of a row are of two settings, each chosen for its own aim."""
+    return len({tuple(entry.about.words) for entry in entries}) > 1
 
 
 class Difference(NamedTuple):
@@ -108,7 +118,8 @@ def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
     table = []
     names = dict.fromkeys(name for each in of.values() for name in each)
     for name in sorted(names, key=lambda name: places[recipe.metrics[0]].get(name, len(names))):
-        cells = [Cell(name + (" (baseline)" if name == recipe.baseline else ""))]
+        two = of_two_settings(each[name] for each in of.values() if name in each)
+        cells = [Cell(name + " (baseline)" * (name == recipe.baseline) + " †" * two)]
         for metric, each in of.items():
             text = ""
             if name in each and (estimate := each[name].group.estimate(metric)) is not None:
@@ -173,14 +184,23 @@ def legend(recipe: Recipe) -> str:
         " and ".join(heading(metric) for metric in recipe.metrics if (aim_of(metric) == AIMS[0]) == offline)
         for offline in (True, False)
     )
-    chosen = f"{on_test}: settings chosen offline, by NDCG@10 on validation queries. {others}: settings chosen online, "
-    chosen += "by the cumulative NDCG of the choosing seeds."
-    return (
-        f"{chosen} Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold; in "
-        "parentheses, half the interval that contains the choice of settings. ↑ and ↓: significantly higher or lower "
-        f"than {recipe.baseline}, paired, with the choice of both rows' settings in the standard error, after "
-        "Holm's correction for a column; with fewer than three folds nothing is tested. * at the end of its grid; "
-        "‡ another processor gives other results"
+    seeds = {title: value_of(by_name(recipe.choose, data.choose), "replicas") for title, data in recipe.data.items()}
+    one_seed = " and ".join(title for title, number in seeds.items() if number == "1")
+    return " ".join(
+        [
+            f"{on_test}: settings chosen offline, by NDCG@10 on validation queries.",
+            f"{others}: settings chosen online, by the cumulative NDCG of the choosing seeds.",
+            f"† {on_test} is of one setting, {others} of another: no ranker has both. The second table has all values "
+            "of each setting.",
+            f"Mean ± half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold; in parentheses, "
+            "half the interval that contains the choice of settings.",
+            "Choosing runs are not evaluated on test queries: the spread of validation NDCG@10 over choices stands for "
+            "that of test NDCG@10.",
+            *([f"On {one_seed} one seed chooses: there the choice is that over folds alone."] if one_seed else []),
+            f"↑ and ↓: significantly higher or lower than {recipe.baseline}, paired, with the choice of both rows' "
+            "settings in the standard error, after Holm's correction for a column; with fewer than three folds nothing "
+            "is tested. * at the end of its grid; ‡ another processor gives other results",
+        ]
     )
 
 
@@ -277,7 +297,7 @@ def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
             f"## [{recipe.title}]({recipe.name}.md)",
             *([f"> **{warning}**"] if warning else []),
             f"{shown}; [protocol](protocol.md). Mean rank: by {heading(metrics[0])}, over all columns, with its "
-            f"{LEVEL:.0%} interval over folds or seeds.",
+            f"{LEVEL:.0%} interval over folds or seeds. † The two values are of two settings: no ranker has both.",
             markdown(_index_table(tables, metrics)),
         ]
     return "\n\n".join(parts) + "\n"
@@ -300,7 +320,8 @@ def _index_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
                 estimate = rows[competitor].group.estimate(metric)
                 shown = 3 if estimate and ("ndcg_10" in metric or abs(estimate.mean) < 1) else 1
                 means.append("-" if estimate is None else f"{estimate.mean:.{min(shown, digits(metric))}f}")
-            line.append(" / ".join(means))
+            two = of_two_settings(rows[competitor] for rows in each if competitor in rows)
+            line.append(" / ".join(means) + " †" * two)
         lines.append(line)
     return TextTable.of(["ranker"], ["mean rank", *(", ".join(table) for table in tables)], lines)
 

@@ -16,6 +16,7 @@ import yaml
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import must_be_one_of, nearest
+from ol2r_cli.report.legend import dataset_name
 
 SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
 
@@ -77,7 +78,8 @@ class RecipeData:
         """Return the data for a choice of its group; an empty one stands for the data themselves."""
         if choice in ("", self.choice):
             return self
-        return replace(RecipeData(**self.stands_in.get(choice, {"words": f"{self.group}={choice}"})), title=choice)
+        words = self.stands_in.get(choice, {"words": f"{self.group}={choice}"})
+        return replace(RecipeData(**words), title=dataset_name(choice))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,13 +166,13 @@ def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_b
     recipe = load("reproduce", recipes, **changes)
     plan = paper_plan(recipe, "quick", ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
-    trial = Trial(Condition("synthetic", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
+    trial = Trial(Condition("generated data", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
     runs = RecipeRuns([RecipeRow(trial, (group := only(tmp_path)), [GridCell({}, group)] * 2)])
     values = run_values(plan, runs)
     head, _, row = cells_of(comparison_table(plan, values))
     assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]
     # t(1) = 12.706, sd = .1 / sqrt 2, over sqrt 2: .6353
-    own = ["synthetic", "perfect", "A", "l2=7 alpha=1", "2", "0.5000 ± 0.6353"]
+    own = ["generated data", "perfect", "A", "l2=7 alpha=1", "2", "0.5000 ± 0.6353"]
     assert row == [*own, "0.4000 (MSLR-WEB10K), 0.6000 (Yahoo)"]
     rows = list(csv.DictReader(io.StringIO(as_csv(plan, values))))
     assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.6")]
@@ -205,6 +205,6 @@ def test_sizes_of_document_groups_in_every_dataset(recipes):
     values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
     shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group, *_), reported in values.items()}
     for ratio in (0.65, 0.86):
-        slot = f"synthetic, group_ratio={ratio}"
+        slot = f"generated data, group_ratio={ratio}"
         assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)
         assert shares[slot, "A"] + shares[slot, "B"] == pytest.approx(100)

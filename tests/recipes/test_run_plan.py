@@ -41,7 +41,7 @@ def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_th
     shared = ("block_rounds=[3,10]", "rounds=100", "replicas=3")  # blocks of later rounds are left out
     assert [(trial.condition, trial.runs) for trial in plan.final()] == [
         (
-            Condition("synthetic", click, name),
+            Condition("generated data", click, name),
             [("dataset=synthetic", f"click={click}", *shared, f"ranker={ranker}", setting)],
         )
         for click, decay in (("perfect", "1"), ("informational", "0.9"))
@@ -72,7 +72,7 @@ def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_othe
 def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
     plan = paper_plan(paper, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
     trials = list(plan.final())
-    assert {trial.condition for trial in trials} == {Condition("mq2008", "informational", name) for name in "AB"}
+    assert {trial.condition for trial in trials} == {Condition("MQ2008", "informational", name) for name in "AB"}
     words = {"rounds=7", "dataset=mq2008", "block_rounds=[3]"}
     assert all(words <= set(run) and not any("launcher" in word for word in run) for t in trials for run in t.runs)
     assert plan.launcher == ["launcher.jobs=2"]
@@ -80,11 +80,11 @@ def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
         final = paper_plan(paper, scale, ["dataset=mq2008", *typed]).final()
         assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
     plan = paper_plan(paper, "paper", ["dataset=istella_s"])
-    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("istella_s", ("mslr", "yahoo"))]
+    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("Istella-S", ("mslr", "yahoo"))]
     fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
     assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
-        ("synthetic, group_ratio=0.65", ("mslr_inlink",)),
-        ("synthetic, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
+        ("generated data, group_ratio=0.65", ("mslr_inlink",)),
+        ("generated data, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
     ]
     assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
     assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
@@ -111,7 +111,7 @@ def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
         ("quick", ["replicas=1"], f"quick: T = 100, 1 seed, generated data: {cannot}", False),
         ("quick", ["dataset=yahoo"], f"quick: T = 100, 3 seeds, Yahoo: {cannot}", False),
         ("paper", ["dataset=yahoo", "output_dir=x", "click=inf"], "paper: T = 5,000, 20 seeds, Yahoo", True),
-        ("paper", ["dataset=mq2008"], f"{folds}, mq2008, which is not the data of the paper: numbers cannot", False),
+        ("paper", ["dataset=mq2008"], f"{folds}, MQ2008, which is not the data of the paper: numbers cannot", False),
         ("paper", ["positions=5"], f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the", False),
     ):
         line, compared = protocol(paper_plan(paper, scale, typed))
