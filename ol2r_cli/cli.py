@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interr
 from ol2r_cli.terminal import printing
 
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
+_NARROWEST = 40  # columns of help; a terminal that has fewer breaks its lines
 _ON_DISK = ("run", "recommend", "search", "benchmark", "reproduce")  # what they compute is not what they print
 
 EPILOG = """examples:
@@ -121,7 +123,8 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
 
     def __init__(self, prog: str):
-        super().__init__(prog, max_help_position=28)
+        width = max(_NARROWEST, shutil.get_terminal_size().columns - 2)
+        super().__init__(prog, max_help_position=28, width=width)
 
     def format_help(self) -> str:
         """Return the help, of which no line is longer than the terminal."""

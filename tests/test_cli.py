@@ -155,6 +155,21 @@ def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.Ca
         assert (out, error.count("\n")) == ("", 1), command
 
 
+def test_a_terminal_of_a_column_is_no_error(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    """Help is for forty columns or more; the terminal breaks its lines."""
+    make(tmp_path, test={0: 0.5})
+    for columns in "1", "2", "3":
+        monkeypatch.setenv("COLUMNS", columns)
+        for words in (["status", str(tmp_path)], ["report", str(tmp_path)], ["list", "ranker", "pdgd"], ["help"]):
+            assert main(words) == 0, (columns, words)
+        with pytest.raises(SystemExit):
+            main(["run", "--help"])
+        out, err = capsys.readouterr()
+        assert "one experiment" in out
+        assert err.count("\n") <= 1, "what report says of the run"
+        assert max(map(len, out[out.index("usage: ol2r COMMAND") :].splitlines())) <= 40
+
+
 def test_nobody_reads_along(tmp_path: Path):
     """Python notices it when it writes, or at the end."""
     for buffered, arguments, code in ("", "list", 0), ("1", "list", 0), ("", "run --cfg job", 0), ("1", "verify no", 2):
