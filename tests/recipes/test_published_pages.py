@@ -283,3 +283,15 @@ def check_matrix(table: str, metric: str, lines: list[dict[str, str]]) -> None:
             for printed, computed in zip((value, low, high), (tau, *np.quantile(drawn, [0.025, 0.975])), strict=True):
                 assert is_printed(printed, computed), (table, metric, a, b)
             assert bool(star) == (np.mean(drawn < np.minimum(again[a], again[b])) >= 0.95), (table, metric, a, b)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_name_data_and_users_as_the_tables_do(page):
+    """Panels have the users of the tables below, in their order."""
+    for section in (published_dir() / f"{page}.md").read_text().split("\n## ")[1:]:
+        title = section.partition("\n")[0]
+        if figure := re.search(r"!\[.*\]\((.*)\)", section):
+            users = [user.replace("_", " ") for user in re.findall(rf"### {title}, (\w+)", section)]
+            data = "generated data" if title.startswith("generated") else title.partition(",")[0]
+            text = (published_dir() / figure[1]).read_text()
+            assert re.findall(rf">{data}, ([^<]*)</text>", text) == users, figure[1]
