@@ -24,23 +24,25 @@ _SAYS = {"user": "mentions", "item": "good minus bad mentions"}  # what a profil
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What is shown of a fit to a user: items, the first first, and why one of them is recommended.
+class Recommendation:
+    """What is shown to a user of a fit: the recommended items, best first, and why one item is recommended.
 
-    user, item, and `item` of those that are recommended: numbers of the data, which `explain` takes.
+    fit: its id. user, item: numbers of the data, which `explain` takes. recommended: number and name of each item.
     """
 
     fit: str
     user: int
-    recommended: list[dict[str, Any]]  # item and name
+    recommended: list[dict[str, Any]]  # {"item": number, "name": name}
     item: int | None = None
     name: str = ""
     explanation: Explanation | None = None
 
     @property
     def title(self) -> str:
-        """What it is about."""
-        return f"user {self.user}: recommended" if self.item is None else f"user {self.user}, {_called(vars(self))}"
+        """Whose recommendation it is, and of which item."""
+        if self.item is None:
+            return f"user {self.user}: recommended"
+        return f"user {self.user}, {_called(self.item, self.name)}"
 
     def as_content(self) -> dict[str, Any]:
         """Everything as plain data; without an item nothing about one."""
@@ -64,15 +66,10 @@ class Shown:
     def as_page(self) -> str:
         """An HTML page, in the style of a report."""
         paths = self.explanation.paths.items() if self.explanation else ()
-        return (
-            templates(Path(__file__).parent)
-            .get_template("explained.html.jinja")
-            .render(
-                shown=self,
-                contributions=_numbers(self.explanation) if self.explanation else [],
-                paths=[(side, [_rule(side, rule) for rule in path]) for side, path in paths if path],
-            )
-        )
+        rules = [(side, [_rule(side, rule) for rule in path]) for side, path in paths if path]
+        contributions = _numbers(self.explanation) if self.explanation else []
+        template = templates(Path(__file__).parent).get_template("explained.html.jinja")
+        return template.render(shown=self, contributions=contributions, paths=rules)
 
 
 def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -> int:
@@ -111,10 +108,10 @@ def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -
     return DONE
 
 
-def _shown(fit: Fit, model: Recommender, user: int, item: int | None) -> Shown:
+def _shown(fit: Fit, model: Recommender, user: int, item: int | None) -> Recommendation:
     reviews, place = fit.reviews, fit.reviews.place("user", user)
     top = fit.recommended(model, np.array([place]), "test", LISTED)[0]
-    shown = Shown(fit.id, user, _items(reviews, top[top >= 0]))
+    shown = Recommendation(fit.id, user, _items(reviews, top[top >= 0]))
     if item is None:
         return shown
     of_item = reviews.place("item", item)
@@ -127,13 +124,13 @@ def _items(reviews: Reviews, places: NDArray[np.int64]) -> list[dict[str, Any]]:
 
 
 def _listed(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [f"  {place:2} {_called(item)}" for place, item in enumerate(items, 1)]
+    return [f"  {place:2} {_called(item['item'], item['name'])}" for place, item in enumerate(items, 1)]
 
 
-def _called(item: Mapping[str, Any]) -> str:
+def _called(item: int, name: str) -> str:
     """The number of an item, and its name where it has one: `item 9070: iPhone 5 Case`."""
-    number = f"item {item['item']}"
-    return number if item["name"] == number else f"{number}: {item['name']}"
+    number = f"item {item}"
+    return number if name == number else f"{number}: {name}"
 
 
 def _print(lines: Sequence[str]) -> None:
