@@ -72,7 +72,7 @@ def main(given: argparse.Namespace) -> None:
         raise ValueError(f"NAME must be new, got {name}: {shown_path(taken[0])} exists")
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         print(f"written: {shown_path(path)}")
     print("next:")
     choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
@@ -95,7 +95,7 @@ def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Pat
     words = {"GROUP": group, "NAME": name, "CLASS": "".join(part.capitalize() for part in name.split("_"))}
 
     def of_template(template: str) -> str:
-        text = (_TEMPLATES / f"{template}.txt").read_text()
+        text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
         return re.sub("GROUP|NAME|CLASS", lambda word: words[word[0]], text)
 
     module, settings = folder / f"{name}.py", folder / group / f"{name}.yaml"
@@ -108,8 +108,12 @@ def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Pat
     target = str(like.content.get("_target_", ""))
     source, _, cls = target.rpartition(".")
     spec = find_spec(source) if source else None
-    code = {module: _of_class(Path(spec.origin).read_text(), cls)} if spec and spec.origin else {}
-    return {**code, settings: like.path.read_text().replace(f" {target}\n", f" {name}.{cls}\n"), **tests}
+    code = {module: _of_class(Path(spec.origin).read_text(encoding="utf-8"), cls)} if spec and spec.origin else {}
+    return {
+        **code,
+        settings: like.path.read_text(encoding="utf-8").replace(f" {target}\n", f" {name}.{cls}\n"),
+        **tests,
+    }
 
 
 def _of_class(source: str, cls: str) -> str:

@@ -72,14 +72,14 @@ class Choice:
     @cached_property
     def header(self) -> list[str]:
         """Return the comment lines at the top: what the choice is, and its paper."""
-        lines = takewhile(lambda line: line.startswith("#"), self.path.read_text().splitlines())
+        lines = takewhile(lambda line: line.startswith("#"), self.path.read_text(encoding="utf-8").splitlines())
         return [line.lstrip("# ") for line in lines if "@package" not in line] or [""]
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """Return the content of the file."""
         try:
-            content = yaml.load(self.path.read_text(), _Loader)
+            content = yaml.load(self.path.read_text(encoding="utf-8"), _Loader)
         except yaml.YAMLError as error:
             reason = one_line(error).replace(' in "<unicode string>",', ",")
             raise ValueError(f"{self.path} must be YAML: {reason}") from None
@@ -100,7 +100,7 @@ class Choice:
     @cached_property
     def settings(self) -> list[Setting]:
         """Return its settings with their comments, in the order of the file."""
-        text, settings = self.path.read_text(), []
+        text, settings = self.path.read_text(encoding="utf-8"), []
         lines = [*text.splitlines(), ""]
         for key, value in yaml.compose(text, _Loader).value if self.values else ():
             if key.value in _NO_SETTINGS:
@@ -331,7 +331,7 @@ class ProjectFile:
 def read_project() -> ProjectFile:
     """Return the project file in the working directory; ValueError, of one line that names it, for a bad one."""
     try:
-        content = yaml.safe_load(Path(PROJECT_FILE).read_text()) or {}
+        content = yaml.safe_load(Path(PROJECT_FILE).read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         return ProjectFile()
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

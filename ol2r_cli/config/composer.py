@@ -43,6 +43,7 @@ from ol2r_cli.config.errors import (
     misplaced,
     misread_number,
     several_values,
+    undecoded,
     unknown_name,
     unreadable,
     unresolved,
@@ -148,6 +149,9 @@ class Composer:
     def _typed(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides as Hydra reads them, but for those of folders; ValueError for misplaced blanks."""
         words = self.catalogue.full_names(split_search_path(overrides)[0])
+        for word in words:
+            if message := undecoded(word):
+                raise ValueError(message)
         if typed := misplaced(words, {*self.catalogue.choices, *self.catalogue.root.values}):
             raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
         for word in words:

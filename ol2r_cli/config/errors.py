@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ol2r_cli.config.catalogue import ROLES, Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import escaped
-from ol2r_cli.formatting import must_be_one_of, nearest, one_of, shown_path
+from ol2r_cli.formatting import must_be_one_of, nearest, one_of, printable, shown_path
 
 # Words of papers and of other programs, with the name here or its last part.
 USUAL = {
@@ -33,6 +34,17 @@ _OF_HYDRA = {
     "hydra/job_logging": "the log is log.txt of the run: leave it out",
     "hydra/hydra_logging": "the log is log.txt of the run: leave it out",
 }
+
+
+def undecoded(word: str) -> str:
+    """Say what to type for a word that is no text, since the locale does not decode its bytes; empty for text."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        is_utf8 = sys.getfilesystemencoding() == "utf-8"
+        advice = "save it as UTF-8" if is_utf8 else "type PYTHONUTF8=1 before the command"
+        return f"{printable(word)} has bytes that are no text in this locale: {advice}"
+    return ""
 
 
 def without_effect(word: str) -> str:

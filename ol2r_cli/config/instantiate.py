@@ -280,7 +280,7 @@ def _write(group: str, name: str, cls: type, settings: Mapping[str, Any]) -> str
     path = _folder() / group / f"{name}.yaml"
     path.parent.mkdir(exist_ok=True)
     content = yaml.safe_dump({"_target_": target, **settings}, sort_keys=False)
-    path.write_text(f"# The class {target}, passed from Python.\n{content}")
+    path.write_text(f"# The class {target}, passed from Python.\n{content}", encoding="utf-8")
     return name
 
 

@@ -317,7 +317,7 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     row_of = {(table.query_ids[q], name): row for row, (q, name) in enumerate(zip(query, names, strict=True))}
     expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
     judged = []
-    for number, line in enumerate(path.read_text().splitlines() or [""], 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() or [""], 1):
         fields = line.split("\t")
         whole = len(fields) == len(_JUDGEMENT) and fields[1].isdecimal() and fields[3].isdecimal()
         if fields != _JUDGEMENT if number == 1 else not whole or int(fields[1]) < 1 or int(fields[3]) > LARGEST_GRADE:

@@ -310,7 +310,7 @@ def document_groups(
 def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:
     if not file.is_file():
         raise ValueError(f"dataset.group.file must be a file, got {file}")
-    lines = file.read_text().splitlines()
+    lines = file.read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal() or int(line) > LARGEST_INT8:
             raise ValueError(f"{file}:{number}: found {line[:40]!r}, expected a whole number from 0 to {LARGEST_INT8}")

@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 
 def read_claims(paper: str = "") -> dict[str, Any]:
     """Return the content of claims.yaml, its claims those of a paper if one is named; ValueError for an unknown one."""
-    content = yaml.safe_load((published_dir() / "claims.yaml").read_text())
+    content = yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8"))
     names = {each.lower(): each for each in content["papers"]}
     if paper and paper.lower() not in names:
         raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))

@@ -155,7 +155,7 @@ def load_recipe(kind: str, name: str) -> Recipe:
         raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", [*names, "claims"], name))
 
     def read(name: str) -> dict[str, Any]:
-        return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text()))
+        return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))
 
     content = read(name)
     if "like" in content:

@@ -114,6 +114,8 @@ def processor() -> str:
     One name, such as AMD EPYC, may stand for several generations, which round differently.
     """
     linux = Path("/proc/cpuinfo")
-    named = re.search(r"^model name\s*:(.*)", linux.read_text(), re.MULTILINE) if linux.exists() else None
+    named = (
+        re.search(r"^model name\s*:(.*)", linux.read_text(encoding="utf-8"), re.MULTILINE) if linux.exists() else None
+    )
     name = named[1].strip() if named else platform.processor()
     return f"{name} ({torch.backends.cpu.get_cpu_capability()})"

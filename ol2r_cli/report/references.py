@@ -26,7 +26,7 @@ class Reference(NamedTuple):
 def references() -> tuple[Reference, ...]:
     """Return all references in the order of the file, which begins with ol2r."""
     found = []
-    for block in _BLOCK.finditer(_FILE.read_text().replace("VERSION", __version__)):
+    for block in _BLOCK.finditer(_FILE.read_text(encoding="utf-8").replace("VERSION", __version__)):
         words = [word.partition("=") for word in block["choices"].split() if "=" in word]
         choices = {(group, name) for group, _, names in words for name in names.split(",")}
         found.append(Reference(frozenset(choices), block["entry"]))

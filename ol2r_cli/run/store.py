@@ -193,7 +193,7 @@ def restore_checkpoint(directory: RunDirectory, fingerprint: str) -> dict[str, A
 @contextmanager
 def log_file(directory: RunDirectory) -> Iterator[None]:
     """Append the package's log to log.txt during the block."""
-    with open(directory / LOG, "a", opener=files.no_link) as file:
+    with open(directory / LOG, "a", encoding="utf-8", opener=files.no_link) as file:
         logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
         handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

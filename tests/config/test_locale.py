@@ -1,0 +1,53 @@
+"""Text that the locale cannot decode: refused before anything is written, in a line that says what to type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ol2r_cli import cli
+from tests.worlds import TINY
+
+ROOT = Path(__file__).parents[2]
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+
+def test_text_that_is_none_in_the_locale_is_refused(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", *TINY, "rounds=2", "device.engine=tensors"]
+    for encoding, advice in ("ascii", "type PYTHONUTF8=1 before the command"), ("utf-8", "save it as UTF-8"):
+        monkeypatch.setattr(sys, "getfilesystemencoding", lambda encoding=encoding: encoding)
+        for typed in (["note=a\udcc3\udcbc"], ["-m", "note=a\udcc3\udcbc", "seed=1,2"], ["output_dir=a\udcc3\udcbc"]):
+            assert cli.main([*words, *typed]) == 2
+            error = capsys.readouterr().err
+            assert error.startswith("ol2r run: "), typed
+            assert "a\\udcc3\\udcbc" in error, typed
+            assert error.endswith(f" has bytes that are no text in this locale: {advice}\n"), typed
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_has_its_text_whatever_the_locale_is(tmp_path: Path):
+    """A note of ol2r's own choice files and of ol2r.yaml is read and written as UTF-8."""
+    (tmp_path / "choices" / "ranker").mkdir(parents=True)
+    text = "# Für Tests.\n_target_: ol2r_cli.ranker.model_ranker.RandomRanker  # größer\n"
+    (tmp_path / "choices" / "ranker" / "mine.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "ol2r.yaml").write_text("# ü\nchoices: [choices]\noutput_dir: outputs\n", encoding="utf-8")
+    command = [sys.executable, "-m", "ol2r_cli", "run", *TINY, "ranker=mine", "rounds=2", "device.engine=tensors"]
+    for variables, words, code in (
+        (ASCII, ["note=ü"], 2),
+        (ASCII, [], 0),
+        ({"PYTHONUTF8": "1", "LC_ALL": "C"}, ["note=ü"], 0),
+    ):
+        env = os.environ | {"PYTHONPATH": str(ROOT), **variables}
+        done = subprocess.run([*map(os.fsencode, [*command, *words])], cwd=tmp_path, env=env, capture_output=True)
+        assert done.returncode == code, done.stderr
+        assert b"Traceback" not in done.stderr
+    notes = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))["note"] for path in tmp_path.glob("outputs/*/*/config.yaml")
+    ]
+    assert notes == [""], "a note does not make another run: the second command found the first run"
