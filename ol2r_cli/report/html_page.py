@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -22,6 +22,7 @@ from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.comparison import Comparison, select
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
+from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
 from ol2r_cli.report.names import Labels, defines_task, tasks
@@ -42,6 +43,14 @@ _LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is eno
 Manifest = Mapping[str, Any]
 
 
+class Member(NamedTuple):
+    """A run of a group, with the content of its run.json."""
+
+    group: Group
+    run: FinishedRun
+    manifest: Manifest
+
+
 def write_page(path: Path, document: Document) -> None:
     """Write the page of a document; the same runs give the same bytes.
 
@@ -49,44 +58,11 @@ def write_page(path: Path, document: Document) -> None:
     """
     labels, comparison = document.labels, document.comparison
     groups = labels.ordered(document.groups, ndcg_metrics(document.groups))
-    members = [(group, run, Run.read_finished(run.path).manifest) for group in groups for run in group.runs]
-    manifests = [manifest for _, _, manifest in members]
-    shared = {
-        name: as_typed(value)
-        for name, value in groups[0].settings.items()
-        if all(name in group.settings and as_typed(group.settings[name]) == as_typed(value) for group in groups)
-    }
-    names, described = {}, []
-    for group in groups:
-        parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
-        names[group] = ", ".join(filter(None, parts))
-        told = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
-        of_folds: dict[Any, list[int]] = {}  # by the manifests, since the values of fits are those of users
-        for _, run, manifest in (member for member in members if member[0] is group):
-            of_folds.setdefault(run.fold, []).extend(manifest["seeds"])
-        seeds = [
-            (f"seeds of fold {fold}" if len(of_folds) > 1 or fold is not None else "seeds", ranges(of_fold))
-            for fold, of_fold in sorted(of_folds.items(), key=str)
-        ]
-        commands = dict.fromkeys(printable(manifest["command"]) for each, _, manifest in members if each is group)
-        described.append(
-            {
-                "name": names[group],
-                "distinguishing": [*labels.words(group).items(), *seeds],
-                "commands": Markup("\n").join(commands),
-                "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in told],
-            }
-        )
-    rows = [
-        (
-            *(str(run.path), names[group], "" if run.fold is None else str(run.fold), ranges(of["seeds"])),
-            *(_time(of, "ended"), duration(of.get("seconds") or 0), _device(of), _commit(of)[:19]),
-        )
-        for group, run, of in members
-    ]
-    headings = ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit")
-    versions = [manifest.get("versions") or {} for manifest in manifests]
+    members = [Member(group, run, Run.read_finished(run.path).manifest) for group in groups for run in group.runs]
+    manifests = [member.manifest for member in members]
+    shared = _shared_settings(groups)
     figures, not_drawn = page_figures(groups, labels, document.look, comparison)
+    differences = comparison.differences if comparison else []
     environment = templates(Path(__file__).parent)
     environment.filters |= {"plural": plural, "commit": _commit, "device": _device, "time": _time}
     text = environment.get_template("report.html.jinja").render(
@@ -96,24 +72,78 @@ def write_page(path: Path, document: Document) -> None:
         values=_span({group.n for group in groups}),
         unit="user" if groups[0].of_users else "seed",
         has_folds=any(len(group.seeds) > 1 for group in groups),
-        tested=[difference for difference in comparison.differences if difference.holm is not None]
-        if comparison
-        else [],
+        tested=[difference for difference in differences if difference.holm is not None],
         least_units=LEAST_UNITS,
         leaders=_leaders(groups, labels),
         is_dirty=any((manifest.get("git") or {}).get("dirty") for manifest in manifests),
         tables=replace(document, metrics=usual_metrics(groups), differences_only=False).tables,
         figures=figures,
         not_drawn=not_drawn,
-        groups=described,
+        groups=[_settings_of(group, members, labels, shared) for group in groups],
         shared_settings=shared.items(),
         manifests=manifests,
-        versions={name: [str(of.get(name, "unknown")) for of in versions] for name in dict.fromkeys(chain(*versions))},
+        versions=_versions(manifests),
         seconds=duration(sum(manifest.get("seconds") or 0 for manifest in manifests)),
-        data=dict.fromkeys((of["dataset"]["name"], run.fold, of["dataset"]["fingerprint"]) for _, run, of in members),
-        runs=TextTable.of(headings, (), rows),
+        data=dict.fromkeys(map(_data, members)),
+        runs=_table_of_runs(members, labels),
     )
     write_text(path, text)
+
+
+def _shared_settings(groups: Sequence[Group]) -> dict[str, str]:
+    """The settings that all groups have with the same value, as typed."""
+    first, *others = [{name: as_typed(value) for name, value in group.settings.items()} for group in groups]
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+
+
+def _row_name(group: Group, labels: Labels) -> str:
+    parts = [group.choices["dataset"], group.choices["click"], labels.ranker(group), labels.short(group)]
+    return ", ".join(filter(None, parts))
+
+
+def _settings_of(group: Group, members: Sequence[Member], labels: Labels, shared: Mapping[str, str]) -> dict[str, Any]:
+    """The name of a group, its choices, settings and seeds, the commands of its runs, and its other settings."""
+    manifests = [member.manifest for member in members if member.group is group]
+    of_folds: dict[Any, list[int]] = {}  # by the manifests, since the values of fits are those of users
+    for member in members:
+        if member.group is group:
+            of_folds.setdefault(member.run.fold, []).extend(member.manifest["seeds"])
+    seeds = [
+        (f"seeds of fold {fold}" if len(of_folds) > 1 or fold is not None else "seeds", ranges(of_fold))
+        for fold, of_fold in sorted(of_folds.items(), key=str)
+    ]
+    told = {*labels.settings(group), *(shared if group.settings.keys() != shared.keys() else ())}
+    commands = dict.fromkeys(printable(manifest["command"]) for manifest in manifests)
+    return {
+        "name": _row_name(group, labels),
+        "distinguishing": [*labels.words(group).items(), *seeds],
+        "commands": Markup("\n").join(commands),
+        "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in told],
+    }
+
+
+def _table_of_runs(members: Sequence[Member], labels: Labels) -> TextTable:
+    headings = ("directory", "group", "fold", "seeds", "ended (UTC)", "time", "device", "git commit")
+    rows = []
+    for group, run, manifest in members:
+        fold = "" if run.fold is None else str(run.fold)
+        which = [str(run.path), _row_name(group, labels), fold, ranges(manifest["seeds"])]
+        how = [duration(manifest.get("seconds") or 0), _device(manifest), _commit(manifest)[:19]]
+        rows.append([*which, _time(manifest, "ended"), *how])
+    return TextTable.of(headings, (), rows)
+
+
+def _versions(manifests: Sequence[Manifest]) -> dict[str, list[str]]:
+    """The version of each package in each of the runs."""
+    versions = [manifest.get("versions") or {} for manifest in manifests]
+    packages = dict.fromkeys(chain(*versions))
+    return {package: [str(of_run.get(package, "unknown")) for of_run in versions] for package in packages}
+
+
+def _data(member: Member) -> tuple[str, Any, str]:
+    """The name, the fold and the fingerprint of the data of a run."""
+    dataset = member.manifest["dataset"]
+    return dataset["name"], member.run.fold, dataset["fingerprint"]
 
 
 def templates(folder: Path) -> Environment:
