@@ -210,3 +210,11 @@ def test_the_text_leaves_out_what_is_unknown(tmp_path):
     assert "seed 4" in text
     assert "3m 05s (cpu, 2 threads)" in text
     assert not {"±", "test NDCG"} & {*text.split(), *text.split("  ")}
+
+
+def test_an_exploration_that_was_typed_is_told(run):
+    """It is another ranker than the one with the exploration that comes along."""
+    choices = run.manifest["choices"] | {"exploration": "none"}
+    told = ", exploration none, "
+    assert told in text_of(run, choices=choices, command="ol2r run exploration=none")
+    assert told not in text_of(run, choices=choices, command="ol2r run")
