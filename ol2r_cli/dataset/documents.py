@@ -13,6 +13,7 @@ import torch
 
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.dataset.cache import Cache, digest
+from ol2r_cli.dataset.parse import rounded_columns
 from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
@@ -77,6 +78,8 @@ class DocumentDataset:
             features = np.asarray(given, np.float32)
         if not np.isfinite(features).all():
             raise ValueError(f"features must be below 3.4e38 with dataset.normalise={self.normalise}, got larger ones")
+        # Other methods normalise in float64.
+        rounded = rounded_columns(table.features, table.offsets) if self.normalise == "none" else []
         rule: Any = self.rule
         if rule is not None:
             rule = vars(rule) if isinstance(rule, GroupRule) else self.cache.sha256(rule)
@@ -91,7 +94,7 @@ class DocumentDataset:
             grades=max(2, int(table.labels.max()) + 1),
             splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
             group=None if group is None else torch.from_numpy(group),
-            warnings=feature_warnings(table.rounded, table.large, self.normalise),
+            warnings=feature_warnings(rounded, table.large, self.normalise),
         )
 
     def _of_fold(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:

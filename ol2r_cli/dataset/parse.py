@@ -63,7 +63,7 @@ class _Unsure(Exception):
 
 
 @dataclass(frozen=True)
-class Documents:
+class ParsedFile:
     """The documents of one file, in its order: query q owns rows offsets[q] .. offsets[q + 1]."""
 
     features: Float[np.ndarray, "N F"]  # float32; F is the largest id seen
@@ -73,18 +73,30 @@ class Documents:
     rounding: Int[np.ndarray, "2 F"]  # queries in which each feature varies, and in which float32 loses a value of it
 
 
-def rounded_off(parts: Iterable[Documents]) -> list[int]:
+def rounded_off(parts: Iterable[ParsedFile]) -> list[int]:
     """Return the ids of features that float32 does not hold: that lose a value in one of a hundred queries or more."""
     counts = np.zeros((2, 0), np.int64)
     for part in parts:
         wider = max(counts.shape[1], part.rounding.shape[1])
         counts = _padded(counts, wider) + _padded(part.rounding, wider)
+    return _often_lost(counts)
+
+
+def rounded_columns(features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> list[int]:
+    """Return the same of a table of float64: the ids, from 1, of columns that float32 does not hold."""
+    row, column = np.indices(features.shape).reshape(2, -1)
+    with np.errstate(over="ignore"):
+        single = features.astype(np.float32)
+    return _often_lost(_rounding(row, column + 1, features.ravel(), single, offsets))
+
+
+def _often_lost(counts: Int[np.ndarray, "2 F"]) -> list[int]:
     return (1 + np.flatnonzero(counts[1] > OFTEN * counts[0])).tolist()
 
 
 def parse(
     path: Path, features: int | None = None, overflow: str = "error", missing: float | str = "error"
-) -> Documents:
+) -> ParsedFile:
     """Return the documents of a file, in its order; a feature that a line leaves out is 0.
 
     `features` is the largest feature id allowed, None for any. `overflow` says what a value beyond the range of float32
@@ -142,7 +154,7 @@ def blocks(offsets: Int[np.ndarray, "Q1"], size: int | None = None) -> Iterator[
         first = last
 
 
-def _fast(path: Path, features: int | None, overflow: str) -> Documents:
+def _fast(path: Path, features: int | None, overflow: str) -> ParsedFile:
     if not loops.available():
         raise _Unsure
     from ol2r_cli.loops.letor_text import read  # imports numba
@@ -212,7 +224,7 @@ def _padded(counts: Int[np.ndarray, "2 f"], features: int) -> Int[np.ndarray, "2
     return np.pad(counts, ((0, 0), (0, features - counts.shape[1])))
 
 
-def _joined(chunks: list[_Chunk]) -> Documents:
+def _joined(chunks: list[_Chunk]) -> ParsedFile:
     """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
     labels = np.concatenate([np.zeros(0, np.int8), *(grades for _, grades, *_ in chunks)])
     queries = [query for _, _, queries, _ in chunks for query in queries]
@@ -227,7 +239,7 @@ def _joined(chunks: list[_Chunk]) -> Documents:
         table = chunks.pop()[0]
         features[end - len(table) : end, : table.shape[1]] = table
         end -= len(table)
-    return Documents(features, labels, offsets, query_ids, rounding)
+    return ParsedFile(features, labels, offsets, query_ids, rounding)
 
 
 def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from ol2r_cli.dataset import parse as parser
-from ol2r_cli.dataset.parse import DataError, Documents, parse
+from ol2r_cli.dataset.parse import DataError, ParsedFile, parse
 from tests.dataset.letor_files import TINY
 from tests.reference.letor import LetorLines, read_letor
 
@@ -32,11 +32,11 @@ def set_to(**values: object) -> Iterator[None]:
         yield
 
 
-def not_sure(*_: object) -> Documents:
+def not_sure(*_: object) -> ParsedFile:
     raise parser._Unsure
 
 
-def parse_text(text: bytes, **options: object) -> Documents:
+def parse_text(text: bytes, **options: object) -> ParsedFile:
     """What is read; both parsers agree where the fast one is sure."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "data.txt"
@@ -50,7 +50,7 @@ def parse_text(text: bytes, **options: object) -> Documents:
     return read
 
 
-def assert_equals_reference(documents: Documents, text: bytes, missing: float | str = "error") -> None:
+def assert_equals_reference(documents: ParsedFile, text: bytes, missing: float | str = "error") -> None:
     reference = read_letor(text, missing=missing)
     assert isinstance(reference, LetorLines), f"the parser accepted line {reference}, which is not of the form"
     rows = reference.documents
