@@ -206,13 +206,26 @@ def simulated(impressions: np.ndarray) -> ClickLog:
 
 
 def test_standard_errors_are_those_of_ratios_of_counts():
-    """Of c and d rare clicks with as many impressions, log(c / d) has variance 1 / c + 1 / d; those of a chain add up.
-    Nothing was shown at the fourth place and another one."""
-    shown = [[100, 100, 0, 0], [0, 100, 100, 0], [0, 0, 0, 100]]
-    log = counts(shown, [[20, 10, 0, 0], [0, 16, 8, 0], [0, 0, 0, 9]])
+    """Of c and d rare clicks, log(c / d) has variance 1 / c + 1 / d; those of a chain add up. c and d are the clicks
+    that impressions and examination predict: of 30 two thirds, and of 24 the shares 100 x .5 and 300 x .25. Nothing
+    was shown at the fourth place and another one."""
+    shown = [[100, 100, 0, 0], [0, 100, 300, 0], [0, 0, 0, 100]]
+    log = counts(shown, [[25, 5, 0, 0], [0, 10, 14, 0], [0, 0, 0, 9]])
     errors = standard_errors(log, np.array([1, 0.5, 0.25, 0.1]))
-    first = 1 / 20 + 1 / 10
-    assert errors == pytest.approx([0, first**0.5, (first + 1 / 16 + 1 / 8) ** 0.5, np.inf])
+    first, second = 1 / 20 + 1 / 10, 1 / (24 * 0.4) + 1 / (24 * 0.6)
+    assert errors == pytest.approx([0, first**0.5, (first + second) ** 0.5, np.inf])
+
+
+def test_fits_need_clicks_but_dcm_none_at_the_last_place():
+    clicked = np.array([[True, False, False], [False, True, False]])
+    pages = np.tile(np.arange(3), (2, 1)), clicked
+    log = replace(counts(2 * np.eye(3), np.diag([1, 1, 0])), pages=pages)
+    assert estimated(log, "dcm")[-1] == 0
+    silent = replace(log, clicks=np.diag([1.0, 0, 1]))
+    with pytest.raises(ValueError, match=r"clicks at all places but the last, got none at place 2$"):
+        estimated(silent, "dcm")
+    with pytest.raises(ValueError, match=r"^documents that were shown at both of places 1 and 2 .* type --fit pbm$"):
+        estimated(counts([[9, 9]], [[3, 0]]), "adjacent")
 
 
 def test_logs_that_are_too_small_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
