@@ -138,9 +138,9 @@ def distinguishes(setting: str) -> bool:
     return not prefixes & IGNORED and parts[-1] not in never
 
 
-@lru_cache(maxsize=1)
-def _catalogue() -> Catalogue:
-    return Catalogue()
+@lru_cache(maxsize=2)
+def _catalogue(root: str = "run") -> Catalogue:
+    return Catalogue(root=root)
 
 
 @lru_cache(maxsize=4096)
@@ -181,7 +181,8 @@ def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
     added: dict[str, Any] = {}
     for name, value in ADDED.items():
         group, _, key = name.partition(".")
-        choice = _catalogue().choices.get(group, {}).get(choices.get(group, ""))
+        catalogue = _catalogue(_catalogue().elsewhere.get(group, "run"))  # a model is a group of fits to reviews
+        choice = catalogue.choices.get(group, {}).get(choices.get(group, ""))
         if choice is not None and (not key or key in choice.content):
             added |= dict(dotted({name: int(value) if isinstance(value, float) and value.is_integer() else value}))
     return added
