@@ -23,6 +23,9 @@ from ol2r_cli.run.run import STATES, Run, find_runs
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 _EFFECT = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}  # of the command
+_ID = "-(?=[0-9a-f]{10}$)"
+_BREAKS = ("$^", _ID, f"/|{_ID}")  # where the name of a run is broken: nowhere, before its id, behind its folder, too
+_GAP, _NOTE = 2, 16  # blanks between columns, and columns that a note keeps
 _COMMANDS = 10  # that a terminal shows; a file has all
 
 
@@ -89,9 +92,19 @@ def _show_differences(rows: Sequence[Sequence[str]], root: Path) -> None:
     columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
     same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
     print(wrapped(printable(", ".join([f"all below {root}", *same]))))
-    if sum(max(len(row[column]) for row in rows) for column in columns) > shutil.get_terminal_size().columns:
-        rows = [(row[0], re.sub("/|-(?=[0-9a-f]{10}$)", r"\g<0>\n", row[1]), *row[2:]) for row in rows]  # whole ids
-    show([[row[column] for column in columns] for row in rows], [HEADINGS[column] for column in columns])
+    shown = [[row[column] for column in columns] for row in rows]
+    for ends in _BREAKS:  # a table of short lines is easier to read than one of many
+        shown = [[re.sub(ends, r"\g<0>\n", row[c]) if c == 1 else row[c] for c in columns] for row in rows]
+        if _width(shown) <= shutil.get_terminal_size().columns:
+            break
+    show(shown, [HEADINGS[column] for column in columns])
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    """Return the columns of a terminal that a table takes, whose last column is a text that may be wrapped."""
+    *texts, notes = zip(*rows, strict=True)
+    widths = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in texts]
+    return sum(widths) + _GAP * len(widths) + min(_NOTE, max(map(len, notes)))
 
 
 def _row(run: Run, name: str) -> tuple[str, ...]:

@@ -142,6 +142,19 @@ def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, caps
     assert "c-failed, to run again:\n  ol2r run name=synthetic/c-failed\n" in out
 
 
+def test_names_are_broken_only_where_there_is_no_room(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    name = "pairrank-informational-0123456789"
+    for number, dataset in enumerate(("mslr_web10k", "synthetic")):
+        make(tmp_path, f"{dataset}/{name}", ("finished", "running")[number], 60 + number, rounds_per_second=10 + number)
+    for columns, lines in ("100", 1), ("76", 2), ("60", 3):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main([str(tmp_path)]) == 0
+        _, (_, *table) = above_the_table(capsys.readouterr().out)
+        assert table[2 * lines] == "2 runs: 1 finished, 1 killed", columns
+        assert max(map(len, table[: 2 * lines])) <= int(columns)
+
+
 def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):
     assert main([str(tmp_path / "nowhere")]) == 2
     captured = capsys.readouterr()
