@@ -39,8 +39,14 @@ class Entry(NamedTuple):
     choices: pl.DataFrame | None = None
 
     def spread(self, metric: str) -> float:
-        """What the choice of settings adds to the standard error of a metric."""
-        return 0.0 if self.choices is None else spread_of_choice(self.choices, metric)
+        """What the choice of settings adds to the standard error of a metric; ValueError without its choosing runs."""
+        if not self.about.aim:
+            return 0.0
+        if self.choices is None:
+            raise ValueError(
+                f"results of {self.about.competitor} must have choosing runs beside them, in NAME_choice.parquet"
+            )
+        return spread_of_choice(self.choices, metric)
 
 
 Tables = dict[tuple[str, str], list[Entry]]  # by dataset and click model

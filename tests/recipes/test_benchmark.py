@@ -107,6 +107,13 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
         assert "> **outdated: made with results_version" in (published / name).read_text(), name
 
 
+def test_chosen_settings_need_their_choosing_runs(published, capsys):
+    """Without them intervals would silently lack the choice."""
+    (published / "tiny_choice.parquet").unlink()
+    assert main(["tiny", "click=inf"]) == 2
+    assert "results of SGD must have choosing runs beside them, in NAME_choice.parquet" in capsys.readouterr().err
+
+
 def test_rankers_join_the_table(published, tmp_path, capfd):
     """A row shows what was typed; a choice between equal settings is told; the same ranker has the same numbers."""
 
@@ -188,6 +195,9 @@ def test_two_rows_may_have_the_same_run(published, monkeypatch):
     both = [(run, replace(about, competitor="same")) for run, about in known if about.competitor == "SGD"]
     before = pl.read_parquet(published / "tiny.parquet")
     results.as_published([*known, *both]).write_parquet(published / "tiny.parquet")
+    choices = pl.read_parquet(published / "tiny_choice.parquet")
+    of_both = pl.concat([choices, choices.with_columns(competitor=pl.lit("same"))])
+    of_both.write_parquet(published / "tiny_choice.parquet")
     rows = pl.read_parquet(published / "tiny.parquet")["rows"].to_list()
     assert len(rows) == len(before), "each run once"
     assert all(("SGD, online" in names) == ("same, online" in names) for names in rows)
