@@ -137,7 +137,7 @@ def show_claims(paper: str = "") -> None:
             _print_indented(claim["reason"])
             print()
         meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
-        stand_in = "Of test NDCG@10 it is the spread of validation NDCG@10 over choices that is included"
+        stand_in = "For test NDCG@10 the spread of validation NDCG@10 over choices stands in"
         print(wrapped(f"A difference is {meaning}. {stand_in}."))
     else:
         show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
