@@ -217,12 +217,11 @@ def _panel(group: Group, labels: Labels) -> Panel:
 
 
 def _setting_texts(group: Group, labels: Labels) -> dict[str, str]:
-    """What a name may have of its settings, as text: not what only repeats a choice, nor precision and engine."""
-    return {
-        name: f"{value:.6g}" if isinstance(value, float) else as_typed(value)  # 0.0001, not 1e-04
-        for name, value in labels.told(group).items()
-        if not (_is_of_panel(name) or name.endswith("._target_") or name in ROUNDING)
-    }
+    """What a name may have of its settings, as text: not what only repeats a choice, precision and engine last."""
+    told = labels.told(group)
+    names = [name for name in told if not (_is_of_panel(name) or name.endswith("._target_"))]
+    texts = {name: f"{told[name]:.6g}" if isinstance(told[name], float) else as_typed(told[name]) for name in names}
+    return {name: texts[name] for name in sorted(names, key=lambda name: name in ROUNDING)}  # 0.0001, not 1e-04
 
 
 def _is_of_panel(setting: str) -> bool:

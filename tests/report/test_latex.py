@@ -153,12 +153,10 @@ def test_only_what_is_significantly_better_than_all_others_is_bold(tmp_path):
 
 
 def test_rows_of_one_name_are_refused(tmp_path):
-    """Groups that differ in precision only have one name in figures, too."""
-    for dtype in ("float32", "float64"):
-        make(tmp_path, f"device.dtype={dtype}")
-    with pytest.raises(
-        ValueError, match=r"must not have one name, got PairRank for .*dtype=float32 and .*dtype=float64"
-    ):
+    """Groups whose rankers are two classes of one choice have one name in figures, too."""
+    for target in ("a.Ranker", "a.Changed"):
+        make(tmp_path, f"ranker._target_={target}")
+    with pytest.raises(ValueError, match=r"must not have one name, got PairRank for .*=a.Changed and .*=a.Ranker"):
         latex_of(tmp_path, "test_ndcg_10")
 
 

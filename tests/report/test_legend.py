@@ -144,6 +144,16 @@ def test_two_settings_are_colour_and_dash(tmp_path):
     assert len({style.dash for style in styles.values()}) == 2
 
 
+def test_a_figure_names_precision_where_it_is_all_that_differs(tmp_path):
+    for dtype in ("float32", "float64"):
+        make(tmp_path, f"device.dtype={dtype}")
+    names = list(Legend(*groups_and_labels(tmp_path)).styles)
+    assert names == ["PairRank dtype=float32", "PairRank dtype=float64"]
+    for rounds, dtype in ((4, "float32"), (8, "float64")):
+        make(tmp_path / "more", f"rounds={rounds}", f"device.dtype={dtype}")
+    assert list(Legend(*groups_and_labels(tmp_path / "more")).styles) == ["PairRank T=4", "PairRank T=8"]
+
+
 def test_schedules_of_intents_have_panels_of_their_own(tmp_path):
     make(tmp_path, "intent=none")
     make(tmp_path, "intent=abrupt", "intent.every=5")
