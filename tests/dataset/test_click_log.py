@@ -214,8 +214,8 @@ def test_standard_errors_are_those_of_ratios_of_counts():
     errors = standard_errors(log, np.array([1, 0.5, 0.25, 0.1]))
     first, second = 1 / 20 + 1 / 10, 1 / (24 * 0.4) + 1 / (24 * 0.6)
     assert errors == pytest.approx([0, first**0.5, (first + second) ** 0.5, np.inf])
-    errors = standard_errors(counts([[100, 100, 100]], [[12, 6, 3]]), np.array([1, 0.5, 0.25]))
-    assert errors == pytest.approx([0, (1 / 12 + 1 / 6) ** 0.5, (1 / 12 + 1 / 3) ** 0.5])
+    errors = standard_errors(counts([[100] * 4], [[16, 8, 4, 2]]), np.array([1, 0.5, 0.25, 0.125]))
+    assert errors[1:] == pytest.approx([(1 / 16 + 1 / clicks) ** 0.5 for clicks in (8, 4, 2)])
     one_click = standard_errors(counts([[9, 9]], [[1, 0]]), np.ones(2))  # half of it is predicted at each place
     assert one_click == pytest.approx([0, 2])
 
