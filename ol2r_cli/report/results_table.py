@@ -122,9 +122,9 @@ class ResultsTable:
     def _values(self) -> str:
         """How many values a mean is of, such as `5 seeds`."""
         if len(self.n) > 1:
-            return "so many seeds as the number in brackets"
+            return "as many values as the number in brackets"
         if self.groups[0].of_users:
-            return plural(max(self.n), "user")
+            return f"{plural(max(self.n), 'value')} of users"
         folds = {len(group.seeds) for group in self.groups}
         if folds == {1}:
             return plural(max(self.n), "seed")

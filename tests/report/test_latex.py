@@ -130,7 +130,7 @@ def test_with_one_click_model_metrics_are_columns(tmp_path):
         r"DBGD & 0.2500 $\pm$ 0.0000 (2) & 0.2500 $\pm$ 0.0000 (2) \\",
     ]
     assert "with perfect users" in text
-    assert "over so many seeds as the number in brackets" in text
+    assert "over as many values as the number in brackets" in text
 
 
 def test_only_what_is_significantly_better_than_all_others_is_bold(tmp_path):
