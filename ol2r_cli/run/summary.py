@@ -159,7 +159,7 @@ def _next_commands(run: Run) -> list[tuple[str, str]]:
     status = shlex.join(["ol2r", "status", *folders]), "all runs"
     finished = root.glob(f"*/*/{SUMMARY}")
     if any(path.parent != run.path for path in finished):
-        return [(shlex.join(["ol2r", "report", *folders, "--compare", "all"]), "these runs side by side"), status]
+        return [(shlex.join(["ol2r", "report", *folders]), "these runs side by side"), status]
     own = list[Path]()
     with suppress(ValueError):  # a folder of choices was removed
         known = [folder.path for folder in choice_folders()]

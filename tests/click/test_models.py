@@ -281,7 +281,7 @@ def test_a_table_that_fits_is_taken_as_it_is_without_a_warning():
 
 
 def test_what_does_not_fit_is_refused():
-    table = r"click\.tables must have {} for 4 grades, got none: type click\.{}=\[\.,\.,\.,\.\]$"
+    table = r"click\.tables must have {} for 4 grades, got none: type 'click\.{}=\[\.,\.,\.,\.\]'$"
     for name, setting, message in [
         ("perfect", "click.click=[0,2,1]", r"click\.click must be .* each is from 0 to 1, got \[0, 2, 1\]"),
         ("perfect", "click.click=[0,1]", r"click\.click must be 4 probabilities, one per grade, got \[0, 1\]"),

@@ -118,7 +118,7 @@ def test_a_schedule_that_does_not_change_within_the_run_is_a_warning(tmp_path, c
 
 def test_what_does_not_go_together_is_explained(tmp_path, capsys):
     for message, overrides in {
-        "has no intents: type dataset.intents=": ["intent=abrupt"],
+        "has no intents: type 'dataset.intents={number: ": ["intent=abrupt"],
         "has 2 intents": ["intent=abrupt", "intent.intents=[1,3]", "dataset.intents={number: 2, overlap: 0}"],
         "needs labels that stay as they are": ["intent=abrupt", INTENTS, "ranker=oracle"],
         "trace_cosine=true": ["intent=abrupt", INTENTS, "trace_cosine=true"],

@@ -155,7 +155,7 @@ def test_from_the_second_run_on_the_next_command_is_a_report(run, tmp_path, monk
         assert next_commands(text_of(run, f"{root}/mslr/a")) == ["ol2r list", f"ol2r status{named}"]
         for name in "a", "b":
             RunDirectory(tmp_path / root / "mslr" / name).write_text("summary.json", "{}")
-        commands = [f"ol2r report{named} --compare all", f"ol2r status{named}"]
+        commands = [f"ol2r report{named}", f"ol2r status{named}"]
         assert next_commands(text_of(run, f"{root}/mslr/a")) == commands
 
 
