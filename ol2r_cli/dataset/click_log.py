@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from ol2r_cli.dataset.parse import DataError
+from ol2r_cli.dataset.parse import DataError, open_text
 from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -116,8 +116,10 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
     """
     is_csv = path.suffix != ".parquet"
     try:
-        with path.open("rb") as file:
+        with open_text(path) if is_csv else path.open("rb") as file:
             table = pl.read_csv(file, infer_schema=False) if is_csv else pl.read_parquet(file)
+    except DataError as error:  # of a compressed file, not of a row
+        raise ValueError(str(error)) from None
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = (is_csv and path.is_file() and _unreadable(path)) or one_line(error)[:120]
         raise ValueError(f"{path} must be a csv or parquet file ({reason})") from None

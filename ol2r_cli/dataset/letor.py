@@ -33,6 +33,9 @@ from ol2r_cli.dataset.prepare import (
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
 from ol2r_cli.tensor.shapes import Int
 
+# Of files that are found. The parser reads the first two and says of the others what to type; they are found so that no
+# split is silently missing.
+ENDINGS = ("", ".gz", ".bz2", ".xz", ".zst", ".zip")
 _COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
 _JUDGEMENT = ["qid", "intent", "docid", "grade"]  # columns of a file of judgements
 _DOCUMENT = re.compile(rb"\bdocid\s*=\s*(\S+)")
@@ -223,9 +226,9 @@ class Letor:
 def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
     """Return the files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
 
-    `names`: for each split the file names it may have, plain or with .gz appended. The training file decides the
-    folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError when a
-    root has a dataset without this fold, and when the files of all roots have other names.
+    `names`: for each split the file names it may have, plain or with an ending of a compressed file. The training file
+    decides the folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError
+    when a root has a dataset without this fold, and when the files of all roots have other names.
     """
     unknown = None  # why the files of a folder are not those of the dataset
     for root in roots:
@@ -233,7 +236,7 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
         for folder in (root / f"Fold{fold}", root):
             files = {}
             for split in SPLITS:
-                candidates = (folder / f"{name}{end}" for name in names.get(split, ()) for end in ("", ".gz"))
+                candidates = (folder / f"{name}{ending}" for name in names.get(split, ()) for ending in ENDINGS)
                 if file := next((file for file in candidates if file.is_file()), None):
                     files[split] = file
             if "train" not in files:

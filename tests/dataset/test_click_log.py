@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -342,6 +344,15 @@ def test_repeated_rows_are_added_and_pos_counts_from_0(tmp_path: Path):
     assert log.impressions.tolist() == [[1010, 5], [7, 0]]
     assert log.clicks.tolist() == [[901, 2], [1, 0]]
     assert (left_out, log.query_ids) == (0, ["q"])
+
+
+def test_a_log_may_be_gzipped_and_other_compressions_are_named(tmp_path: Path):
+    text = b"query,document,place,impressions,clicks\nq,a,1,10,4\nq,a,2,10,2\n"
+    (zipped := tmp_path / "log.csv.gz").write_bytes(gzip.compress(text))
+    assert read(zipped)[0].clicks.tolist() == [[4, 2]]
+    (other := tmp_path / "log.csv.bz2").write_bytes(bz2.compress(text))
+    with pytest.raises(ValueError, match=r"log\.csv\.bz2: found a file .* type bzip2 -dc .*log\.csv\.bz2 > NEW"):
+        read(other)
 
 
 def test_whole_numbers_may_have_a_point(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import shutil
 from pathlib import Path
@@ -65,6 +66,14 @@ def test_files_are_found_in_folds_or_directly_plain_or_zipped(tmp_path: Path, mo
     for path in ("~/b", "$SOMEWHERE/b", "b"):
         assert len(letor(Path(path), Path("~/cache")).load().query_ids) == 30
     assert (tmp_path / "cache").is_dir()
+
+
+def test_a_split_that_is_compressed_in_another_way_is_not_missing(tmp_path: Path):
+    """Without its validation queries, a run would choose its best round among others."""
+    folder = write_fold(tmp_path / "data", train=TRAIN_TEXT, test=TEST_TEXT)
+    (folder / "vali.txt.bz2").write_bytes(bz2.compress(TEST_TEXT.encode()))
+    with pytest.raises(DataError, match=r"vali\.txt\.bz2: found a file that is compressed in another way"):
+        letor(folder, tmp_path / "cache").load()
 
 
 def test_a_missing_set_says_where_to_get_it_and_what_to_type(tmp_path: Path):
