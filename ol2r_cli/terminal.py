@@ -11,9 +11,9 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
 
 _IN_ASCII = {
     **{"±": "+-", "·": "-", "–": "-", "…": "..", "↑": "^", "↓": "v", "└": "`", "─": "-", "✓": "+", "✗": "x"},
@@ -60,6 +60,7 @@ def printing() -> Iterator[Callable[[], OSError | None]]:
     that are not those of the process, as in tests and notebooks, stay as they are.
     """
     before, closed = (sys.stdout, sys.stderr), _open_closed()
+    _flush(before)  # what the calling program has printed comes first
     stdout = _Descriptor(1, raises=(BrokenPipeError,))
     if 1 in closed:
         stdout.error = OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -72,6 +73,13 @@ def printing() -> Iterator[Callable[[], OSError | None]]:
     finally:
         sys.stderr.flush()
         sys.stdout, sys.stderr = before
+
+
+def _flush(streams: Iterable[TextIO | None]) -> None:
+    for stream in streams:
+        if stream is not None:
+            with suppress(OSError, ValueError):  # a full disk, a closed stream
+                stream.flush()
 
 
 def _open_closed() -> set[int]:

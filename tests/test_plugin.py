@@ -34,7 +34,8 @@ def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path: Path, mon
     code = [f"ol2r_cli/{group}/mine_{group}.py" for group in groups]
     for group, file in zip(groups, code, strict=True):
         assert main(["new", group, f"mine_{group}"]) == 0
-        shutil.move(tmp_path / "choices" / Path(file).name, tmp_path / file)
+        for written in (tmp_path / "choices").glob(f"mine_{group}.*"):  # of a dataset also its data
+            shutil.move(written, tmp_path / file.replace(".py", written.suffix))
         settings = (tmp_path / "choices" / group / f"mine_{group}.yaml").read_text()
         target = settings.replace("_target_: ", f"_target_: ol2r_cli.{group}.")
         (tmp_path / "configs" / group / f"mine_{group}.yaml").write_text(target)

@@ -117,7 +117,8 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
     is_csv = path.suffix != ".parquet"
     try:
         with open_text(path) if is_csv else path.open("rb") as file:
-            table = pl.read_csv(file, infer_schema=False) if is_csv else pl.read_parquet(file)
+            content = file.read()
+        table = pl.read_csv(content, infer_schema=False) if is_csv else pl.read_parquet(content)
     except DataError as error:  # of a compressed file, not of a row
         raise ValueError(str(error)) from None
     except (OSError, pl.exceptions.PolarsError) as error:
