@@ -13,6 +13,7 @@ MOST_LINES = 50  # of a table, in the size \small
 _LETTER, _GAP = 4.6, 8  # points: a letter of the size \small, and the space between two columns
 _SIGNS = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"{{{sign}}}" for sign in "[*"},  # behind the end of a row they would be an argument of it
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"±": r"$\pm$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "|": r"\textbar{}", "<": "$<$", ">": "$>$"},
     **{"λ": r"$\lambda$", "η": r"$\eta$", "ν": r"$\nu$", "α": r"$\alpha$", "ε": r"$\epsilon$", "²": "$^2$"},

@@ -149,6 +149,7 @@ class Legend:
 
     A name has settings only where a panel has several groups of one ranker. So the PairRanks that validation chose for
     two click models are both called PairRank. Settings of dataset, users and intents are in the title of the panel.
+    ValueError for a fixed name that two groups of a panel have.
     panels: each with its groups. names: of all groups; those with the same name have the same style. styles: by name,
     in the order of the legend.
     """
@@ -165,6 +166,14 @@ class Legend:
             members.setdefault(name, []).append(group)
         for name, of_name in members.items():
             self._add(name, of_name, labels)
+        for of_panel in self.panels.values():
+            count = Counter(self.names[group] for group in of_panel)
+            for name in [labels.called[group] for group in of_panel if group in labels.called]:
+                if count[name] > 1:
+                    raise ValueError(
+                        f"--name must give each row of a figure another name, got {name} for {count[name]}: choose "
+                        "another name, or add settings to the words, such as 'ranker=pdgd rounds=500=short'"
+                    )
 
     def _add(self, name: str, groups: Sequence[Group], labels: Labels) -> None:
         """Add the names and styles of all groups of one ranker with the same parts."""

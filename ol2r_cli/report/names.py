@@ -246,8 +246,8 @@ def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Label
             )
         named |= {row: name for row in rows if row}
     for task in tasks(groups):
-        count = Counter(named[group] for group in task if group in named)
-        for name in count:
+        count = Counter(named.get(group) or labels.ranker(group) for group in task)
+        for name in {named[group] for group in task if group in named}:
             if count[name] > 1:
                 raise ValueError(f"--name must give each row of a task another name, got {name} for {count[name]}")
     return named

@@ -33,6 +33,12 @@ def body(text: str) -> list[str]:
     return [line.removesuffix(r" \\\\") for line in text.splitlines() if line.endswith(r"\\")]
 
 
+def test_no_name_is_an_argument_of_the_end_of_the_row_before():
+    r"""A bracket and a star behind \\ are, also in the next line."""
+    table = TextTable.of(["ranker"], ["n"], [["[5] a", "1"], ["*b", "2"]])
+    assert [line.partition(" &")[0] for line in body(plain_table(table, []).text())][1:] == ["{[}5] a", "{*}b"]
+
+
 def test_text_is_escaped_and_marks_are_superscripts():
     table = TextTable.of(
         ["", "ranker"],

@@ -120,6 +120,20 @@ def test_explorations_and_models_have_styles_of_their_own(tmp_path):
     assert len(set(styles)) == 5
 
 
+def test_a_fixed_name_is_of_one_group_of_a_panel(tmp_path):
+    """Not that of another ranker in the papers, and not that of several tasks in one panel."""
+    for words in (("rounds=4",), ("rounds=8",), ("ranker=pdgd", "rounds=4")):
+        make(tmp_path, *words)
+    groups, _ = groups_and_labels(tmp_path)
+    short, long, pdgd = sorted(groups, key=lambda group: (group.choices["ranker"], group.settings["rounds"]))
+    for called, name in (({pdgd: "PDGD", short: "PDGD"}, "PDGD"), ({short: "a", long: "a"}, "a")):
+        with pytest.raises(ValueError, match=f"^--name must give each row of a figure another name, got {name} for 2"):
+            Legend(groups, Labels(groups, called))
+    with pytest.raises(ValueError, match="got PDGD for 2"):
+        Legend([short, pdgd], Labels(groups, {short: "PDGD"}))
+    assert list(Legend(groups, Labels(groups, {short: "a", long: "b"})).styles) == ["a", "b", "PDGD"]
+
+
 def test_a_legend_does_not_tell_defaults_that_nobody_typed(tmp_path):
     """A PairRank with a window and one with a discount differ from the default in one setting each."""
     defaults = ("ranker.window=null", "ranker.discount=1")

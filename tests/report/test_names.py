@@ -178,6 +178,7 @@ def test_names_of_rows_are_given_by_words(tmp_path):
         ({"pdgd": "theirs"}, "must match one row of each task, got pdgd, which matches 2 .* --name 'pdgd .*=NAME'"),
         ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
         ({"pairrank": "x", "ranker/model=mlp": "x"}, "must give each row of a task another name, got x for 2"),
+        ({"ranker/model=mlp": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
     ):
         with pytest.raises(ValueError, match=f"^--name {message}$"):
             fixed_names(names, groups, labels)

@@ -66,9 +66,6 @@ def curves(
             of_row += of_panel.values()
         groups = [group for panel, _, _ in places for group in legend.panels[panel]]
         last = max(int(group.settings["rounds"]) for group in groups)
-        log_rounds = evaluated and {run.settings.get("evaluate_rounds") for g in shown.groups for run in g.runs} == {
-            "log"
-        }
         for _, _, axes in places:
             _round_axis(axes, last, log_rounds, 4 if panels.panel_width < 3 else 5)
         places[0][-1].set_ylim(_extent(of_row, log, bounds, shown.look))
