@@ -329,8 +329,9 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
             )
     if missing := [d for d in differences if d.missing]:
         worst = max(missing, key=lambda d: d.missing)
+        pairs = "(user, split)" if worst.group.of_users else "(fold, seed)"
         lines.append(
-            f"Not all (fold, seed) are in both rows of {plural(len(missing), 'comparison')}; where most are missing, "
+            f"Not all {pairs} are in both rows of {plural(len(missing), 'comparison')}; where most are missing, "
             f"{worst.missing} of {worst.estimate.n + worst.missing} are."
         )
     if comparison.alone:

@@ -104,7 +104,7 @@ class ResultsTable:
         common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
         common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
         common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []
-        rounds = {int(group.settings["rounds"]) for group in self.groups}
+        rounds = {int(group.settings["rounds"]) for group in self.groups if not group.of_users}
         common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
         what = " ".join(common)
         lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {self._values()}."]
@@ -116,7 +116,7 @@ class ResultsTable:
                 names = " or ".join(dict.fromkeys(self.legend.names[group] for group in self.comparison.bases))
                 lines.append(f"↑ and ↓ are significantly more and less than {names} ({how}).")
         if any(metric in self.metrics for _, metric in self.best):
-            lines.append("A bold value is significantly better than all others of its column.")
+            lines.append("A bold value is significantly better than all that it is compared with.")
         return lines
 
     def _values(self) -> str:

@@ -145,6 +145,12 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     out = " ".join(capsys.readouterr().out.split())
     assert "with the users as units (degrees of freedom: users - 1), whatever the number of splits" in out
     assert f"{n} of {units} users" in out
+    missing = len(users["most_popular"].keys() - users["nmf"].keys())
+    assert f"Not all (user, split) are in both rows of 1 comparison; where most are missing, {missing} of" in out
+    assert report(["outputs", "--metric", "test_ndcg_10", "--format", "latex"]) == 0
+    assert r"\caption{Test NDCG@10 on generated: means $\pm$ half" in capsys.readouterr().out
+    assert report(["outputs", "--figure", "bar"]) == 0
+    assert "No intervals" not in capsys.readouterr().err, "they are over users, of whom there are enough"
     assert report(["outputs", "--select", "validation", "--overrides"]) == 0
     assert "reviews=generated model=nmf" in capsys.readouterr().out
     assert report(["outputs", "--out", "report.html"]) == 0

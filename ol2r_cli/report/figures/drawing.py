@@ -249,8 +249,8 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
         return text, ""
     few = 0
     for group in groups if look.bands is None else ():
-        seeds = look.units == "seeds" or (look.units is None and len(group.seeds) == 1)
-        size = len(group.runs) if kind == "running_time" else group.n if seeds else len(group.seeds)
+        by_value = group.of_users or look.units == "seeds" or (look.units is None and len(group.seeds) == 1)
+        size = len(group.runs) if kind == "running_time" else group.n if by_value else len(group.seeds)
         few += size < LEAST_UNITS
     some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
     bands = {"sd": "standard deviations", "se": "standard errors of the mean"}.get(look.bands or "")
