@@ -125,9 +125,9 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
         reason = (is_csv and path.is_file() and _unreadable(path)) or one_line(error)[:120]
         raise ValueError(f"{path} must be a csv or parquet file ({reason})") from None
     there = table.columns
-    is_published = "pos" in there and "place" not in there
+    is_published = "pos" in there and not {"place", "position"}.intersection(there)
     if is_published:
-        table = table.rename(PUBLISHED, strict=False)
+        table = table.rename({name: usual for name, usual in PUBLISHED.items() if usual not in there}, strict=False)
     elif "place" not in there:
         table = table.rename({"position": "place"}, strict=False)
     wanted = SESSIONS if "session" in there else COUNTS
@@ -153,8 +153,8 @@ def _records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
 
     csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote.
     """
-    with path.open(newline="", errors="replace") as file:
-        rows, first = csv.reader(file, strict=strict), 1
+    with open_text(path) as file:
+        rows, first = csv.reader((line.decode(errors="replace") for line in file), strict=strict), 1
         try:
             for fields in rows:
                 yield first, fields

@@ -346,10 +346,28 @@ def test_repeated_rows_are_added_and_pos_counts_from_0(tmp_path: Path):
     assert (left_out, log.query_ids) == (0, ["q"])
 
 
+@pytest.mark.parametrize("extra", ["url", "position"])
+def test_columns_of_both_names_are_read_by_the_usual_one(tmp_path: Path, extra: str):
+    """`document` beside `url`, and `position`, which counts from 1, beside `pos`."""
+    columns = {"query": "q", "document": "d", "position": 1, "pos": 7, "impressions": 10, "clicks": 4}
+    if extra == "url":
+        del columns["position"]
+        columns |= {"url": "u", "pos": 0}
+    file = tmp_path / "log.csv"
+    pl.DataFrame([columns]).write_csv(file)
+    assert read(file)[0].clicks.tolist() == [[4]]
+
+
 def test_a_log_may_be_gzipped_and_other_compressions_are_named(tmp_path: Path):
     text = b"query,document,place,impressions,clicks\nq,a,1,10,4\nq,a,2,10,2\n"
     (zipped := tmp_path / "log.csv.gz").write_bytes(gzip.compress(text))
     assert read(zipped)[0].clicks.tolist() == [[4, 2]]
+    zipped.write_bytes(gzip.compress(text + b'"q\n2",a,1,10,4\nq,a,3,10,11\n'))
+    with pytest.raises(ValueError, match="line 6: a row must have clicks from 0 to impressions"):
+        read(zipped)
+    zipped.write_bytes(gzip.compress(text + b"q,a,3,10,11,5\n"))
+    with pytest.raises(ValueError, match="line 4 has more fields than the first"):
+        read(zipped)
     (other := tmp_path / "log.csv.bz2").write_bytes(bz2.compress(text))
     with pytest.raises(ValueError, match=r"log\.csv\.bz2: found a file .* type bzip2 -dc .*log\.csv\.bz2 > NEW"):
         read(other)
