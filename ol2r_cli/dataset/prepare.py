@@ -289,8 +289,11 @@ def document_groups(
 
     def build(folder: Path) -> None:
         training = table.rows_of(train)
-        normalise = normaliser(method, column, table.offsets, training)
-        values = np.concatenate(list(normalise(column, table.offsets)))[:, 0]
+        if method == "none":
+            values = column[:, 0]  # in its own precision
+        else:
+            normalise = normaliser(method, column, table.offsets, training)
+            values = np.concatenate(list(normalise(column, table.offsets)))[:, 0]
         thresholds = rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
         if rule.quantiles:
             ascending, parts = np.sort(values[training]), rule.quantiles

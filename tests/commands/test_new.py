@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import cli
+from ol2r_cli.commands import new
 from ol2r_cli.config.catalogue import ROLES, read_project
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +117,13 @@ def test_the_folder_is_that_of_the_project_file_or_typed(ol2r):
     assert "written: ol2r.yaml" not in printed
     assert "  ol2r run ranker=third_own rounds=500 --config-dir elsewhere" in printed
     assert Path("ol2r.yaml").read_text() == "choices: my choices\n"
+
+
+def test_words_that_templates_replace_are_part_of_no_other_word():
+    """GROUPS would become datasetS."""
+    texts = [file.read_text(encoding="utf-8") for file in new._TEMPLATES.glob("*.txt")]
+    assert texts
+    assert not [word for text in texts for word in re.findall(r"(?:GROUP|NAME|CLASS)[A-Za-z]+", text)]
 
 
 def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, ol2r, capsys):

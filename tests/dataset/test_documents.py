@@ -78,6 +78,13 @@ def test_groups_are_those_of_a_feature_which_rankers_do_not_see(load):
     assert seen.features[:, 0].tolist() == FEATURES[:, 0].tolist()
 
 
+@pytest.mark.parametrize("normalise", ["none", "query_minmax"])
+def test_groups_by_raw_values_compare_in_double_precision(load, normalise):
+    """1.7e9 and 1.7e9 + 4 are on two sides of 1.7e9 + 2, and the same number in single precision."""
+    rule = {"feature": 2, "threshold": 1.7e9 + 2, "on": "raw"}
+    assert load(normalise=normalise, group=rule).group.tolist() == [1, 1, 0] * QUERIES
+
+
 def test_the_table_is_that_of_the_documents(load):
     dataset = load()
     assert dataset.query_ids == [f"q{number}" for number in range(QUERIES)]
