@@ -108,14 +108,13 @@ class SweepJob:
         if self.ending == Ending.BAD:
             return "bad", 0
         run = self.run_state()
-        if run is not None and run.state == "running":
-            return "running", run.round
-        if run is None and self.directory and is_held(self.directory / LOCK):  # it has just begun
-            return "running", 0
+        if run is not None and run.state == "finished" and not self.settings["force"]:
+            return "finished", run.round
+        begun = self.directory and is_held(self.directory / LOCK)  # also before its manifest says so
+        if begun or (run is not None and run.state == "running"):
+            return "running", run.round if run is not None else 0
         if run is None or self.settings["force"]:
             return "new", 0
-        if run.state == "finished":
-            return "finished", run.round
         return ("resumes", run.round) if (run.path / CHECKPOINT).is_file() else ("new", 0)
 
     @property

@@ -48,7 +48,8 @@ class Scheduler:
         self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == "running"))
         self.running: dict[int, SweepJob] = {}
         self.elsewhere: list[SweepJob] = []
-        self.looked: float | None = None  # when it was looked at these, by time.monotonic
+        self.looked = time.monotonic()  # when it was looked at these
+        self.told = False  # that the sweep waits for them
         self.stopping = False
 
     def run(self) -> bool:
@@ -58,12 +59,13 @@ class Scheduler:
                 while self.waiting or self.running or self.elsewhere:
                     if stop and not self.stopping:
                         self._stop("a second Ctrl-C kills them")
+                    self._look_elsewhere()
                     self._submit()
                     if self.running:
                         for job, outcome in self.launcher.poll(_WAIT):
                             self._end(self.running.pop(job.number), outcome)
                     elif self.elsewhere and not self.waiting:
-                        self._look_elsewhere()
+                        self._wait_elsewhere()
                     self.display.show(self.running, len(self.waiting) + len(self.elsewhere), self.launcher)
             except KeyboardInterrupt:  # a second request to stop
                 for sweep_job in self.running.values():
@@ -106,17 +108,21 @@ class Scheduler:
         return state in ("finished", "running")
 
     def _look_elsewhere(self) -> None:
-        """Wait a moment for the runs of other processes; those that have ended may be started."""
-        if self.looked is None:
-            runs = plural(len(self.elsewhere), "run")
-            what = f"waiting for {runs} of another process (see `ol2r status`); Ctrl-C ends the waiting"
-            self.display.say(as_called(what))
-            self.looked = time.monotonic()
-        time.sleep(_WAIT)
-        if time.monotonic() - self.looked >= _LOOK:
+        """Let the runs of other processes wait like others, when nothing else is left: some may have ended."""
+        is_due = time.monotonic() - self.looked >= _LOOK
+        if is_due and not self.waiting and not self.running:
             self.looked = time.monotonic()
             self.waiting += self.elsewhere
             self.elsewhere = []
+
+    def _wait_elsewhere(self) -> None:
+        """Wait a moment for the runs of other processes."""
+        if not self.told:
+            runs = plural(len(self.elsewhere), "run")
+            what = f"waiting for {runs} of another process (see `ol2r status`); Ctrl-C ends the waiting"
+            self.display.say(as_called(what))
+            self.told = True
+        time.sleep(_WAIT)
 
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
         sweep_job.seconds += time.monotonic() - sweep_job.submitted
@@ -129,6 +135,8 @@ class Scheduler:
             sweep_job.ending = Ending.STOPPED
             sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
         elif bad and self._is_elsewhere(sweep_job):  # another process has started the run first
+            if self.stopping:
+                self._leave_waiting()
             return
         elif sweep_job.attempts <= retries and not self.stopping and not bad:
             sweep_job.ending = None

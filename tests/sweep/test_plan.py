@@ -59,6 +59,8 @@ def test_jobs_have_the_names_that_distinguish_them_and_the_state_of_their_runs(c
     assert sweep_job.state() == ("new", 0), "without a checkpoint it starts from nothing"
     directory.write_bytes("checkpoint.pt", b"")
     assert sweep_job.state() == ("resumes", 2)
+    with directory:
+        assert sweep_job.state() == ("running", 2), "a process goes on with it, and has not said so yet"
     directory.write_json("run.json", manifest("running", 1, 3))
     with directory:
         assert sweep_job.state() == ("running", 1)

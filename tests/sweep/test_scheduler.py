@@ -192,12 +192,35 @@ def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, m
 
 
 def test_a_signal_ends_the_waiting_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    planned = sweep_jobs(tmp_path, 2)
+    """Whether or not it was about to look at its run again."""
     monkeypatch.setattr(scheduler.time, "sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
-    with RunDirectory(planned[0].directory):
-        stopped, _ = run_all(planned, Scripted({}))
+    for seconds in 0.0, 1000.0:
+        monkeypatch.setattr(scheduler, "_LOOK", seconds)
+        planned = sweep_jobs(tmp_path / str(seconds), 2)
+        with RunDirectory(planned[0].directory):
+            stopped, _ = run_all(planned, Scripted({}))
+        assert stopped
+        assert [job.ending for job in planned] == [ELSEWHERE, DONE], seconds
+
+
+def test_a_sweep_that_stops_waits_for_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A job that finds the lock of its run taken, after Ctrl-C, neither keeps the sweep waiting nor begins later."""
+    planned, launcher = sweep_jobs(tmp_path, 2), Scripted({1: [2]})
+    begun = RunDirectory(planned[1].directory)
+
+    def start_elsewhere_and_stop() -> None:
+        if begun._lock is None:
+            begun.__enter__()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    launcher.on_poll = start_elsewhere_and_stop
+    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
+    monkeypatch.setattr(scheduler.time, "sleep", lambda _: begun.__exit__())
+    stopped, _ = run_all(planned, launcher)
+    begun.__exit__()
     assert stopped
-    assert [job.ending for job in planned] == [ELSEWHERE, DONE]
+    assert [job.ending for job in planned] == [DONE, ELSEWHERE]
+    assert launcher.events == ["start 0", "start 1", "stop", "close"]
 
 
 def test_a_run_of_another_process_comes_last(tmp_path: Path):
