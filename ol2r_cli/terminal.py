@@ -98,11 +98,14 @@ def _open_closed() -> set[int]:
 
 
 def _stream(descriptor: _Descriptor, like: Any) -> io.TextIOWrapper:
-    """Text that is written to a descriptor, in the encoding of a stream; None: of a closed one."""
+    """Text that is written to a descriptor, in the encoding of a stream; None: of a closed one.
+
+    Of an unbuffered process (PYTHONUNBUFFERED), every line is written at once.
+    """
+    is_unbuffered = getattr(like, "write_through", False)
     return io.TextIOWrapper(
         io.BufferedWriter(descriptor),
         encoding=getattr(like, "encoding", "utf-8"),
         errors="ol2r.shown",
-        line_buffering=getattr(like, "line_buffering", True),
-        write_through=getattr(like, "write_through", False),
+        line_buffering=is_unbuffered or getattr(like, "line_buffering", True),
     )

@@ -78,6 +78,17 @@ def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path: Path):
     os.close(writing)
 
 
+def test_lines_come_at_once_in_an_unbuffered_process(tmp_path: Path):
+    """As without PYTHONUNBUFFERED, a line on stderr is there before the process goes on; here it is killed."""
+    script = "import os, sys; from ol2r_cli.terminal import printing\nwith printing():\n    print('{}', file=sys.{})"
+    for unbuffered, streams in ("", ["stderr"]), ("1", ["stderr", "stdout"]):
+        for stream in streams:
+            code = script.format("a line", stream) + "\n    os._exit(0)"
+            env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+            done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+            assert done.stdout + done.stderr == "a line\n", (unbuffered, stream)
+
+
 def test_characters_that_a_stream_lacks_are_printed_in_others(tmp_path: Path):
     for variables in (
         {"PYTHONIOENCODING": "ascii"},
