@@ -42,7 +42,7 @@ def program() -> str:
     """
     called = sys.argv[0]
     found = shutil.which("ol2r")
-    if os.path.basename(called) != "ol2r" or (found and os.path.samefile(found, called)):
+    if os.path.basename(called) != "ol2r" or (found and os.path.realpath(found) == os.path.realpath(called)):
         return "ol2r"
     return shlex.quote(shown_path(called))
 

@@ -132,6 +132,7 @@ def test_commands_begin_with_the_program_as_it_was_called(tmp_path: Path, capsys
         (own, ".venv/bin", "ol2r"),
         (own, "linked", "ol2r"),
         ("../my env/ol2r", "", "'../my env/ol2r'"),
+        ("removed/ol2r", ".venv/bin", "removed/ol2r"),
         ("/usr/lib/python3/ipykernel_launcher.py", "", "ol2r"),
         ("ol2r_cli/__main__.py", "", "ol2r"),
     ):
