@@ -60,10 +60,24 @@ def is_changed(file: Path) -> bool:
 
 
 def check_unchanged() -> None:
-    """Raise ChangedSource if a file of ol2r was changed, added or removed since this process has begun."""
+    """Raise ChangedSource if a file of ol2r was changed, added or removed since this process has begun.
+
+    A file that is there and cannot be read, as on a network that is down, is no change: nor can it be imported.
+    """
     now = hashes()
-    changed = sorted(name for name in {*now, *IN_MEMORY} if now.get(name) != IN_MEMORY.get(name))
+    differing = sorted(name for name in {*now, *IN_MEMORY} if now.get(name) != IN_MEMORY.get(name))
+    changed = [name for name in differing if name in now or _is_removed(PACKAGE / name)]
     if changed:
         which = changed[0] + (f" and {len(changed) - 1} more" if len(changed) > 1 else "")
         what = f"ol2r was changed while this process ran ({which})"
         raise ChangedSource(f"{what}: type the same command again, or restart Python")
+
+
+def _is_removed(file: Path) -> bool:
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False

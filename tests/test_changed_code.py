@@ -206,6 +206,21 @@ def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package: Path):
             source.check_unchanged()
 
 
+def test_a_file_of_ol2r_that_cannot_be_read_is_no_change(package: Path):
+    """A network may be down, or a ticket may have ended. What cannot be read cannot be imported, either."""
+    (package / "kinds").mkdir()
+    (package / "kinds" / "one.py").write_text("C = 1\n")
+    source.IN_MEMORY.update(source.hashes())
+    (package / "kind.py").unlink()
+    (package / "kind.py").symlink_to("kind.py")  # an OSError for every user: too many levels of links
+    shutil.rmtree(package / "kinds")
+    (package / "kinds").symlink_to("kinds")
+    source.check_unchanged()
+    (package / "other.py").write_text("B = 2\n")
+    with pytest.raises(source.ChangedSource, match=r"\(other.py\)"):
+        source.check_unchanged()
+
+
 def test_what_has_no_effect_is_no_change(package: Path):
     (package / ".hidden").mkdir()
     for name in "note.txt", ".#kind.py", ".hidden/kind.py":
