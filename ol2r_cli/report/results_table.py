@@ -104,8 +104,9 @@ class ResultsTable:
         common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
         common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
         common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []
-        rounds = {int(group.settings["rounds"]) for group in self.groups if not group.of_users}
-        common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
+        if not any(group.of_users for group in self.groups):  # fits have no rounds
+            rounds = {int(group.settings["rounds"]) for group in self.groups}
+            common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
         what = " ".join(common)
         lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {self._values()}."]
         if self.comparison and any(difference.p is not None for difference in self.comparison.differences):
@@ -120,12 +121,12 @@ class ResultsTable:
         return lines
 
     def _values(self) -> str:
-        """How many values a mean is of, such as `5 seeds`."""
-        if len(self.n) > 1:
-            return "as many values as the number in brackets"
+        """How many values a mean is of, such as `5 seeds`, and the units of its interval where these are others."""
+        many = "as many values as the number in brackets" if len(self.n) > 1 else ""
         if self.groups[0].of_users:
-            return f"{plural(max(self.n), 'value')} of users"
-        folds = {len(group.seeds) for group in self.groups}
-        if folds == {1}:
-            return plural(max(self.n), "seed")
-        return f"{plural(max(self.n), 'run')} in {' or '.join(map(str, sorted(folds)))} folds"
+            return (many or f"{plural(max(self.n), 'value')} of users") + ", with users as units"
+        folds = sorted({len(group.seeds) for group in self.groups})
+        if folds == [1]:
+            return many or plural(max(self.n), "seed")
+        runs = f"{plural(max(self.n), 'run')} in {' or '.join(map(str, folds))} folds"
+        return f"{many or runs}, with folds as units{' where there are several' if folds[0] == 1 else ''}"

@@ -62,6 +62,8 @@ def test_each_kind_is_handed_its_options_and_one_that_cannot_be_drawn_does_not_s
     assert few.startswith(
         "ol2r report: No intervals for 1 of 1 groups: they have fewer than 3 seeds or folds. --option"
     )
+    assert main(["runs", "--figure", "running_time"]) == 0
+    assert "No intervals for 1 of 1 groups: they have fewer than 3 runs." in capsys.readouterr().err
     assert main(["runs", "--figure", "blocks"]) == 2
     assert capsys.readouterr().err == "ol2r report: blocks needs runs with blocks\n"
 

@@ -139,6 +139,15 @@ def test_with_one_click_model_metrics_are_columns(tmp_path):
     assert "over as many values as the number in brackets" in text
 
 
+def test_the_caption_names_folds_as_units_of_intervals(tmp_path):
+    for fold in (1, 2, 3):
+        make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.25}, fingerprint=str(fold))
+    assert r"95\% intervals over 6 runs in 3 folds, with folds as units." in latex_of(tmp_path, "test_ndcg_10")
+    make(tmp_path, "dataset=yahoo", test={0: 0.5, 1: 0.25}, fingerprint="yahoo")
+    both = "as many values as the number in brackets, with folds as units where there are several."
+    assert both in latex_of(tmp_path, "test_ndcg_10")
+
+
 def test_only_what_is_significantly_better_than_all_others_is_bold(tmp_path):
     """DBGD is below both others, which do not differ; without it, nothing is better than all others."""
     for click, best in (("perfect", 0.1), ("informational", 0.0)):

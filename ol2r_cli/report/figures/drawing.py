@@ -252,7 +252,8 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
         by_value = group.of_users or look.units == "seeds" or (look.units is None and len(group.seeds) == 1)
         size = len(group.runs) if kind == "running_time" else group.n if by_value else len(group.seeds)
         few += size < LEAST_UNITS
-    some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} seeds or folds."
+    unit = "runs" if kind == "running_time" else "seeds or folds"
+    some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} {unit}."
     bands = {"sd": "standard deviations", "se": "standard errors of the mean"}.get(look.bands or "")
     over = f" over {look.units}" if look.units else ""
     return text.format((bands or "95% intervals of the mean") + over), some if few else ""
