@@ -128,6 +128,13 @@ def test_traces_are_smoothed_or_running_totals(tmp_path):
     assert scales == ["log", "linear", "log"], "a hundredfold apart"
 
 
+@pytest.mark.filterwarnings("ignore:Data has no positive values")
+def test_a_logarithmic_axis_needs_a_value_above_0(tmp_path):
+    play(tmp_path, trace={"online_ndcg": {0: [0.5]}, "unfairness": {0: [0.0]}})
+    with pytest.raises(ValueError, match=r"^scale must be linear where no value is above 0, got log$"):
+        drawn(tmp_path, "unfairness", scale="log")
+
+
 def test_bands_on_a_logarithmic_axis_are_those_of_logarithms(tmp_path):
     """log m has the standard error s / m, so that the band ends at m exp(-t s / m) and m exp(t s / m), above 0."""
     play(tmp_path, trace={"unfairness": {0: [1], 1: [3]}})

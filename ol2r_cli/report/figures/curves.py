@@ -136,6 +136,8 @@ def _extent(series: Sequence[Series], log: bool, bounds: Bounds, look: Look) -> 
     """
     means = np.concatenate([each.mean for each in series])
     if log:
+        if not (means > 0).any():
+            raise ValueError("scale must be linear where no value is above 0, got log")
         return float(means[means > 0].min()) / 2, float(means.max()) * 2
     halves = np.nan_to_num(np.concatenate([*map(look.band, series)]))
     low, high = float(means.min()), float(means.max())
