@@ -82,8 +82,9 @@ class PairwiseRanker(LinearRanker):
         """
         assert isinstance(self.solver, AnchoredNewton)
         self.solver.start_from(parameters)
-        observations = float(self.solver.l2_for(torch.ones(1)))  # at the first pair of clicks
-        if observations < REMEMBERED:
+        # A penalty of the mean grows with the pairs, and l2 of .5 or more is never outweighed by them.
+        observations, later = self.solver.l2_for(torch.tensor([1.0, REMEMBERED])).tolist()  # at so many pairs of clicks
+        if later < REMEMBERED:
             remedy = f"type {self.setting('reduction')}=sum {self.setting('l2')}=100 to count it as 100"
             self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 

@@ -78,11 +78,11 @@ def test_pairrank_is_at_the_optimum_of_the_penalty_around_its_start(setting, for
 
 
 def test_a_start_that_few_observations_outweigh_is_told():
-    """As many as the penalty has at the first pair: l2 of a sum, and twice l2 of a mean."""
+    """The penalty is l2 of a sum, and 2 l2 n of a mean over n pairs, which no number of pairs outweighs from .5 on."""
     for words, count in (
         ("pairrank", "0.02"),
-        ("pairrank ranker.l2=4.5", "9"),
-        ("pairrank ranker.l2=5", ""),
+        ("pairrank ranker.l2=0.45", "0.9"),
+        ("pairrank ranker.l2=0.5", ""),
         ("pairrank ranker.reduction=sum ranker.l2=9", "9"),
         ("pairrank ranker.reduction=sum ranker.l2=10", ""),
         ("pepairrank", ""),
