@@ -63,7 +63,7 @@ class Document:
         tables = [] if self.differences_only else [_table(self._groups).without_empty()]
         comparison = self.comparison
         if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
-            tables.append(_table(self._differences))
+            tables.append(_table(self._differences).without_empty())
         return tables
 
     @cached_property
@@ -171,9 +171,17 @@ class Document:
     @cached_property
     def _differences(self) -> list[list[ReportEntry]]:
         """A row for each difference."""
-        return self._rows_of_differences(self.comparison.row_names(self.labels) if self.comparison else {})
+        names = self.comparison.row_names(self.labels) if self.comparison else {}
+        places = {
+            group: [group.choices.get(part, "none").removeprefix("none") for part in ("dataset", "click", "intent")]
+            for group in names
+        }
+        return self._rows_of_differences(names, places)
 
-    def _rows_of_differences(self, names: Mapping[Group, str]) -> list[list[ReportEntry]]:
+    def _rows_of_differences(
+        self, names: Mapping[Group, str], places: Mapping[Group, Sequence[str]]
+    ) -> list[list[ReportEntry]]:
+        """A row for each difference. places: dataset, users and intents of each group."""
         rows = []
         for d in self.comparison.differences if self.comparison else ():
             rival = {
@@ -181,8 +189,9 @@ class Document:
             }
             row = [
                 ReportEntry("metric", heading(d.metric), {"metric": d.metric}),
-                ReportEntry("dataset", d.group.choices["dataset"], choices(d.group)),
-                ReportEntry("click", d.group.choices["click"].removeprefix("none")),
+                ReportEntry("dataset", places[d.group][0], choices(d.group)),
+                ReportEntry("click", places[d.group][1]),
+                ReportEntry("intent", places[d.group][2]),
                 ReportEntry("ranker", names[d.group], {"row": names[d.group]}),
                 ReportEntry("minus", names[d.rival], rival | {"rival_row": names[d.rival]}),
             ]
@@ -202,8 +211,11 @@ class Document:
         if self.instead:
             return plain_table(self.tables[0], self.notes)
         if self.differences_only:
-            names = Legend(self.groups, self.labels).names
-            return plain_table(_table(self._rows_of_differences(names)), self.notes)
+            legend = Legend(self.groups, self.labels)
+            places = {
+                group: [panel.dataset, panel.users, ""] for panel in legend.panels for group in legend.panels[panel]
+            }
+            return plain_table(_table(self._rows_of_differences(legend.names, places)), self.notes)
         remarks = []
         if self.selection and self.selection.chose:
             remarks.append(f"The settings are those with the {_CHOSEN_BY[self.selection.by]}.")

@@ -106,5 +106,5 @@ def _cell(cell: Cell) -> str:
 
 def plain_table(table: TextTable, notes: Sequence[str]) -> LatexTable:
     """A table as it is, with what is the same in all rows in the caption."""
-    kept, same = table.without_same()
+    kept, same = table.without_empty().without_same()
     return LatexTable(kept.headings, kept.numbers, [Block("", kept.rows)], [same] if same else [], notes)

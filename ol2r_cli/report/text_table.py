@@ -52,10 +52,13 @@ class TextTable:
         return (self, "") if is_narrow else self.without_same()
 
     def without_same(self) -> tuple[TextTable, str]:
-        """The same table without the columns that have one value in several rows, and a line with these, or none."""
+        """The same table without the columns that have one value in several rows, and a line with these, or none.
+
+        With all columns where all rows are the same.
+        """
         columns = [list(map(str, cells)) for cells in zip(*self.rows, strict=True)]
         same = [len(self.rows) > 1 and len(set(column)) == 1 for column in columns]
-        if not any(same):
+        if not any(same) or all(same):
             return self, ""
         told = [f"{heading} {column[0]}" for heading, column in zip(self.headings, columns, strict=True)]
         return self._with([not one for one in same]), f"In all rows: {', '.join(compress(told, same))}."

@@ -183,7 +183,26 @@ def test_differences_have_the_names_of_figures(tmp_path):
     comparison = compare(groups, labels, ["test_ndcg_10"], "pairrank")
     text = Document(Collection(), groups, labels, [], comparison=comparison, differences_only=True).text("latex")
     assert [line.partition(" & ")[0] for line in body(text)] == ["ranker", "PDGD", "P2LinRank"]
-    assert "In all rows: metric test NDCG@10, dataset mq2008, click perfect, minus PairRank," in text
+    assert "In all rows: metric test NDCG@10, dataset MQ2008, click perfect, minus PairRank," in text
+
+
+def test_differences_of_several_intents_and_users_are_told_apart(tmp_path):
+    for words in (("click.stop=0.5",), ("click.stop=0.25",), ("click.stop=0.5", "intent=abrupt", "intent.every=5")):
+        make(tmp_path, *words, test=SEEDS)
+        make(tmp_path, *words, "ranker=pdgd", test=shifted(0.1))
+    groups, labels = groups_and_labels(tmp_path)
+    comparison = compare(groups, labels, ["test_ndcg_10"], "pairrank")
+    document = Document(Collection(), groups, labels, [], comparison=comparison, differences_only=True)
+    users = sorted(line.removesuffix(r" \\") for line in body(document.text("latex")))
+    assert users == ["click", "perfect, intent abrupt, stop=0.5", "perfect, stop=0.25", "perfect, stop=0.5"]
+    lines = document.text("md").splitlines()
+    assert "| intent |" in lines[0]
+    assert len(set(lines[2:5])) == 3
+
+
+def test_a_table_whose_rows_are_all_the_same_keeps_its_columns():
+    table = TextTable.of(["ranker"], ["n"], [["a", "1"], ["a", "1"]])
+    assert body(plain_table(table, []).text())[1:] == [r"a & 1 \\"] * 2
 
 
 def test_a_caption_says_what_chose_and_nothing_of_tests_that_were_not_made(tmp_path):
