@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import resource
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,8 +82,9 @@ class RunDirectory:
                 create_root(self.root)
             self._lock = lock.__enter__()
         except LockHeld as error:
+            status = shlex.join(["ol2r", "status", str(self.root or self.path)])
             raise RunningElsewhere(
-                f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `ol2r status`"
+                f"another process ({error}) is running this in {self.path}: wait for it, or stop it; see `{status}`"
             ) from None
         except OSError:
             self.__exit__()

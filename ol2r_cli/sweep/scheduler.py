@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import time
 from collections import Counter, defaultdict, deque
@@ -119,8 +120,8 @@ class Scheduler:
         """Wait a moment for the runs of other processes."""
         if not self.told:
             runs = plural(len(self.elsewhere), "run")
-            what = f"waiting for {runs} of another process (see `ol2r status`); Ctrl-C ends the waiting"
-            self.display.say(as_called(what))
+            what = f"waiting for {runs} of another process (see `{status_command(self.elsewhere)}`)"
+            self.display.say(as_called(f"{what}; Ctrl-C ends the waiting"))
             self.told = True
         time.sleep(_WAIT)
 
@@ -162,6 +163,11 @@ class Scheduler:
         for sweep_job in self.elsewhere:
             sweep_job.ending = Ending.ELSEWHERE
         self.elsewhere.clear()
+
+
+def status_command(sweep_jobs: Sequence[SweepJob]) -> str:
+    """Return what to type to see the runs of jobs, of which there is at least one."""
+    return shlex.join(["ol2r", "status", str(sweep_jobs[0].settings["output_dir"])])
 
 
 class StatusDisplay:

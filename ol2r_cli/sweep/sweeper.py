@@ -24,7 +24,7 @@ from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import EXPERIMENT, RunKind
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines, settings_to_pair
-from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay
+from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay, status_command
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,9 @@ def print_summary(result: SweepResult) -> None:
     if finished := [sweep_job for sweep_job in sweep_jobs if sweep_job.succeeded]:
         folders = dict.fromkeys(str(sweep_job.settings["output_dir"]) for sweep_job in finished)
         print(f"next: {as_called(shlex.join(['ol2r', 'report', *folders]))}")
-    if counts[Ending.ELSEWHERE]:
-        print(as_called("another process is running some of them: see `ol2r status`"), file=sys.stderr)
+    if elsewhere := [sweep_job for sweep_job in sweep_jobs if sweep_job.ending == Ending.ELSEWHERE]:
+        what = f"another process is running some of them: see `{status_command(elsewhere)}`"
+        print(as_called(what), file=sys.stderr)
     for line in reason_lines([job for job in sweep_jobs if job.ending == Ending.BAD], len(sweep_jobs)):
         print(f"\nbad: {as_called(line)}", file=sys.stderr)
     for sweep_job in sweep_jobs:

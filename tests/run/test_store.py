@@ -36,7 +36,7 @@ from ol2r_cli.run.store import (
 
 def test_a_second_writer_is_refused_and_asking_whether_it_is_running_does_not_prevent_one(tmp_path: Path):
     directory, ended = RunDirectory(tmp_path / "run"), threading.Event()
-    expected = rf"another process \(pid {os.getpid()} on .+\) is running this in .*run"
+    expected = rf"another process \(pid {os.getpid()} on .+\) is running this in .*run.*see `ol2r status .*run`"
     with directory:
         for second in directory, RunDirectory(directory.path):
             with pytest.raises(RunningElsewhere, match=expected):

@@ -216,7 +216,7 @@ def test_the_summary_says_how_jobs_ended_and_what_to_type_next(capsys: pytest.Ca
     endings = Ending.SKIPPED, Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE
     assert summary(*(ended(number, ending) for number, ending in enumerate(endings))) == (
         ["4 jobs in 1m 05s: 1 done, 2 finished before, 1 running elsewhere", "next: ol2r report results"],
-        ["another process is running some of them: see `ol2r status`"],
+        ["another process is running some of them: see `ol2r status results`"],
     )
     failed = [ended(0, Ending.FAILED, "RuntimeError: a slip"), ended(1, Ending.FAILED, "killed")]
     failed[0].log.parent.mkdir(parents=True)

@@ -165,7 +165,8 @@ def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pyt
         assert not stopped
         assert [sweep_job.ending for sweep_job in planned] == [ending, SKIPPED, DONE], last
         assert launcher.events == ["start 2", *(["start 0"] if ending == DONE else []), "close"]
-        assert output.count("waiting for 1 run of another process") == 1
+        waiting = f"waiting for 1 run of another process (see `ol2r status {tmp_path / last}`); Ctrl-C ends"
+        assert output.count(waiting) == 1
         assert next(looks) > 3
 
 
