@@ -47,6 +47,7 @@ class Labels:
     def told(self, group: Group) -> dict[str, Any]:
         """The settings that its name has: without defaults that no run typed, and without nulls that are defaults.
 
+        So a default that was typed for one click model only is in the names for all of them.
         They are there where another group with the same choices would look the same without them.
         """
         return self._told[group]
@@ -152,12 +153,18 @@ def _without_defaults(settings: Mapping[Group, dict[str, Any]]) -> dict[Group, d
     """The settings that `Labels.told` returns, of those that distinguish groups."""
     told: dict[Group, dict[str, Any]] = {}
     keys: dict[Group, str] = {}
+    typed = {
+        (name, group.choices.get(part_of(name)), as_typed(value))
+        for group, of_group in settings.items()
+        for name, value in of_group.items()
+        if value is not None and _is_typed(group, name)
+    }
     for group, of_group in settings.items():
         defaults = default_settings(group.choices, group.settings)
         told[group] = {
             name: value
             for name, value in of_group.items()
-            if value != defaults.get(name, ...) or (value is not None and _is_typed(group, name))
+            if value != defaults.get(name, ...) or (name, group.choices.get(part_of(name)), as_typed(value)) in typed
         }
         keys[group] = json.dumps([group.choices, told[group]], sort_keys=True, default=str)
     count = Counter(keys.values())

@@ -143,6 +143,15 @@ def test_a_legend_does_not_tell_defaults_that_nobody_typed(tmp_path):
     assert sorted(names) == ["PairRank", "PairRank discount=0.99", "PairRank window=100"]
 
 
+def test_a_default_typed_for_one_click_model_has_one_name(tmp_path):
+    """It is a default elsewhere, and one row of a table, not two with a gap in each."""
+    default = "ranker.l2=0.01"
+    make(tmp_path, default, "click=perfect", command="ol2r run")
+    make(tmp_path, default, "click=informational", command=f"ol2r run {default}")
+    make(tmp_path, "ranker.l2=1", "click=informational", command="ol2r run ranker.l2=1")
+    assert sorted(Legend(*groups_and_labels(tmp_path)).styles) == ["PairRank λ=0.01", "PairRank λ=1"]
+
+
 def test_two_settings_are_colour_and_dash(tmp_path):
     for l2 in "123":
         for alpha in "12":
