@@ -263,7 +263,8 @@ class Composer:
         """Raise ValueError where an override of a group does not name one of its choices."""
         group, value, known = str(override.key_or_group), override.value(), self.catalogue.choices
         if group == MEASURE:
-            raise ValueError(f"measures are chosen by a list: type 'measures=[ndcg,{value}]'")
+            names = dict.fromkeys(["ndcg", str(value)])
+            raise ValueError(f"measures are chosen by a list: type 'measures=[{','.join(names)}]'")
         is_choice = group in known and not isinstance(value, dict)  # a mapping has settings of the choice
         if not is_choice or override.is_delete() or (isinstance(value, str) and value in known[group]):
             return

@@ -129,6 +129,7 @@ measures=[ctr@5] | measures must have ctr without a number, got 'ctr@5': it has 
 measures=[err,err] | measures must have each name once, got 'err' twice$
 measures=ndcg | measures must be a list of names, such as [ndcg,err@5], got 'ndcg'$
 measure=err | measures are chosen by a list: type 'measures=[ndcg,err]'$
+measure=ndcg | measures are chosen by a list: type 'measures=[ndcg]'$
 measure.err.cutoff=5 | must be a setting of a measure in [ndcg,blocks,unfairness] | type 'measures=[ndcg,err@5]'
 measure.ndcg=1 | or a setting as in measure.ndcg.discount=1$
 """
