@@ -116,9 +116,9 @@ def feature_warnings(rounded: Sequence[int], large: Sequence[int], normalise: st
 
     lines = []
     if rounded:
-        remedy = "subtract a constant from them in the file, or multiply tiny ones"
+        harm = "single precision (7 digits) moves by over a thousandth of their range in a query"
         lines.append(
-            f"{named(rounded)} values that single precision (7 digits) does not tell apart in a query: {remedy}"
+            f"{named(rounded)} values that {harm}: subtract a constant from them in the file, or multiply tiny ones"
         )
     if large and normalise == "none":
         harm = "scores may leave single precision (3.4e38), and the run fail"

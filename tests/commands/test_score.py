@@ -141,7 +141,7 @@ def test_features_that_single_precision_does_not_hold_are_named(runs, tmp_path, 
     assert cli.main(words) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 9
-    assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) does not")
+    assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) moves by over")
 
 
 def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, capsys):

@@ -274,7 +274,7 @@ def test_features_that_single_precision_does_not_hold_are_named(tmp_path: Path, 
         monkeypatch.setattr("ol2r_cli.loops.available", lambda: False)
     for normalise in "none", "query_minmax", "query_minmax":
         lines = letor(tmp_path / "set", tmp_path / "cache", normalise=normalise).load().warnings
-        assert lines[0].startswith("features 1, 4, 7, 8 have values that single precision (7 digits) does not")
+        assert lines[0].startswith("features 1, 4, 7, 8 have values that single precision (7 digits) moves by over")
         assert [line.split(":")[0] for line in lines[1:]] == ["feature 9 has values above 1e+18"] * (
             normalise == "none"
         )
