@@ -249,7 +249,7 @@ def draw(kind: str, *places: RunOrFolder, names: Mapping[str, str] | None = None
     ValueError where no run has the data that the figure shows.
     """
     rows = group_runs(chosen_runs(_paths(places)).runs)
-    labels = Labels(rows, fixed_names(names or {}, rows, Labels(rows)))
+    labels = Labels(rows, fixed_names(names or {}, rows, Labels(rows)), one_row_each=True)
     return RunFigure(drawing.draw(kind, rows, labels, **options))
 
 

@@ -132,7 +132,8 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         groups = [*selection.cells]
         for warning in selection.warnings:
             print(f"ol2r report: {warning}", file=sys.stderr)
-    labels = Labels(every_group, fixed_names(_names(options.name or ()), groups, labels))
+    named = fixed_names(_names(options.name or ()), groups, labels)
+    labels = Labels(every_group, named, one_row_each=True)
     metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:

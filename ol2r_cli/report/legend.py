@@ -149,7 +149,7 @@ class Legend:
 
     A name has settings only where a panel has several groups of one ranker. So the PairRanks that validation chose for
     two click models are both called PairRank. Settings of dataset, users and intents are in the title of the panel.
-    ValueError for a fixed name that two groups of a panel have.
+    ValueError for a fixed name that two groups of a panel have, where labels are `one_row_each`.
     panels: each with its groups. names: of all groups; those with the same name have the same style. styles: by name,
     in the order of the legend.
     """
@@ -166,6 +166,11 @@ class Legend:
             members.setdefault(name, []).append(group)
         for name, of_name in members.items():
             self._add(name, of_name, labels)
+        if labels.one_row_each:
+            self._check_fixed_names(labels)
+
+    def _check_fixed_names(self, labels: Labels) -> None:
+        """Raise ValueError if two groups of a panel have a fixed name."""
         for of_panel in self.panels.values():
             count = Counter(self.names[group] for group in of_panel)
             for name in [labels.called[group] for group in of_panel if group in labels.called]:

@@ -27,11 +27,12 @@ class Labels:
 
     A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, a setting of the run
     (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
-    left out. `called` are fixed names, in place of the ranker with its parts.
+    left out. `called` are fixed names, in place of the ranker with its parts; with `one_row_each` each must be the name
+    of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor.
     """
 
-    def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None):
-        self.called = called or {}
+    def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None, one_row_each: bool = False):
+        self.called, self.one_row_each = called or {}, one_row_each
         order = (*PARTS, "")
         names = dict.fromkeys(name for group in groups for name in group.settings)
         self._column = {n: column for column, n in enumerate(sorted(names, key=lambda n: order.index(part_of(n))))}

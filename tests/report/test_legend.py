@@ -128,9 +128,9 @@ def test_a_fixed_name_is_of_one_group_of_a_panel(tmp_path):
     short, long, pdgd = sorted(groups, key=lambda group: (group.choices["ranker"], group.settings["rounds"]))
     for called, name in (({pdgd: "PDGD", short: "PDGD"}, "PDGD"), ({short: "a", long: "a"}, "a")):
         with pytest.raises(ValueError, match=f"^--name must give each row of a figure another name, got {name} for 2"):
-            Legend(groups, Labels(groups, called))
+            Legend(groups, Labels(groups, called, one_row_each=True))
     with pytest.raises(ValueError, match="got PDGD for 2"):
-        Legend([short, pdgd], Labels(groups, {short: "PDGD"}))
+        Legend([short, pdgd], Labels(groups, {short: "PDGD"}, one_row_each=True))
     assert list(Legend(groups, Labels(groups, {short: "a", long: "b"})).styles) == ["a", "b", "PDGD"]
 
 
