@@ -185,6 +185,7 @@ def test_unfairness_is_shown_to_users_who_chose_something_about_it(run):
 
 
 def test_the_text_has_what_depends_on_the_run(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the next command depends on what other runs are below outputs
     assert "(cpu, 1 thread), 1m 01s to start\n" in text_of(run, startup_seconds=61.0), "what took long before"
     assert "\n  note             first try\n" in text_of(run, note="first try")
     for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
