@@ -185,30 +185,37 @@ def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float
 
 
 def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
-    """Return a line for all that the log is too small to tell of a fit with these values, with what it would need.
+    """Return a line for all that the log is too small to tell of a fit with these values, with what it would need."""
+    of_places = "" if fit == "dcm" else _doubtful_places(standard_errors(log, values))
+    return [line for line in (of_places, _doubtful_attraction(log, fit)) if line]
+
+
+def _doubtful_places(errors: Float[np.ndarray, "K"]) -> str:
+    """Return a line for places whose examination has a large standard error of its logarithm; empty without any."""
+    large = np.flatnonzero(errors > MOST_ERROR)
+    if not large.size:
+        return ""
+    places = ", ".join(f"{k + 1} ({100 * errors[k]:.0f} %)" if errors[k] < 1 else f"{k + 1} (unknown)" for k in large)
+    told = f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {places}"
+    needed = "more clicks on documents that were shown there and at other places; four times as many halve an error"
+    return f"{told}; needed are {needed}"
+
+
+def _doubtful_attraction(log: ClickLog, fit: str) -> str:
+    """Return a line if documents have too few impressions for an attraction of their own; empty if they have enough.
 
     Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
     more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
     Econometrica 1948). So m is averaged over clicks as 1 / m is.
     """
-    lines = []
-    errors = np.zeros(len(values)) if fit == "dcm" else standard_errors(log, values)
-    large = np.flatnonzero(errors > MOST_ERROR)
-    if large.size:
-        each = ", ".join(f"{k + 1} ({100 * errors[k]:.0f} %)" if errors[k] < 1 else f"{k + 1} (unknown)" for k in large)
-        told = (
-            f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {each}"
-        )
-        needed = "more clicks on documents that were shown there and at other places; four times as many halve an error"
-        lines.append(f"{told}; needed are {needed}")
     average = log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum()
-    if average < LEAST_IMPRESSIONS:
-        told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"
-        doubtful = "attraction by grade and held-out log-likelihoods are unreliable"
-        also = f", and so is {fit}, which fits an attraction to each document" if fit in ("pbm", "dcm") else ""
-        other = ", or --fit all-pairs, which fits none" if fit == "pbm" else ""
-        lines.append(f"{told}: {doubtful}{also}; needed are {LEAST_IMPRESSIONS} impressions or more{other}")
-    return lines
+    if average >= LEAST_IMPRESSIONS:
+        return ""
+    told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"
+    doubtful = "attraction by grade and held-out log-likelihoods are unreliable"
+    also = f", and so is {fit}, which fits an attraction to each document" if fit in ("pbm", "dcm") else ""
+    other = ", or --fit all-pairs, which fits none" if fit == "pbm" else ""
+    return f"{told}: {doubtful}{also}; needed are {LEAST_IMPRESSIONS} impressions or more{other}"
 
 
 def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments: Sequence[str]) -> str:
