@@ -311,6 +311,13 @@ class Role(Configured):
         """
         return None
 
+    def stages(self) -> Any:
+        """Return this role's stages of a round as loops, with their state (loops/rounds.py); None if it has none.
+
+        A subclass may do something else, so that the method of its base class does not count for it.
+        """
+        return None
+
     def after_loops(self, rounds: int, random: Random) -> None:
         """Do what a compiled loop cannot, after `rounds` rounds that were played together. `random` is that of `learn`
         in the last of them."""
@@ -358,6 +365,7 @@ class Exploration(Role):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Store how many places are shown and used. Subclasses call this and allocate their buffers."""
         self.positions, self.ranking_depth = context.positions, context.ranking_depth
+        self.none = torch.zeros(context.replicas, dtype=torch.float64, device=context.device)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Return an order of the candidates and the reasons for it."""

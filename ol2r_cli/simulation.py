@@ -249,6 +249,45 @@ class Simulation(nn.Module):
         return recording if by_theta and not self.late.delay else None
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
+        parts: list[Any] = [self.ranker, self.exploration, self.click]
+        if all("stages" in vars(type(part)) and part.stages() is not None for part in parts):
+            return self._play_stages(first, most)
+        return self._play_old(first, most, recording)
+
+    def _play_stages(self, first: int, most: int) -> int:
+        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
+
+        Every stage does what a role does in a single round, with the same random numbers.
+        """
+        split, context, measurement = self.train_split, self.context, self.measurement
+        parts: list[Any] = [self.ranker, self.exploration, self.click]
+        ranker, exploration, user = (part.stages() for part in parts)
+        every = 1 << 62 if self.late is None else self.late.every
+        rounds = min(most, ranker.rounds, exploration.rounds, every - first % every)
+        state = ranker.state if self.late is None else ranker.state._replace(moving=self.moved)
+        intents = torch.zeros(rounds, context.replicas, dtype=torch.int64, device=context.device)
+        if self.intents is not None:
+            intents = self.intents(first, rounds)
+        measurement.begin(first + 1)
+        recorded = slice(measurement.recorded, measurement.recorded + rounds)
+        record = loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds))
+        queries = loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length)
+        sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
+        infer = loops.rounds.INFER[self.ranker.pairs]
+        stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
+        room = loops.rounds.room_of_a_round(sizes, context.documents) + ranker.room + exploration.room
+        roles = user.state, exploration.state, state
+        arguments = first, rounds, sizes, queries, intents, self.streams.numbers, *roles, record
+        loops.launch.launch(loops.rounds.rounds_of(*stages), context.replicas, room, *arguments)
+        measurement.recorded += rounds
+        last = first + rounds - 1
+        if self.late is not None and (last + 1) % every == 0:
+            ranker.state.theta.copy_(self.moved)
+        self.ranker.after_loops(rounds, self.streams.at("learn/ranker", last))
+        self.exploration.after_loops(rounds, self.streams.at("learn/exploration", last))
+        return rounds
+
+    def _play_old(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
 
         Every stage does what a role does in a single round, with the same random numbers.

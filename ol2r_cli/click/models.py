@@ -39,10 +39,16 @@ class _User(ClickModel):
         self.loops = context.loops
         self.register_buffer("click_probability", self._by_grade("click", self.click_setting, context))
         self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
+        self.replicas = context.replicas
 
     def _probability(self, context: RunContext) -> Tensor:
         """Return what the method `click` needs besides, for all places."""
         raise NotImplementedError
+
+    def _stages(self, click: Any, by_place: Tensor) -> Any:
+        """Return the stage of users with these probabilities [X, K, Y], the same for every replica."""
+        state = (each.expand(self.replicas, *each.shape).contiguous() for each in (self.click_probability, by_place))
+        return loops.rounds.UserStages(click, loops.users.User(*state))
 
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
         """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
@@ -126,6 +132,10 @@ class CascadeBased(_User):
         leaves = (1 - clicked) * self.probability[0, places, grades] + clicked * self.probability[1, places, grades]
         return torch.cat([torch.ones_like(leaves[:, :1]), (1 - leaves).cumprod(1)[:, :-1]], 1)
 
+    def _reads_from_the_top(self) -> Any:
+        """Return the stage of this user, which each choice below offers for itself."""
+        return self._stages(loops.users.reads_from_the_top, self.probability)
+
     def _as_cascade(self) -> Any:
         """Return the user for rounds that are played together, which each choice below offers for itself."""
         return loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy()
@@ -154,7 +164,7 @@ class DependentClick(CascadeBased):
         unclicked = at_every_place if self.stop_without_click else torch.zeros_like(at_every_place)
         return torch.stack([unclicked, at_every_place])
 
-    for_loops = CascadeBased._as_cascade
+    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
 
 
 class DependentByPlace(CascadeBased):
@@ -173,7 +183,7 @@ class DependentByPlace(CascadeBased):
         clicked = stops[:, None].expand(-1, len(self.click_probability))
         return torch.stack([torch.zeros_like(clicked), clicked])
 
-    for_loops = CascadeBased._as_cascade
+    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
 
 
 class DynamicBayesian(CascadeBased):
@@ -197,7 +207,7 @@ class DynamicBayesian(CascadeBased):
         leaving = torch.stack([torch.full_like(stops, abandons), clicked])
         return leaving[:, None].repeat(1, context.positions, 1)
 
-    for_loops = CascadeBased._as_cascade
+    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
 
 
 class IndependentClicks(_User):
@@ -223,6 +233,10 @@ class IndependentClicks(_User):
         places = torch.arange(positions, device=grades.device)
         return (random.uniform(positions) < self.probability[places, grades]) & shown
 
+    def _clicks_independently(self) -> Any:
+        """Return the stage of this user, which each choice below offers for itself."""
+        return self._stages(loops.users.clicks_independently, self.probability[None])
+
     def _as_independent(self) -> Any:
         """Return the user for rounds that are played together, which each choice below offers for itself."""
         return loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None]
@@ -246,7 +260,7 @@ class PositionBased(IndependentClicks):
         self.register_buffer("examined", examined, persistent=False)
         return examined[:, None] * self.click_probability
 
-    for_loops = IndependentClicks._as_independent
+    for_loops, stages = IndependentClicks._as_independent, IndependentClicks._clicks_independently
 
 
 class TrustBias(IndependentClicks):
@@ -280,7 +294,7 @@ class TrustBias(IndependentClicks):
         relevant = self.click_probability
         return examined[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
 
-    for_loops = IndependentClicks._as_independent
+    for_loops, stages = IndependentClicks._as_independent, IndependentClicks._clicks_independently
 
 
 class UserBrowsing(_User):
@@ -320,6 +334,10 @@ class UserBrowsing(_User):
         """The user for rounds that are played together."""
         probabilities = self.click_probability.numpy(), self.probability.numpy()[None]
         return loops.play.USER_BROWSING, *probabilities
+
+    def stages(self) -> Any:
+        """Return the stage of this user."""
+        return self._stages(loops.users.browses, self.probability[None])
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click from the top, each place with the distance from the last click."""

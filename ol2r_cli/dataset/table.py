@@ -157,6 +157,7 @@ class Split:
         self.length = offsets[queries + 1] - self.start
         self.longest = int(self.length.max())
         self.slots = torch.arange(self.longest, device=device)
+        self.groups = torch.empty(0, dtype=torch.int8, device=device) if self.group is None else self.group
         self.rows = Rows(self.features.numpy(), self.start.numpy(), self.length.numpy()) if compiled else None
         self.label_of = self.labels.numpy() if compiled else None
         self.group_of = np.empty(0, np.int8) if self.group is None or not compiled else self.group.numpy()

@@ -12,7 +12,7 @@ import torch
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.exploration.order import best, completed, sortable, take_turns
+from ol2r_cli.exploration.order import best, completed, sortable, stages_of, take_turns
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.streams import Random
@@ -36,6 +36,9 @@ class TeamDraft(Interleaving):
 
     def for_loops(self) -> Any:
         return loops.play.Strategy(loops.play.TEAM_DRAFT)
+
+    def stages(self) -> Any:
+        return stages_of(loops.explorations.interleaves_in_turns, loops.explorations.NoState(self.none))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         replicas, members, documents = prediction.scores.shape
@@ -68,6 +71,10 @@ class ProbabilisticInterleaving(Interleaving):
 
     def for_loops(self) -> Any:
         return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
+
+    def stages(self) -> Any:
+        tau = torch.full_like(self.none, self.tau)
+        return stages_of(loops.explorations.interleaves_by_rank, loops.explorations.Tau(tau))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""

@@ -40,6 +40,9 @@ class NoExploration(Exploration):
     def for_loops(self) -> Any:
         return loops.play.Strategy(loops.play.BY_SCORE)
 
+    def stages(self) -> Any:
+        return stages_of(loops.explorations.sorts, loops.explorations.NoState(self.none))
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         scores = mean_of_members(prediction)
         return Proposal(best(sortable(scores[:, None], candidates.mask, random)[:, 0], self.ranking_depth), scores)
@@ -59,6 +62,10 @@ class EpsilonGreedy(Exploration):
 
     def for_loops(self) -> Any:
         return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
+
+    def stages(self) -> Any:
+        epsilon = torch.full_like(self.none, self.epsilon)
+        return stages_of(loops.explorations.fills_some_places_at_random, loops.explorations.Epsilon(epsilon))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
@@ -94,6 +101,9 @@ class PlackettLuce(Exploration):
     def for_loops(self) -> Any:
         return loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
+    def stages(self) -> Any:
+        return stages_of(loops.explorations.draws, loops.explorations.NoState(self.none))
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         scores = mean_of_members(prediction)
         sooner = scores.double() - random.exponential(scores.shape[1]).log()
@@ -103,6 +113,11 @@ class PlackettLuce(Exploration):
         """Return the product of e^score over the sum of those that are left."""
         scores = interaction.proposal.scores.double()
         return _product(interaction, lambda left: scores.masked_fill(~left, -torch.inf).softmax(1))
+
+
+def stages_of(arrange: Any, state: Any) -> Any:
+    """Return the stages of an exploration that remembers nothing."""
+    return loops.rounds.ExplorationStages(arrange, state, loops.rounds.nothing_to_remember)
 
 
 def _product(interaction: Interaction, chances: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:

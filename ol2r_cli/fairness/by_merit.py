@@ -46,6 +46,8 @@ class NoFairness(Fairness):
         """Return what is not None: proposals are served."""
         return ()
 
+    stages = for_loops
+
 
 class FairCo(Fairness):
     """Sorts by estimated relevance + `gain` x err. Documents with equal sums keep the proposed order.

@@ -15,9 +15,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops import certain_pairs, evaluation, lists, play, policy, random_numbers, tangents, updates
+    from ol2r_cli.loops import certain_pairs as certain_pairs
+    from ol2r_cli.loops import evaluation as evaluation
+    from ol2r_cli.loops import explorations as explorations
+    from ol2r_cli.loops import gradient_steps as gradient_steps
+    from ol2r_cli.loops import launch as launch
+    from ol2r_cli.loops import lists as lists
+    from ol2r_cli.loops import orders as orders
+    from ol2r_cli.loops import pairs as pairs
+    from ol2r_cli.loops import play as play
+    from ol2r_cli.loops import policy as policy
+    from ol2r_cli.loops import random_numbers as random_numbers
+    from ol2r_cli.loops import rounds as rounds
+    from ol2r_cli.loops import tangents as tangents
+    from ol2r_cli.loops import updates as updates
+    from ol2r_cli.loops import users as users
 
-__all__ = ["certain_pairs", "evaluation", "lists", "play", "policy", "random_numbers", "tangents", "updates"]
+__all__ = [
+    *("certain_pairs", "evaluation", "explorations", "gradient_steps", "launch", "lists", "orders", "pairs", "play"),
+    *("policy", "random_numbers", "rounds", "tangents", "updates", "users"),
+]
 
 
 class Clock:

@@ -47,16 +47,23 @@ def compiled_sums(function: Function) -> Function:
 
 
 def part_of_caller(function: Function) -> Function:
-    """`compiled`, for a loop that one place calls: its statements are compiled as a part of the caller's."""
-    return cast(Function, _jit(function, FOLDER, no_cfunc_wrapper=True, inline="always"))
+    """`compiled`, for a loop that one place calls, or that returns a part of an array: its statements are compiled as a
+    part of the caller's. A GPU's compiler lets no other loop return an array."""
+    return cast(Function, _Loop(function, {"inline": "always"}))
 
 
 class _Loop:
     """A loop in two forms, each compiled when first used: what Python calls, and what other loops call, without code
-    that unpacks Python's arguments, which takes longer to compile than many a loop. Neither can be called from C."""
+    that unpacks Python's arguments, which takes longer to compile than many a loop. Neither can be called from C.
+
+    `function` is its source, from which loops/lanes.py makes other forms; `made_by` is how a function makes it that
+    returns loops, and with which arguments.
+    """
 
     def __init__(self, function: Callable[..., object], options: dict[str, Any]):
         update_wrapper(self, function)
+        self.function, self.options = function, options
+        self.made_by: tuple[object, ...] = function.__module__, function.__qualname__
         self.called_by_python = _jit(function, FOLDER, no_cfunc_wrapper=True, **options)
         folder = FOLDER and str(Path(FOLDER) / "inner")  # numba's files of the two have the same names
         self.inner = _jit(function, folder, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
@@ -64,9 +71,27 @@ class _Loop:
     def __call__(self, *arguments: object) -> object:
         return self.called_by_python(*arguments)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """What numba hashes to find the machine code of a loop that has this one as a variable of its closure."""
+        return str, (repr(self.made_by),)
+
+    def __repr__(self) -> str:
+        return repr(self.made_by)
+
     @property
     def _numba_type_(self) -> Any:  # what numba compiles a call of this object to
         return self.inner._numba_type_
+
+
+def keep_made_by(loop: Function, *made_by: object) -> Function:
+    """Return a loop that a function has made, which is told from others that it makes by these values."""
+    cast(Any, loop).made_by = made_by
+    return loop
+
+
+def is_loop(value: object) -> bool:
+    """Return whether a value is a compiled loop of ol2r."""
+    return isinstance(value, _Loop)
 
 
 def _jit(function: Callable[..., object], folder: str, **options: Any) -> Any:

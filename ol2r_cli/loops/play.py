@@ -14,7 +14,7 @@ import numpy as np
 
 from ol2r_cli.loops import certain_pairs, dueling, lists, policy, updates
 from ol2r_cli.loops.compile import compiled, part_of_caller
-from ol2r_cli.loops.random_numbers import uniform
+from ol2r_cli.loops.random_numbers import uniform_of_rounds as uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)

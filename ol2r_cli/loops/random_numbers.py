@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.lanes import barrier, lane, lanes
 
 _WORD = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -12,27 +15,44 @@ _FIRST, _SECOND = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 
 
-@compiled
-def uniform(seeds, stream, first, rounds, width):
-    """Return [rounds, B, width] float64 numbers strictly between 0 and 1, of rounds first, first + 1, ..
+# The numbers of the streams of a round (tensor/streams.py).
+QUERY, CLICK, PAIRS = (crc32(name) for name in (b"query/", b"click/", b"pairs/"))
+EXPLORE, DOCUMENT, COIN = (crc32(name) for name in (b"explore/", b"explore/document", b"explore/coin"))
+TURNS, AUTHOR = (crc32(name) for name in (b"explore/turns", b"explore/author"))
+JUDGE, POLICY = (crc32(name) for name in (b"judge/", b"learn/ranker/policy"))
 
-    `width` is a multiple of 4: a counter gives four numbers.
-    """
+
+@compiled
+def in_fours(count):
+    """Return the next multiple of 4: so many numbers are drawn at once."""
+    return (count + 3) // 4 * 4
+
+
+@compiled
+def uniform(seed, stream, t, numbers):
+    """Fill `numbers` [n] with float64 numbers strictly between 0 and 1, those of round t; n is a multiple of 4, because
+    a counter gives four numbers."""
+    for block in range(lane(), len(numbers) // 4, lanes()):
+        x, y, z, w = np.uint64(block), np.uint64(t), np.uint64(stream), np.uint64(0)
+        k0, k1 = np.uint64(seed) & _WORD, np.uint64(seed) >> _HALF
+        for _ in range(10):
+            p, q = x * _FIRST, z * _SECOND
+            x, y, z, w = (q >> _HALF) ^ y ^ k0, q & _WORD, (p >> _HALF) ^ w ^ k1, p & _WORD
+            k0, k1 = (k0 + _WEYL_0) & _WORD, (k1 + _WEYL_1) & _WORD
+        numbers[4 * block] = (np.float64(x) + 0.5) * 2.0**-32
+        numbers[4 * block + 1] = (np.float64(y) + 0.5) * 2.0**-32
+        numbers[4 * block + 2] = (np.float64(z) + 0.5) * 2.0**-32
+        numbers[4 * block + 3] = (np.float64(w) + 0.5) * 2.0**-32
+    barrier()
+
+
+@compiled
+def uniform_of_rounds(seeds, stream, first, rounds, width):
+    """Return [rounds, B, width] numbers of `uniform`, of rounds first, first + 1, .."""
     numbers = np.empty((rounds, len(seeds), width))
     for t in range(rounds):
         for b in range(len(seeds)):
-            seed = np.uint64(seeds[b])
-            for block in range(width // 4):
-                x, y, z, w = np.uint64(block), np.uint64(first + t), np.uint64(stream), np.uint64(0)
-                k0, k1 = seed & _WORD, seed >> _HALF
-                for _ in range(10):
-                    p, q = x * _FIRST, z * _SECOND
-                    x, y, z, w = (q >> _HALF) ^ y ^ k0, q & _WORD, (p >> _HALF) ^ w ^ k1, p & _WORD
-                    k0, k1 = (k0 + _WEYL_0) & _WORD, (k1 + _WEYL_1) & _WORD
-                numbers[t, b, 4 * block] = (np.float64(x) + 0.5) * 2.0**-32
-                numbers[t, b, 4 * block + 1] = (np.float64(y) + 0.5) * 2.0**-32
-                numbers[t, b, 4 * block + 2] = (np.float64(z) + 0.5) * 2.0**-32
-                numbers[t, b, 4 * block + 3] = (np.float64(w) + 0.5) * 2.0**-32
+            uniform(seeds[b], stream, first + t, numbers[t, b])
     return numbers
 
 

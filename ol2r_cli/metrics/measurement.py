@@ -73,7 +73,7 @@ class Measurement(nn.Module):
         self.clicks = zeros(torch.bool, context.positions)
         self.total = zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
         self.group = zeros(torch.int8, context.positions if context.exposure is not None else 0)  # of the shown
-        buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
+        self.of_rounds = buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
         # The same memory, as `record` of `loops.play` begins.
         self.arrays: tuple[NDArray[Any], ...] = tuple(each.numpy() for each in buffers) if context.loops else ()
 

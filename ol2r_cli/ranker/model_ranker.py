@@ -156,6 +156,12 @@ class GradientRanker(ModelRanker):
     def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
         self.theta.copy_(parameters)
 
+    def gradient_stages(self, learn: Any) -> Any:
+        """Return the stages of a linear ranker that scores by theta and learns by this loop."""
+        decay = torch.full_like(self.rate[:, 0], self.decay, dtype=torch.float64)
+        state = loops.gradient_steps.GradientState(self.theta, self.theta, self.rate, decay)
+        return loops.rounds.RankerStages(loops.gradient_steps.scores_by_theta, learn, state)
+
     def learn(self, interaction: Interaction, random: Random) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
 
@@ -202,6 +208,9 @@ class SGDRankNet(GradientRanker):
             return None
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
         return loops.play.Learner(loops.play.RANKNET, loops.play.PAIRS[self.pairs], *state)
+
+    def stages(self) -> Any:
+        return self.gradient_stages(loops.gradient_steps.learns_by_ranknet) if type(self.model) is Linear else None
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""

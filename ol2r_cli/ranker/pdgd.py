@@ -37,6 +37,9 @@ class PDGD(GradientRanker):
         state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
         return loops.play.Learner(loops.play.PDGD, loops.play.PAIRS[self.pairs], *state)
 
+    def stages(self) -> Any:
+        return self.gradient_stages(loops.gradient_steps.learns_by_pdgd) if type(self.model) is Linear else None
+
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
         ranking, clicks, scores = interaction.ranking, interaction.clicks, interaction.prediction.scores[:, 0]

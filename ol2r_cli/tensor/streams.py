@@ -63,6 +63,7 @@ class Streams:
             raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
         self.key = [(seeds & _WORD)[:, None], (seeds >> 32 & _WORD)[:, None]]
         self.device, self.replicas, self.ahead = seeds.device, len(seeds), ahead
+        self.numbers = seeds
         self.seeds = seeds.numpy() if compiled else None
         self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
 
@@ -98,7 +99,7 @@ class Streams:
 
     def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
         if self.seeds is not None:
-            drawn = loops.random_numbers.uniform(self.seeds, stream, rounds.start, len(rounds), width)
+            drawn = loops.random_numbers.uniform_of_rounds(self.seeds, stream, rounds.start, len(rounds), width)
             return torch.from_numpy(drawn)
         blocks = torch.arange(width // 4, device=self.device)
         round = torch.arange(rounds.start, rounds.stop, device=self.device)[:, None, None]

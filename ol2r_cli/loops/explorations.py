@@ -1,0 +1,88 @@
+"""The stage of a round in which an exploration arranges the list that is shown, from the ranker's scores."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.orders import by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
+from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
+from ol2r_cli.loops.workspace import mark, release, take
+
+
+class NoState(NamedTuple):
+    """The state of an exploration that has none: replicas [B, 0]."""
+
+    none: Any
+
+
+class Epsilon(NamedTuple):
+    """The share [B] of places that are filled at random."""
+
+    epsilon: Any
+
+
+class Tau(NamedTuple):
+    """The exponent [B] of the rank in probabilistic interleaving."""
+
+    tau: Any
+
+
+@compiled
+def sorts(b, space, round, exploration):
+    """Arrange by score, with equal scores in random order."""
+    before = mark(space)
+    chance = take(space, in_fours(round.documents))
+    uniform(round.seed, EXPLORE, round.t, chance)
+    by_score(round.scores[0], chance, round.ranking, space)
+    release(space, before)
+
+
+@compiled
+def draws(b, space, round, exploration):
+    """Draw from the Plackett-Luce model of the scores."""
+    before = mark(space)
+    chance = take(space, in_fours(round.documents))
+    uniform(round.seed, EXPLORE, round.t, chance)
+    plackett_luce(round.scores[0], chance, round.ranking, space)
+    release(space, before)
+
+
+@compiled
+def fills_some_places_at_random(b, space, round, exploration):
+    """Fill each place with probability epsilon at random, otherwise by score."""
+    before = mark(space)
+    documents = in_fours(round.documents)
+    chance, shuffle, coins = take(space, documents), take(space, documents), take(space, in_fours(len(round.ranking)))
+    uniform(round.seed, EXPLORE, round.t, chance)
+    uniform(round.seed, DOCUMENT, round.t, shuffle)
+    uniform(round.seed, COIN, round.t, coins)
+    epsilon_greedy(round.scores[0], chance, shuffle, coins, exploration.epsilon[b], round.ranking, space)
+    release(space, before)
+
+
+@compiled
+def interleaves_in_turns(b, space, round, exploration):
+    """Let the members take turns."""
+    before = mark(space)
+    members, places = len(round.scores), len(round.ranking)
+    chance = take(space, in_fours(round.documents))
+    turns = take(space, in_fours((places + members - 1) // members * members))
+    uniform(round.seed, EXPLORE, round.t, chance)
+    uniform(round.seed, TURNS, round.t, turns)
+    team_draft(round.scores, chance, turns, round.ranking, round.credit, space)
+    release(space, before)
+
+
+@compiled
+def interleaves_by_rank(b, space, round, exploration):
+    """Let members that are drawn draw documents by their ranks."""
+    before = mark(space)
+    places = in_fours(len(round.ranking))
+    chance, author, document = take(space, in_fours(round.documents)), take(space, places), take(space, places)
+    uniform(round.seed, EXPLORE, round.t, chance)
+    uniform(round.seed, AUTHOR, round.t, author)
+    uniform(round.seed, DOCUMENT, round.t, document)
+    tau = exploration.tau[b]
+    probabilistic(round.scores, chance, author, document, tau, round.ranking, round.credit, space)
+    release(space, before)

@@ -1,0 +1,227 @@
+"""Orders of one list: by score, by Plackett-Luce clocks, by taking turns, by drawn ranks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
+
+_CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
+_INSERTED = 32  # places up to which `best` inserts documents one by one
+
+
+@compiled
+def sortable(score, chance):
+    """Return a score whose last 29 of 52 bits are random, so that equal scores are in random order."""
+    drawn = np.int64(chance * -_CHANCE)  # 0 or negative
+    bits = np.float64(score + _TINY).view(np.int64) | (_CHANCE - 1)
+    bits += 1 - _CHANCE - drawn if bits < 0 else drawn
+    return np.int64(bits).view(np.float64)
+
+
+@compiled
+def ascending(keys, order):
+    """Write the order [d] of the keys [d] from the smallest one up, equal ones as they stand.
+
+    Each key counts those before it, which a processor does many at a time: up to a thousand keys this is as fast as
+    sorting.
+    """
+    for d in range(lane(), len(keys), lanes()):
+        key, place = keys[d], 0
+        for other in range(d):
+            place += keys[other] <= key
+        for other in range(d + 1, len(keys)):
+            place += keys[other] < key
+        order[place] = d
+    barrier()
+
+
+@compiled
+def best(keys, order, space):
+    """Fill order [O] with the documents of the largest of keys [d], best first, equal ones as they stand."""
+    places = len(order)
+    if places > _INSERTED:
+        before = mark(space)
+        negative, descending = take(space, len(keys)), take_integers(space, len(keys))
+        for d in range(lane(), len(keys), lanes()):
+            negative[d] = -keys[d]
+        barrier()
+        ascending(negative, descending)
+        for place in range(lane(), places, lanes()):
+            order[place] = descending[place]
+        barrier()
+        release(space, before)
+        return
+    if lane() == 0:
+        for d in range(len(keys)):
+            if d >= places and keys[d] <= keys[order[places - 1]]:
+                continue
+            place = min(d, places - 1)
+            while place > 0 and keys[d] > keys[order[place - 1]]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = d
+    barrier()
+
+
+@compiled
+def by_score(scores, chance, order, space):
+    """Order the documents by score [d], with equal scores in random order."""
+    before = mark(space)
+    keys = take(space, len(scores))
+    for d in range(lane(), len(scores), lanes()):
+        keys[d] = sortable(scores[d], chance[d])
+    barrier()
+    best(keys, order, space)
+    release(space, before)
+
+
+@compiled
+def plackett_luce(scores, chance, order, space):
+    """Draw an order from the Plackett-Luce model of the scores [d]: clocks of rate e^score."""
+    before = mark(space)
+    keys = take(space, len(scores))
+    for d in range(lane(), len(scores), lanes()):
+        keys[d] = scores[d] - math.log(-math.log(chance[d]))
+    barrier()
+    best(keys, order, space)
+    release(space, before)
+
+
+@compiled
+def epsilon_greedy(scores, chance, shuffle, coins, epsilon, order, space):
+    """Fill each place of the order from a random permutation where its coin is below epsilon, else by score."""
+    before = mark(space)
+    places = len(order)
+    queues = take_integers(space, 2 * places).reshape((2, places))
+    turns = take_integers(space, places)
+    by_score(scores, chance, queues[0], space)
+    best(shuffle[: len(scores)], queues[1], space)
+    for place in range(lane(), places, lanes()):
+        turns[place] = coins[place] < epsilon
+    barrier()
+    take_turns(queues, turns, len(scores), order, space)
+    release(space, before)
+
+
+@compiled
+def take_turns(queues, turns, documents, order, space):
+    """Fill each place from queues[turns[place]] [N, O], by its first document that has not been placed."""
+    before = mark(space)
+    placed, ahead = take_integers(space, documents), take_integers(space, len(queues))
+    for d in range(lane(), documents, lanes()):
+        placed[d] = 0
+    for n in range(lane(), len(queues), lanes()):
+        ahead[n] = 0
+    barrier()
+    if lane() == 0:
+        for place in range(len(order)):
+            turn = turns[place]
+            while placed[queues[turn, ahead[turn]]]:
+                ahead[turn] += 1
+            order[place] = queues[turn, ahead[turn]]
+            placed[order[place]] = 1
+    barrier()
+    release(space, before)
+
+
+@compiled
+def team_draft(scores, chance, turn_chance, first, credit, space):
+    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit [N, d].
+
+    `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
+    """
+    before = mark(space)
+    members, documents = scores.shape
+    shown = len(first)
+    queues = take_integers(space, members * shown).reshape((members, shown))
+    turns, order = take_integers(space, shown), take_integers(space, members)
+    for n in range(members):
+        by_score(scores[n], chance, queues[n], space)
+        for d in range(lane(), documents, lanes()):
+            credit[n, d] = 0.0
+    agreed = _agreed(queues)
+    for place in range(lane(), agreed, lanes()):
+        turns[place] = 0
+    for first_of_cycle in range(agreed, shown, members):
+        begin = first_of_cycle - agreed
+        ascending(turn_chance[begin : begin + members], order)
+        for turn in range(lane(), min(members, shown - first_of_cycle), lanes()):
+            turns[first_of_cycle + turn] = order[turn]
+        barrier()
+    take_turns(queues, turns, documents, first, space)
+    for place in range(agreed + lane(), shown, lanes()):
+        credit[turns[place], first[place]] = 1.0
+    barrier()
+    release(space, before)
+
+
+@compiled
+def _agreed(queues):
+    """Return the length of the longest prefix that all queues [N, K] share."""
+    agreed = queues.shape[1]
+    for n in range(1, len(queues)):
+        same = 0
+        while same < agreed and queues[n, same] == queues[0, same]:
+            same += 1
+        agreed = same
+    return agreed
+
+
+@compiled
+def probabilistic(scores, chance, author, document_chance, tau, first, credit, space):
+    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K] and credit [N, d].
+
+    author and document_chance [K] draw the member of each place, and the document it places.
+    """
+    before = mark(space)
+    members, documents = scores.shape
+    likely = take(space, members)
+    ranking = take_integers(space, members * documents).reshape((members, documents))
+    rank_of = take_integers(space, members * documents).reshape((members, documents))
+    left = take(space, members * documents).reshape((members, documents))  # 1 / rank^tau by rank, 0 for placed ones
+    for n in range(members):
+        by_score(scores[n], chance, ranking[n], space)
+        for rank in range(lane(), documents, lanes()):
+            rank_of[n, ranking[n, rank]] = rank
+            left[n, rank] = (rank + 1.0) ** -tau
+            credit[n, rank] = 0.0
+    barrier()
+    for place in range(len(first)):
+        member = np.int64(author[place] * members)
+        if lane() == 0:
+            first[place] = ranking[member, _drawn_rank(left[member], document_chance[place])]
+        barrier()
+        document = first[place]
+        for n in range(lane(), members, lanes()):
+            likely[n] = left[n, rank_of[n, document]] / _sum(left[n])
+        barrier()
+        total = _sum(likely)
+        for n in range(lane(), members, lanes()):
+            credit[n, document] = likely[n] / total
+            left[n, rank_of[n, document]] = 0.0
+        barrier()
+    release(space, before)
+
+
+@compiled
+def _drawn_rank(left, chance):
+    """Return the rank that is drawn with probability proportional to left [d]."""
+    target = chance * _sum(left)
+    rank, reached = 0, left[0]
+    while reached < target and rank + 1 < len(left):
+        rank += 1
+        reached += left[rank]
+    return rank
+
+
+@compiled
+def _sum(values):
+    total = 0.0
+    for value in values:
+        total += value
+    return total

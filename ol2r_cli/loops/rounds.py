@@ -1,0 +1,177 @@
+"""The rounds of one replica, stage by stage, as `Simulation.play` plays them with roles."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled, keep_made_by
+from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
+from ol2r_cli.loops.random_numbers import QUERY, uniform
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
+
+
+class Queries(NamedTuple):
+    """The training queries: the documents' features [N, F], labels [I N] (that of document n for intent i is at
+    i N + n), and groups [N] or [0]; first row and length [Q] of every query."""
+
+    table: Any
+    labels: Any
+    groups: Any
+    starts: Any
+    lengths: Any
+
+
+class Sizes(NamedTuple):
+    """How much room a round needs: places shown, members of the ranker, and pairs."""
+
+    positions: int
+    members: int
+    pairs: int
+
+
+class Record(NamedTuple):
+    """What is kept of R rounds: query, number of pairs and sum of all scores [R, B]; grade, group (or nothing) and
+    click of the shown places [R, B, K]."""
+
+    query: Any
+    pairs: Any
+    total: Any
+    grades: Any
+    groups: Any
+    clicks: Any
+
+
+class Round(NamedTuple):
+    """One round of one replica. A shown place has a document, its grade and its click; a pair has two documents.
+
+    Documents are numbered from 0 within their query, whose first row is `start`. `scores` and `credit` [M, d] are of
+    M members, `ranking`, `grades` and `clicks` [k] of the k places shown, and the first `found` [1] of `winners` and
+    `losers` are pairs. `row` is the row of the round in what is recorded, `t` its number from 0.
+    """
+
+    t: Any
+    row: Any
+    seed: Any
+    start: Any
+    documents: Any
+    scores: Any
+    credit: Any
+    ranking: Any
+    grades: Any
+    clicks: Any
+    winners: Any
+    losers: Any
+    found: Any
+
+
+class RankerStages(NamedTuple):
+    """The stages of a ranker, `score` and `learn`, and their state; `room` is how many numbers of the workspace they
+    take besides scores. At most `rounds` rounds are played until the ranker is asked again."""
+
+    score: Any
+    learn: Any
+    state: Any
+    members: int = 1
+    room: int = 0
+    rounds: int = 1 << 62
+
+
+class ExplorationStages(NamedTuple):
+    """The stages of an exploration, `arrange` and `remember`, and the rest as in `RankerStages`."""
+
+    arrange: Any
+    state: Any
+    remember: Any
+    room: int = 0
+    rounds: int = 1 << 62
+
+
+class UserStages(NamedTuple):
+    """The stage of a user and its state."""
+
+    click: Any
+    state: Any
+
+
+INFER = {"none": no_pairs, "all": all_pairs, "matching": matched_pairs, "adjacent": adjacent_pairs}
+
+
+def room_of_a_round(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace a round takes besides what its stages take: with orders, all queues of
+    members and all their ranks."""
+    positions, members, pairs = sizes
+    by_document = (5 * members + 6) * (documents + 4)
+    by_place = (members + 12) * (positions + members + 4) + positions * positions
+    return by_document + by_place + 6 * pairs + 64
+
+
+@cache
+def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, remember: Any) -> Any:
+    """Return the loop that plays rounds of these stages: of a ranker, an exploration, a user, pairs, and learning."""
+
+    def play_rounds(b, space, first, rounds, sizes, queries, intents, seeds, user, exploration, ranker, record):
+        positions, members, pairs = sizes
+        start_of_round = mark(space)
+        for row in range(rounds):
+            release(space, start_of_round)
+            t, seed = first + row, seeds[b]
+            chance = take(space, 4)
+            uniform(seed, QUERY, t, chance)
+            query = np.int64(chance[0] * len(queries.starts))
+            start, documents = queries.starts[query], queries.lengths[query]
+            places = min(positions, documents)
+            scores = take(space, members * documents).reshape((members, documents))
+            credit = take(space, members * documents).reshape((members, documents))
+            ranking, grades = take_integers(space, places), take_integers(space, places)
+            clicks = take_integers(space, places)
+            winners, losers = take_integers(space, pairs), take_integers(space, pairs)
+            found = take_integers(space, 1)
+            arranged = scores, credit, ranking, grades, clicks
+            round = Round(t, row, seed, start, documents, *arranged, winners, losers, found)
+            score(b, space, round, queries, ranker)
+            arrange(b, space, round, exploration)
+            judge(round, queries, intents[row, b])
+            click(b, space, round, user)
+            infer(b, space, round)
+            learn(b, space, round, queries, ranker)
+            remember(b, space, round, queries, exploration)
+            keep(b, round, query, queries, record)
+
+    return keep_made_by(compiled(play_rounds), "rounds_of", score, arrange, click, infer, learn, remember)
+
+
+@compiled
+def judge(round, queries, intent):
+    """Write the grades of the shown documents for this intent, from 0."""
+    first = intent * len(queries.table) + round.start
+    for place in range(lane(), len(round.ranking), lanes()):
+        round.grades[place] = queries.labels[first + round.ranking[place]]
+    round.found[0] = 0
+    barrier()
+
+
+@compiled
+def nothing_to_remember(b, space, round, queries, exploration):
+    """Leave an exploration as it is that keeps nothing of earlier rounds."""
+
+
+@compiled
+def keep(b, round, query, queries, record):
+    """Write the round to the record."""
+    row = round.row
+    for place in range(lane(), len(round.ranking), lanes()):
+        record.grades[row, b, place] = round.grades[place]
+        record.clicks[row, b, place] = round.clicks[place] != 0
+        if len(queries.groups):
+            record.groups[row, b, place] = queries.groups[round.start + round.ranking[place]]
+    if lane() == 0:
+        total = 0.0
+        for member in range(len(round.scores)):
+            for d in range(round.documents):
+                total += round.scores[member, d]
+        record.query[row, b], record.pairs[row, b], record.total[row, b] = query, round.found[0], total
+    barrier()

@@ -1,0 +1,54 @@
+"""Memory for what a loop computes on its way: it is allocated once, and loops take parts of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ol2r_cli.loops.compile import compiled, part_of_caller
+
+USED, TOO_SMALL = range(2)
+
+
+class Workspace(NamedTuple):
+    """The memory of one replica, float64 `memory` [n], and `state` [2], which every lane keeps for itself: how much is
+    used, and 1 if a part was larger than what was left."""
+
+    memory: Any
+    state: Any
+
+
+@part_of_caller
+def take(space, count):
+    """Return `count` numbers that nothing else uses until the space is released to a mark before them."""
+    first = _reserved(space, count)
+    return space.memory[first : first + count]
+
+
+@part_of_caller
+def take_integers(space, count):
+    """Return `count` int64 integers, as `take`."""
+    first = _reserved(space, count)
+    return space.memory[first : first + count].view(np.int64)
+
+
+@compiled
+def _reserved(space, count):
+    first = space.state[USED]
+    if first + count > len(space.memory):
+        space.state[TOO_SMALL], first = 1, 0
+    space.state[USED] = first + count
+    return first
+
+
+@compiled
+def mark(space):
+    """Return how much of the space is used, for `release`."""
+    return space.state[USED]
+
+
+@compiled
+def release(space, mark):
+    """Give back all that was taken since the mark."""
+    space.state[USED] = mark
