@@ -183,15 +183,30 @@ class Simulation(nn.Module):
         Then it yields after a round for which `pause` is true, when `measurement` is full, and after the last round,
         and what happened is None.
         """
+        while int(self.round) < self.context.rounds:
+            interaction = self.advance(self.rounds_until(pause))
+            yield int(self.round), interaction
+
+    def rounds_until(self, pause: Callable[[int], bool]) -> int:
+        """Return how many rounds `advance` may play: up to one after which `pause` is true, the last one, or as many as
+        `measurement` has room for; one where the roles play single rounds."""
+        t = int(self.round)
+        left = self.context.rounds - t
         if self.together is None:
-            yield from self.play()
-            return
-        while (t := int(self.round)) < self.context.rounds:
-            room = min(self.measurement.rounds - self.measurement.recorded, self.context.rounds - t)
-            wanted = next((count for count in range(1, room) if pause(t + count)), room)
-            played = self._play_together(t, wanted, self.together)
-            self.round.fill_(t + played)
-            yield t + played, None
+            return min(1, left)
+        room = min(self.measurement.rounds - self.measurement.recorded, left)
+        return next((count for count in range(1, room) if pause(t + count)), room)
+
+    def advance(self, rounds: int, singly: bool = False) -> Interaction | None:
+        """Play up to `rounds` rounds together and return None; or, where the roles do not allow it or `singly` is true,
+        one round, and return what happened in it."""
+        if self.together is None or singly:
+            _, interaction = next(self.play())
+            return interaction
+        first = int(self.round)
+        played = self._play_together(first, rounds, self.together)
+        self.round.fill_(first + played)
+        return None
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
         """Play the remaining rounds. Each yields its number, from 1, and what happened in it.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ol2r_cli.run.runner import Progress
+from ol2r_cli.run.progress import Progress
 
 
 def at_round(monkeypatch: pytest.MonkeyPatch, round: int, happens: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.files import write_bytes, write_parquet, write_text
 from ol2r_cli.report.figures.drawing import save
-from ol2r_cli.run.store import RunDirectory, log_file
+from ol2r_cli.run.store import LogFile, RunDirectory
 from ol2r_cli.run.trace import Trace
 
 
@@ -33,7 +33,7 @@ def recorded(folder: Path) -> None:
 
 
 def logged(folder: Path) -> None:
-    with log_file(RunDirectory(folder)):
+    with LogFile(RunDirectory(folder)).receiving():
         logging.getLogger("ol2r_cli").info("a line")
 
 

@@ -202,25 +202,28 @@ class Fitting(Runner):
             note=self.settings["note"],
             columns=RunColumns(TRACE_COLUMNS, {**EVALUATION_COLUMNS, **columns}).declared(),
             began=fit.began,
+            own_time=self.time.read,
             explain=self._explain,
         )
 
-    def _play(self, manifest: Manifest, stop: list[int]) -> None:
-        fit, seed = self.fit, int(self.settings["seed"])
+    def _introduce(self, first: int) -> None:
         _log.info("%s", self.command)
         if self.settings["users"] == "with_hit":
             _log.warning(_WITH_HIT)
             print(f"warning: {_WITH_HIT}", file=sys.stderr)
 
+    def _play(self) -> None:
+        fit, seed = self.fit, int(self.settings["seed"])
+
         def progress(step: int, **values: float) -> None:
-            if stop:
+            if self.stop:
                 raise KeyboardInterrupt
             self.steps.append({"seed": seed, "round": step, **{name: float(value) for name, value in values.items()}})
             text = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
             _log.info("step %d: %s", step, text)
             if sys.stderr.isatty() and self.render:
                 print(f"\r\x1b[Kstep {step}: {text}", end="", file=sys.stderr, flush=True)
-            manifest.progress(0)
+            self.manifest.progress(0)
 
         def validate(model: Recommender) -> float:
             return float(fit.values(model, "validation", (50,))["validation_ndcg_50"].mean())  # type: ignore[arg-type]
@@ -252,8 +255,9 @@ class Fitting(Runner):
         by_seed = {"seed": [seed], **{name: [mean] for name, mean in means.items()}}
         content = {"results_version": RESULTS_VERSION, "seeds": 1, "rounds": 1, "metrics": metrics, "by_seed": by_seed}
         self.directory.write_json(SUMMARY, content)
-        manifest.progress(1)
+        self.manifest.progress(1)
         _log.info("finished")
+        self._close()
 
 
 def render(run: Run, finished_before: bool = False) -> str:

@@ -9,26 +9,21 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from threading import Timer
 from typing import Any
 
 import polars as pl
 import torch
 import yaml
 from omegaconf._utils import get_omega_conf_dumper
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 from torch import Tensor
 
-from ol2r_cli.columns import main_cutoff, ndcg_columns
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.dataset.table import LARGE_FEATURE
-from ol2r_cli.formatting import duration, error_line, one_line, printable
+from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.loops import clock
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.own_code import explained, is_own
@@ -48,14 +43,15 @@ from ol2r_cli.run import (
     stop_signals,
 )
 from ol2r_cli.run.experiment import Experiment, Make
+from ol2r_cli.run.own_time import OwnTime
+from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.run import EVALUATION, TRACE, DamagedFile, Run
 from ol2r_cli.run.store import (
     LOGGER,
-    SETTLED,
     DirectoryLost,
+    LogFile,
     Manifest,
     RunningElsewhere,
-    log_file,
     restore_checkpoint,
     save_checkpoint,
 )
@@ -155,6 +151,9 @@ class Runner:
     The constructor builds everything and writes nothing. `run` must be called while the run directory is locked.
     `render` gives what is printed at the end; None prints no progress either.
 
+    `run` plays the run alone. The parts of it are `start`, then `record` after every `rounds_now` rounds that the
+    simulation has played, and `finish`; `attempt` does a part. `code` is None until the run has ended.
+
     `callback` needs each validation result at once, while the run evaluates its snapshots ten at a time, which costs
     less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
     a callback. It is not called for the last round, after which there is nothing left to stop.
@@ -180,38 +179,82 @@ class Runner:
         measured = [each for each in self.evaluators if each.name == "validation" and self.column in each.columns]
         self.validation = measured[0] if measured else None
         self.callback = callback if measured else None
+        # What happened in a round is known of single rounds alone.
+        self.singly = bool(self.settings["save_interactions"] or self.settings["block_rounds"])
+        self.queue_length = queue_length(self.simulation)
+
+    code: int | None = None  # the exit code, once the run has ended
+    manifest: Manifest
+    progress: Progress
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
+        with stop_signals() as stop:
+            self.start(stop)
+            if self.code is None:
+                with self.working():
+                    self.attempt(self._play)
+        assert self.code is not None
+        if self.code == DONE:
+            self.clean_up()
+            if self.render:
+                print(self.render(Run.read_finished(self.directory.path), False))
+        return self.code
+
+    def start(self, stop: list[int]) -> None:
+        """Load the checkpoint and begin to write. The run is interrupted as soon as there is a signal in `stop`.
+
+        Raises what is wrong before the log is open, as a checkpoint that does not fit. Whatever is wrong later ends the
+        run with an exit code.
+        """
         check_unchanged()
         if self.settings["force"]:
             self.directory.clear()
         first = self._resume()
-        with log_file(self.directory), stop_signals() as stop:
-            try:
-                with self._manifest(first) as manifest:
-                    self._play(manifest, stop)
-                    check_unchanged()  # a module that was imported meanwhile could be of another version
-            except KeyboardInterrupt:
-                command = "the same command" + (" without force=true" if self.settings["force"] else "")
-                where, how = self._interrupted()
-                _log.info("interrupted %s: %s %s", where, command, how)
-                print(f"interrupted {where}: {command} {how}", file=sys.stderr)
-                return INTERRUPTED
-            except Exception as error:
-                _log.error("%s", traceback.format_exc())
-                print(f"ol2r {self.kind.command}: failed: {as_called(self._explain(error))}", file=sys.stderr)
-                if not (self.directory / MANIFEST).is_file():
-                    with suppress(DirectoryLost):
-                        self.directory.clear()  # the first file could not be written: there is no run
-                elif not isinstance(error, _EXPLAINED):
-                    print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
-                return FAILED
-        with suppress(OSError):  # after the manifest says finished: a run that is killed before goes on from these
+        self.stop, self._log_file, self._open = stop, LogFile(self.directory), ExitStack()
+        self.time = OwnTime()
+        with self.working():
+            self.attempt(lambda: self._begin(first))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around everything that is done for this run while others are played too: its log, and the time it takes."""
+        with self._log_file.receiving(), self.time.counting():
+            yield
+
+    def attempt(self, part: Callable[[], object]) -> None:
+        """Do a part of the work. An error in it is logged and printed, and ends the run with its exit code."""
+        try:
+            with ExitStack() as closing:
+                closing.push(self._open)
+                part()
+                closing.pop_all()  # nothing was raised: what is open stays open
+        except KeyboardInterrupt:
+            command = "the same command" + (" without force=true" if self.settings["force"] else "")
+            where, how = self._interrupted()
+            _log.info("interrupted %s: %s %s", where, command, how)
+            print(f"interrupted {where}: {command} {how}", file=sys.stderr)
+            self.code = INTERRUPTED
+        except Exception as error:
+            self._report(error)
+            self.code = FAILED
+        if self.code is not None:
+            self._log_file.close()
+
+    def _report(self, error: Exception) -> None:
+        """Log and print why the run has failed."""
+        _log.error("%s", traceback.format_exc())
+        print(f"ol2r {self.kind.command}: failed: {as_called(self._explain(error))}", file=sys.stderr)
+        if not (self.directory / MANIFEST).is_file():
+            with suppress(DirectoryLost):
+                self.directory.clear()  # the first file could not be written: there is no run
+        elif not isinstance(error, _EXPLAINED):
+            print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
+
+    def clean_up(self) -> None:
+        """Remove what a finished run does not need, after its manifest says so: one that is killed before needs it."""
+        with suppress(OSError):
             self.directory.clean_up(bool(self.settings.get("keep_checkpoint")))
-        if self.render:
-            print(self.render(Run.read_finished(self.directory.path), False))
-        return DONE
 
     def _interrupted(self) -> tuple[str, str]:
         """Where the run is, and what the same command does from there."""
@@ -253,58 +296,101 @@ class Runner:
             note=self.settings["note"],
             columns=experiment.columns().declared() or None,
             began=experiment.began,
+            own_time=self.time.read,
             explain=self._explain,
         )
 
-    def _play(self, manifest: Manifest, stop: list[int]) -> None:
-        settings, ranker, is_evaluated = self.settings, self.simulation.ranker, self.experiment.is_evaluated
-        saved, first, rounds = time.monotonic(), int(self.simulation.round), settings["rounds"]
-        if self.callback:  # again for the rounds before the run was resumed
-            before = validation_curve(self._written(manifest))
-            before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items() if round]
-            if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
-                raise KeyboardInterrupt
+    def _begin(self, first: int) -> None:
+        self.manifest = self._open.enter_context(self._manifest(first))
+        self._introduce(first)
+
+    def _introduce(self, first: int) -> None:
+        """Log and show what is known before the first round, which follows round `first`."""
+        if self.callback:
+            self._call_back_again()
+        rounds, choices = self.settings["rounds"], self.experiment.choices
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         if reason := self.experiment.reason_of_device:
             _log.info("%s", reason)
             if self.render:
                 print(reason, file=sys.stderr)
-        for line in [*manifest.warnings, *self.experiment.warnings()]:
+        for line in [*self.manifest.warnings, *self.experiment.warnings()]:
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
-        every = settings["checkpoint_rounds"]
-        played: Iterator[tuple[int, Interaction | None]]
-        if settings["save_interactions"] or settings["block_rounds"]:
-            played = self.simulation.play()
-        else:  # many rounds may be played together
-            played = self.simulation.play_until(lambda t: is_evaluated(t) or bool(every and t % every == 0))
-        title = " · ".join(self.experiment.choices[group] for group in ("ranker", "click", "dataset"))
-        longest = queue_length(self.simulation)
-        with Progress(title, rounds, first, shows_unfairness(manifest.content), quiet=self.render is None) as progress:
-            if not first and self.evaluators:
-                self.queue[0] = ranker.deploy()
-            for t, interaction in played:
-                self._record_details(t, interaction)
-                if self.simulation.measurement.full():
-                    progress.measures = self._measure()
-                if self.evaluators and (is_evaluated(t) or t == rounds):
-                    self.queue[t] = ranker.deploy()
-                    if t < rounds and self.callback:
-                        ndcg = self._validated(t, self.queue[t])
-                        stop += [0] if self.callback(t, {"validation": ndcg}) else []
-                    if len(self.queue) >= longest and t < rounds:
-                        progress.evaluated(t, self._evaluate())
-                manifest.progress(t)
-                progress.update(t)
-                is_due = time.monotonic() - saved > settings["checkpoint_every"] > 0
-                if stop or is_due or (every and t % every == 0):
-                    self._save()
-                    saved = time.monotonic()
-                    if stop:
-                        raise KeyboardInterrupt
-            if self.queue:
-                progress.evaluated(rounds, self._evaluate())
-        self._finish(manifest)
+        title = " · ".join(choices[group] for group in ("ranker", "click", "dataset"))
+        unfairness = shows_unfairness(self.manifest.content)
+        progress = Progress(title, rounds, first, unfairness, quiet=self.render is None)
+        self.progress = self._open.enter_context(progress)
+        self.saved = time.monotonic()
+        if not first and self.evaluators:
+            self.queue[0] = self.simulation.ranker.deploy()
+
+    def _call_back_again(self) -> None:
+        """Call back for the rounds before the run was resumed."""
+        assert self.callback is not None
+        before = validation_curve(self._written())
+        before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items() if round]
+        if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
+            raise KeyboardInterrupt
+
+    def _play(self) -> None:
+        """Play all rounds that are left."""
+        while (rounds := self.rounds_now()) > 0:
+            self.record(self.simulation.advance(rounds, self.singly))
+        self.finish()
+
+    def rounds_now(self) -> int:
+        """Return how many rounds may be played before `record` is called; 0 if none is left."""
+        if self.singly:
+            return min(1, self.settings["rounds"] - int(self.simulation.round))
+        return self.simulation.rounds_until(lambda t: self.experiment.is_evaluated(t) or self._is_saved(t))
+
+    def record(self, interaction: Interaction | None) -> None:
+        """Do what is due after rounds that were played, the last of which is that of the simulation.
+
+        `interaction` is what happened in a single round. KeyboardInterrupt, after a checkpoint, if the run is to stop.
+        """
+        t = int(self.simulation.round)
+        self._record_details(t, interaction)
+        if self.simulation.measurement.full():
+            self.progress.measures = self._measure()
+        if self.evaluators and (self.experiment.is_evaluated(t) or t == self.settings["rounds"]):
+            self._keep_snapshot(t)
+        self.manifest.progress(t)
+        self.progress.update(t)
+        is_due = time.monotonic() - self.saved > self.settings["checkpoint_every"] > 0
+        if self.stop or is_due or self._is_saved(t):
+            self._save()
+            self.saved = time.monotonic()
+            if self.stop:
+                raise KeyboardInterrupt
+
+    def _is_saved(self, t: int) -> bool:
+        """Whether there is a checkpoint after this round, whenever that is."""
+        every = self.settings["checkpoint_rounds"]
+        return bool(every and t % every == 0)
+
+    def _keep_snapshot(self, t: int) -> None:
+        """Keep what the ranker deploys after round t, and evaluate all that are kept if they are many."""
+        is_last = t == self.settings["rounds"]
+        self.queue[t] = self.simulation.ranker.deploy()
+        if self.callback and not is_last and self.callback(t, {"validation": self._validated(t, self.queue[t])}):
+            self.stop.append(0)
+        if len(self.queue) >= self.queue_length and not is_last:
+            self.progress.evaluated(t, self._evaluate())
+
+    def finish(self) -> None:
+        """Write the results, after the last round."""
+        if self.queue:
+            self.progress.evaluated(self.settings["rounds"], self._evaluate())
+        self._write_results()
+        self._close()
+
+    def _close(self) -> None:
+        """Let the manifest say that the run is finished."""
+        check_unchanged()  # a module that was imported meanwhile could be of another version
+        self._open.close()
+        self.code = DONE
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
         if interaction is not None:
@@ -417,15 +503,15 @@ class Runner:
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
         save_checkpoint(self.directory, state, self.experiment.id)
 
-    def _written(self, manifest: Manifest) -> Run:
+    def _written(self) -> Run:
         """The run as far as it is written."""
-        return Run(self.directory.path, manifest.content, files=self.directory.files)
+        return Run(self.directory.path, self.manifest.content, files=self.directory.files)
 
-    def _finish(self, manifest: Manifest) -> None:
+    def _write_results(self) -> None:
         self._measure()
         self.trace.finish()
         seeds, rounds = self.experiment.seeds, self.settings["rounds"]
-        rows, expected = len(self._written(manifest).table(TRACE, ["seed"])), rounds * len(seeds)
+        rows, expected = len(self._written().table(TRACE, ["seed"])), rounds * len(seeds)
         if rows != expected:
             raise DirectoryLost(f"{TRACE.file} has {rows:,} rows, and {expected:,} were written: run it again")
         deployed = self.simulation.ranker.deploy()
@@ -433,7 +519,7 @@ class Runner:
         features = self.simulation.context.features
         ranker = {"deployed": deployed, "seeds": seeds, "ranker": self.settings["ranker"], "features": features}
         self.directory.write_torch(RANKER, ranker)
-        self.directory.write_json(SUMMARY, summarise(self._written(manifest)))
+        self.directory.write_json(SUMMARY, summarise(self._written()))
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
@@ -468,83 +554,3 @@ def validation_curve(run: Run) -> list[tuple[int, float]]:
     rows = run.table(EVALUATION).filter(pl.col("round") > 0, pl.col("split") == "validation")
     means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
     return [(int(round), float(value)) for round, value in means.iter_rows()]
-
-
-class Progress:
-    """Progress of a run from round `first` to `rounds`, on stderr: a live line on a terminal, one every 30 s elsewhere.
-
-    A context manager around the rounds. `update` is called every round. It is cheap, because `measures`, the latest
-    ones [R, B], are read only when they are shown. `title` is last in the line, because a narrow terminal cuts it.
-    `unfairness` is whether that is shown.
-    """
-
-    plain_every, live_every = 30.0, 0.25  # seconds
-    compiling_after = 1.0  # seconds until a plain display says that loops are being compiled, in which no round ends
-
-    def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True, quiet: bool = False):
-        self.title, self.rounds, self.first, self.done = title, rounds, first, first
-        self.unfairness, self.quiet = unfairness, quiet
-        self.measures: Mapping[str, Tensor] = {}
-        self.ndcg: dict[str, float] = {}
-        self.facts: list[str] = []
-        self.live: Any = None
-        self.timer = Timer(self.compiling_after, self._show_compiling)
-
-    def __enter__(self) -> Progress:
-        self.start, self.shown = clock.read()[0], time.monotonic()
-        if sys.stderr.isatty() and not self.quiet:
-            self.live = Live(
-                console=Console(stderr=True),
-                get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis"),
-            )
-            self.live.start()
-        elif not self.quiet:
-            self.timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.timer.cancel()
-        if self.live is not None:
-            self._show()
-            self.live.stop()
-
-    def update(self, round: int) -> None:
-        """Round `round` is done."""
-        self.done = round
-        every = self.plain_every if self.live is None else self.live_every
-        if not self.quiet and time.monotonic() - self.shown > every:
-            self._show()
-
-    def evaluated(self, round: int, ndcg: Mapping[str, float]) -> None:
-        """Keep offline NDCG by name, such as `test NDCG@10`, evaluated up to `round`, for the display, and log it."""
-        self.ndcg.update(ndcg)
-        _log.info("round %d: %s", round, ", ".join(f"{name} {value:.4f}" for name, value in ndcg.items()))
-
-    def line(self) -> str:
-        """Return the round, the speed, the time left unless too few rounds have been played, metrics, and the title."""
-        seconds, played = clock.read()[0] - self.start, self.done - self.first
-        parts = [f"round {self.done}/{self.rounds}"]
-        if clock.compiling:
-            parts.append("compiling loops, once in this environment")
-        elif played and seconds > 0:
-            parts.append(f"{played / seconds:,.0f} rounds/s")
-            if seconds >= SETTLED and self.done < self.rounds:
-                parts.append(f"{duration((self.rounds - self.done) * seconds / played)} left")
-        return "  ".join([*parts, *self.facts, self.title])
-
-    def _show_compiling(self) -> None:
-        if clock.compiling:
-            print(self.line(), file=sys.stderr, flush=True)
-
-    def _show(self) -> None:
-        """Show the line with the latest metrics, averaged over replicas."""
-        self.shown = time.monotonic()
-        facts, online = {}, ndcg_columns(main_cutoff(self.measures))[0]
-        if online.name in self.measures:
-            facts[online.heading] = float(self.measures[online.name].nanmean())
-        facts |= {name: value for name, value in self.ndcg.items() if name.startswith("test ")}
-        if self.unfairness and "unfairness" in self.measures:
-            facts["unfairness"] = float(self.measures["unfairness"][-1].mean())
-        self.facts = [f"{name} {value:.3f}" for name, value in facts.items()]
-        if self.live is None:
-            print(self.line(), file=sys.stderr, flush=True)

@@ -192,21 +192,32 @@ def restore_checkpoint(directory: RunDirectory, fingerprint: str) -> dict[str, A
     return saved["state"]
 
 
-@contextmanager
-def log_file(directory: RunDirectory) -> Iterator[None]:
-    """Append the package's log to log.txt during the block."""
-    with open(directory / LOG, "a", encoding="utf-8", opener=files.no_link) as file:
-        logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(file)
-        handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk ends the run, not its log
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+class LogFile:
+    """log.txt of a run, open until `close`. OSError where it cannot be opened."""
+
+    def __init__(self, directory: RunDirectory):
+        self._file = open(directory / LOG, "a", encoding="utf-8", opener=files.no_link)  # noqa: SIM115
+        self._handler = logging.StreamHandler(self._file)
+        # A full disk ends the run, not its log.
+        self._handler.handleError = lambda record: None  # type: ignore[method-assign]
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Append the package's log during the block."""
+        logger = logging.getLogger(LOGGER)
         level = logger.level
-        logger.addHandler(handler)
+        logger.addHandler(self._handler)
         logger.setLevel(logging.INFO)
         try:
             yield
         finally:
-            logger.removeHandler(handler)
+            logger.removeHandler(self._handler)
             logger.setLevel(level)
+
+    def close(self) -> None:
+        """Close the file, to which nothing is appended any more."""
+        self._file.close()
 
 
 _ENTRIES = (  # of run.json, in this order
@@ -224,10 +235,11 @@ class Manifest:
     KeyboardInterrupt or SystemExit, and `failed` after any other exception. Exceptions are not suppressed.
 
     `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
-    `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception. `about`
-    are the entries id, choices, seeds, command, device, engine and threads and, where there are any, code, note,
-    exposure and columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of
-    threads are not those of the rounds before.
+    `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception.
+    `own_time` returns the wall-clock and CPU seconds of the run, of a process that plays others too. `about` are the
+    entries id, choices, seeds, command, device, engine and threads and, where there are any, code, note, exposure and
+    columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are not
+    those of the rounds before.
     """
 
     def __init__(
@@ -239,10 +251,12 @@ class Manifest:
         round: int = 0,
         packages: Sequence[str] = (),
         began: float | None = None,
+        own_time: Callable[[], tuple[float, float]] | None = None,
         explain: Callable[[Exception], str] = error_line,
         **about: Any,
     ):
         self.directory, self.explain, self._first = directory, explain, round
+        self._own_time = own_time or clock.read
         self._began = time.monotonic() if began is None else began
         self._earlier: dict[str, Any] = {}
         with suppress(ValueError):  # a damaged manifest does not prevent the run
@@ -274,7 +288,7 @@ class Manifest:
 
     def __enter__(self) -> Manifest:
         """Start the clock and write the manifest, which makes the directory a run."""
-        self._start = clock.read()
+        self._entered, self._start = clock.read()[0], self._own_time()
         self._write()
         return self
 
@@ -300,13 +314,17 @@ class Manifest:
 
     def _write(self) -> None:
         content, self._written = self.content, time.monotonic()
-        seconds, cpu = (now - start for now, start in zip(clock.read(), self._start, strict=True))
+        seconds, cpu = (now - start for now, start in zip(self._own_time(), self._start, strict=True))
+        elapsed = clock.read()[0] - self._entered  # more than `seconds` while the process plays other runs too
         played = content["progress"]["round"] - self._first
         for name, value in ("seconds", seconds), ("cpu_seconds", cpu):
             content[name] = round(float(self._earlier.get(name) or 0.0) + value, 3)
         content["peak_memory_gb"] = round(max(self._earlier.get("peak_memory_gb") or 0.0, peak_memory_gb()), 3)
-        content["startup_seconds"] = round(self._written - self._began - seconds, 3)
-        if played and seconds > (SETTLED if content["status"] == "running" else 0):
+        content["startup_seconds"] = round(self._written - self._began - elapsed, 3)
+        if content["status"] == "running":  # how fast it advances
+            if played and elapsed > SETTLED:
+                content["rounds_per_second"] = round(played / elapsed, 3)
+        elif played and seconds > 0:
             content["rounds_per_second"] = round(played / seconds, 3)
         if content["status"] == "finished":
             content["files"] = {n: self.directory.files[n] for n in self.directory.results if n in self.directory.files}

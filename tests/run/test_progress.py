@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.loops import clock
-from ol2r_cli.run.runner import Progress
+from ol2r_cli.run.progress import Progress
 
 
 def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixture[str]):
