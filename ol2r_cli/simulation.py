@@ -252,8 +252,11 @@ class Simulation(nn.Module):
         class only inherits does not count, because the class may do something else. Rounds that are learned from at
         once are played together where theta alone decides what is shown.
         """
-        if not self.context.loops or self.context.attraction is not None:  # without loops, numba may be absent
+        if self.context.attraction is not None:
             return None
+        if not self.context.loops:
+            on_gpu = self.context.device.type == "cuda" and loops.gpu_is_missing() == ""
+            return [] if on_gpu and self._has_stages() and self.late is None else None
         with_blocks = CERTAIN in self.exploration.offers
         recording = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
         parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click, *recording]
@@ -264,10 +267,14 @@ class Simulation(nn.Module):
         return recording if by_theta and not self.late.delay else None
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
-        parts: list[Any] = [self.ranker, self.exploration, self.click]
-        if all("stages" in vars(type(part)) and part.stages() is not None for part in parts):
+        if self._has_stages():
             return self._play_stages(first, most)
         return self._play_old(first, most, recording)
+
+    def _has_stages(self) -> bool:
+        """Return whether ranker, exploration, fairness and user are stages of loops."""
+        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
+        return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
 
     def _play_stages(self, first: int, most: int) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.

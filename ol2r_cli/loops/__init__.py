@@ -85,6 +85,18 @@ def missing() -> str:
     return ""
 
 
+@cache
+def gpu_is_missing() -> str:
+    """Return why loops cannot be compiled for a GPU, such as `numba-cuda is not installed`; empty if they can."""
+    try:
+        import_module("numba.cuda.np.arrayobj")  # numba's own numba.cuda, which it no longer keeps up, has none
+    except ModuleNotFoundError:
+        return "numba-cuda is not installed"
+    except Exception as error:
+        return f"numba-cuda cannot be imported ({(str(error).splitlines() or [type(error).__name__])[0]})"
+    return ""
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__} has no attribute {name}")

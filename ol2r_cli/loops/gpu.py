@@ -6,12 +6,16 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import torch
 from numba import types
 
 from ol2r_cli.loops import lanes
-from ol2r_cli.loops.launch import as_arrays
+from ol2r_cli.loops.launch import as_arrays, device_of
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
+if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, and numpy 2.5 has only its other name
+    vars(np)["row_stack"] = np.vstack
 cuda: Any = import_module("numba.cuda")
 boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64", "int64"))
 
@@ -72,8 +76,21 @@ def _kernel(loop: Any) -> Any:
 
 
 def launch(loop: Any, replicas: int, room: int, arguments: Any) -> None:
-    """Call a loop for every replica, each in a block of its own; the tensors in the arguments are on one GPU."""
-    pass
+    """Call a loop for every replica, each in a block of its own; the tensors in the arguments are on one GPU.
+
+    The workspace is fast memory of the block, where there is room in it.
+    """
+    device = device_of(arguments)
+    size = 8 * room
+    is_fast = size <= SHARED
+    memories = torch.empty(replicas, 0 if is_fast else room, dtype=torch.float64, device=device)
+    too_small = torch.zeros(1, dtype=torch.int64, device=device)
+    stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
+    with torch.cuda.device(device):
+        kernel = _kernel(loop)[replicas, THREADS, stream, size if is_fast else 0]
+        kernel(is_fast, *as_arrays((memories, too_small, arguments), cuda.as_cuda_array))
+    if int(too_small):
+        raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")
 
 
 def signature(arguments: Any) -> Any:

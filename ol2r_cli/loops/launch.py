@@ -19,7 +19,7 @@ def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
     Arguments are tensors, numbers, and tuples of these; tensors are of one device. `room` is how many numbers the
     loop takes of its workspace at once.
     """
-    device = _device_of(arguments)
+    device = device_of(arguments)
     if device is not None and device.type == "cuda":
         from ol2r_cli.loops import gpu
 
@@ -57,12 +57,12 @@ def _array(tensor: Tensor) -> Any:
     return tensor.numpy()
 
 
-def _device_of(value: Any) -> torch.device | None:
+def device_of(value: Any) -> torch.device | None:
     """Return the device of the first tensor; None without one."""
     if isinstance(value, Tensor):
         return value.device
     if isinstance(value, tuple):
         for part in value:
-            if (device := _device_of(part)) is not None:
+            if (device := device_of(part)) is not None:
                 return device
     return None
