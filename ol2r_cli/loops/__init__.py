@@ -12,6 +12,7 @@ import sys
 import time
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def missing() -> str:
 @cache
 def gpu_is_missing() -> str:
     """Return why loops cannot be compiled for a GPU, such as `numba-cuda is not installed`; empty if they can."""
-    try:
-        import_module("numba.cuda.np.arrayobj")  # numba's own numba.cuda, which it no longer keeps up, has none
-    except ModuleNotFoundError:
+    if find_spec("numba_cuda") is None:  # numba itself has an old form of it, which is no longer kept up
         return "numba-cuda is not installed"
+    try:
+        import_module("ol2r_cli.loops.gpu")
     except Exception as error:
         return f"numba-cuda cannot be imported ({(str(error).splitlines() or [type(error).__name__])[0]})"
     return ""

@@ -6,20 +6,24 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from numba import types
 
-from ol2r_cli.loops import lanes
+from ol2r_cli.loops import lanes, workspace
 from ol2r_cli.loops.launch import as_arrays, device_of
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, and numpy 2.5 has only its other name
     vars(np)["row_stack"] = np.vstack
+config: Any = numba.config
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a single replica is a block alone
 cuda: Any = import_module("numba.cuda")
 boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64", "int64"))
 
 THREADS = 64
+_WARPS = 32  # most in a block
 SHARED = 48 * 1024  # bytes of fast memory that every block may have on every GPU
 
 
@@ -38,6 +42,50 @@ def _barrier():
     cuda.syncthreads()
 
 
+def _over_warp(take_both: Any) -> Any:
+    """Return what combines the values of the 32 threads of a warp, so that each of them has the result."""
+
+    @cuda.jit(device=True)
+    def over_warp(value):
+        for offset in (16, 8, 4, 2, 1):
+            value = take_both(value, cuda.shfl_xor_sync(0xFFFFFFFF, value, offset))
+        return value
+
+    return over_warp
+
+
+def _over_block(take_both: Any) -> Any:
+    """Return what combines the values of all threads of a block: in each warp, then over warps in the workspace."""
+    over_warp = _over_warp(take_both)
+
+    @cuda.jit(device=True)
+    def over_block(value, space):
+        value = over_warp(value)
+        before = _mark(space)
+        parts = _take(space, _WARPS)
+        if cuda.threadIdx.x % 32 == 0:
+            parts[cuda.threadIdx.x // 32] = value
+        cuda.syncthreads()
+        result = parts[0]
+        for warp in range(1, (cuda.blockDim.x + 31) // 32):
+            result = take_both(result, parts[warp])
+        cuda.syncthreads()
+        _release(space, before)
+        return result
+
+    return over_block
+
+
+@cuda.jit(device=True)
+def _plus(one, other):
+    return one + other
+
+
+@cuda.jit(device=True)
+def _larger(one, other):
+    return max(one, other)
+
+
 _FORMS: dict[Any, Any] = {lanes.lane: _lane, lanes.lanes: _lanes, lanes.barrier: _barrier}
 
 
@@ -49,6 +97,10 @@ def device_form(loop: Any) -> Any:
 def _as_device_function(loop: Any, function: Any) -> Any:
     inline = {name: value for name, value in loop.options.items() if name == "inline"}
     return cuda.jit(device=True, **inline)(function)
+
+
+_mark, _release, _take = device_form(workspace.mark), device_form(workspace.release), device_form(workspace.take)
+_FORMS |= {lanes.lane_sum: _over_block(_plus), lanes.lane_max: _over_block(_larger)}
 
 
 @cache

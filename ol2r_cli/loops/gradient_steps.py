@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
 from ol2r_cli.loops.pairs import examined
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -98,16 +98,20 @@ def left_at_each_place(scores, ranking, left, space):
     for d in range(lane(), len(scores), lanes()):
         placed[d] = 0
     barrier()
+    for place in range(lane(), len(ranking), lanes()):
+        placed[ranking[place]] = 1
+    barrier()
+    most = -math.inf
+    for d in range(lane(), len(scores), lanes()):
+        if not placed[d] and scores[d] > most:
+            most = scores[d]
+    most = lane_max(most, space)
+    total = 0.0
+    for d in range(lane(), len(scores), lanes()):
+        if not placed[d]:
+            total += math.exp(scores[d] - most)
+    total = lane_sum(total, space)
     if lane() == 0:
-        for document in ranking:
-            placed[document] = 1
-        most, total = -math.inf, 0.0
-        for d in range(len(scores)):
-            if not placed[d] and scores[d] > most:
-                most = scores[d]
-        for d in range(len(scores)):
-            if not placed[d]:
-                total += math.exp(scores[d] - most)
         below = most + math.log(total) if total > 0 else -math.inf
         for place in range(len(ranking) - 1, -1, -1):
             score = scores[ranking[place]]

@@ -33,6 +33,18 @@ def barrier():
     """Wait until all lanes are here."""
 
 
+@part_of_caller
+def lane_sum(value, space):
+    """Return the sum of what all lanes give as `value`, the same for all of them."""
+    return value
+
+
+@part_of_caller
+def lane_max(value, space):
+    """Return the largest of what all lanes give as `value`."""
+    return value
+
+
 def rebound(loop: Any, forms: dict[Any, Any], make: Callable[[Any, Callable[..., Any]], Any]) -> Any:
     """Return a loop in another form, in which it calls the other forms of all loops that it calls.
 

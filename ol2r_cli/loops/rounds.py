@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, keep_made_by
-from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
 from ol2r_cli.loops.random_numbers import QUERY, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -139,7 +139,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             infer(b, space, round)
             learn(b, space, round, queries, ranker)
             remember(b, space, round, queries, exploration)
-            keep(b, round, query, queries, record)
+            keep(b, space, round, query, queries, record)
 
     return keep_made_by(compiled(play_rounds), "rounds_of", score, arrange, click, infer, learn, remember)
 
@@ -160,7 +160,7 @@ def nothing_to_remember(b, space, round, queries, exploration):
 
 
 @compiled
-def keep(b, round, query, queries, record):
+def keep(b, space, round, query, queries, record):
     """Write the round to the record."""
     row = round.row
     for place in range(lane(), len(round.ranking), lanes()):
@@ -168,10 +168,11 @@ def keep(b, round, query, queries, record):
         record.clicks[row, b, place] = round.clicks[place] != 0
         if len(queries.groups):
             record.groups[row, b, place] = queries.groups[round.start + round.ranking[place]]
+    total = 0.0
+    for member in range(len(round.scores)):
+        for d in range(lane(), round.documents, lanes()):
+            total += round.scores[member, d]
+    total = lane_sum(total, space)
     if lane() == 0:
-        total = 0.0
-        for member in range(len(round.scores)):
-            for d in range(round.documents):
-                total += round.scores[member, d]
         record.query[row, b], record.pairs[row, b], record.total[row, b] = query, round.found[0], total
     barrier()
