@@ -297,7 +297,7 @@ class Simulation(nn.Module):
         sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
-        room = loops.rounds.room_of_a_round(sizes, context.documents) + ranker.room + exploration.room
+        room = loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room)
         roles = user.state, exploration.state, state
         arguments = first, rounds, sizes, queries, intents, self.streams.numbers, *roles, record
         loops.launch.launch(loops.rounds.rounds_of(*stages), context.replicas, room, *arguments)

@@ -11,7 +11,7 @@ from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 _CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
-_INSERTED = 32  # places up to which `best` inserts documents one by one
+INSERTED = 32  # places up to which `best` inserts documents one by one
 
 
 @compiled
@@ -44,7 +44,7 @@ def ascending(keys, order):
 def best(keys, order, space):
     """Fill order [O] with the documents of the largest of keys [d], best first, equal ones as they stand."""
     places = len(order)
-    if places > _INSERTED:
+    if places > INSERTED:
         before = mark(space)
         negative, descending = take(space, len(keys)), take_integers(space, len(keys))
         for d in range(lane(), len(keys), lanes()):

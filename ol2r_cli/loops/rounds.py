@@ -9,6 +9,7 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled, keep_made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
+from ol2r_cli.loops.orders import INSERTED
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
 from ol2r_cli.loops.random_numbers import QUERY, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -101,12 +102,14 @@ INFER = {"none": no_pairs, "all": all_pairs, "matching": matched_pairs, "adjacen
 
 
 def room_of_a_round(sizes: Sizes, documents: int) -> int:
-    """Return how many numbers of the workspace a round takes besides what its stages take: with orders, all queues of
-    members and all their ranks."""
+    """Return how many numbers of the workspace a round takes, without what the stages of ranker and exploration say."""
     positions, members, pairs = sizes
-    by_document = (5 * members + 6) * (documents + 4)
-    by_place = (members + 12) * (positions + members + 4) + positions * positions
-    return by_document + by_place + 6 * pairs + 64
+    lists = (members + 4) * (documents + 4) + 12 * (positions + 4)
+    if positions > INSERTED:  # a list is sorted as a whole
+        lists += 2 * documents
+    if members > 1:  # credit, and orders of all members
+        lists += 4 * members * (documents + 4) + (members + 4) * (positions + members + 4)
+    return lists + positions * positions + 6 * pairs + 64
 
 
 @cache
@@ -125,7 +128,8 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             start, documents = queries.starts[query], queries.lengths[query]
             places = min(positions, documents)
             scores = take(space, members * documents).reshape((members, documents))
-            credit = take(space, members * documents).reshape((members, documents))
+            credited = members if members > 1 else 0
+            credit = take(space, credited * documents).reshape((credited, documents))
             ranking, grades = take_integers(space, places), take_integers(space, places)
             clicks = take_integers(space, places)
             winners, losers = take_integers(space, pairs), take_integers(space, pairs)
