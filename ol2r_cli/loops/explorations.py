@@ -29,7 +29,7 @@ class Tau(NamedTuple):
 
 
 @compiled
-def sorts(b, space, round, exploration):
+def sorts(b, space, round, queries, exploration):
     """Arrange by score, with equal scores in random order."""
     before = mark(space)
     chance = take(space, in_fours(round.documents))
@@ -39,7 +39,7 @@ def sorts(b, space, round, exploration):
 
 
 @compiled
-def draws(b, space, round, exploration):
+def draws(b, space, round, queries, exploration):
     """Draw from the Plackett-Luce model of the scores."""
     before = mark(space)
     chance = take(space, in_fours(round.documents))
@@ -49,7 +49,7 @@ def draws(b, space, round, exploration):
 
 
 @compiled
-def fills_some_places_at_random(b, space, round, exploration):
+def fills_some_places_at_random(b, space, round, queries, exploration):
     """Fill each place with probability epsilon at random, otherwise by score."""
     before = mark(space)
     documents = in_fours(round.documents)
@@ -62,7 +62,7 @@ def fills_some_places_at_random(b, space, round, exploration):
 
 
 @compiled
-def interleaves_in_turns(b, space, round, exploration):
+def interleaves_in_turns(b, space, round, queries, exploration):
     """Let the members take turns."""
     before = mark(space)
     members, places = len(round.scores), len(round.ranking)
@@ -75,7 +75,7 @@ def interleaves_in_turns(b, space, round, exploration):
 
 
 @compiled
-def interleaves_by_rank(b, space, round, exploration):
+def interleaves_by_rank(b, space, round, queries, exploration):
     """Let members that are drawn draw documents by their ranks."""
     before = mark(space)
     places = in_fours(len(round.ranking))

@@ -137,7 +137,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             arranged = scores, credit, ranking, grades, clicks
             round = Round(t, row, seed, start, documents, *arranged, winners, losers, found)
             score(b, space, round, queries, ranker)
-            arrange(b, space, round, exploration)
+            arrange(b, space, round, queries, exploration)
             judge(round, queries, intents[row, b])
             click(b, space, round, user)
             infer(b, space, round)
