@@ -173,7 +173,9 @@ class Simulation(nn.Module):
             self.late = LateFeedback(update_every, delay, *late)
         self.together = self._recording_together()
         if self.together is not None and self.late is not None:
-            self.register_buffer("moved", torch.from_numpy(ranker.for_loops().theta.copy()))
+            stages: Any = ranker
+            theta = stages.stages().state.theta if self._has_stages() else torch.from_numpy(stages.for_loops().theta)
+            self.register_buffer("moved", theta.clone())
         if self.together == []:
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // len(seeds))))
 
@@ -248,23 +250,34 @@ class Simulation(nn.Module):
     def _recording_together(self) -> list[Measure] | None:
         """Return the measures that receive every round, if rounds are played together; None if they must be single.
 
-        That is so if a role has no form for loops, and if a measure has none that receives these rounds. A form that a
+        They must if a role has no form for loops, or if a measure has none that receives these rounds. A form that a
         class only inherits does not count, because the class may do something else. Rounds that are learned from at
         once are played together where theta alone decides what is shown.
         """
-        if self.context.attraction is not None:
+        on_gpu = self.context.device.type == "cuda" and loops.gpu_is_missing() == ""
+        if self.context.attraction is not None or not (self.context.loops or on_gpu):
             return None
-        if not self.context.loops:
-            on_gpu = self.context.device.type == "cuda" and loops.gpu_is_missing() == ""
-            return [] if on_gpu and self._has_stages() and self.late is None else None
         with_blocks = CERTAIN in self.exploration.offers
-        recording = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
-        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click, *recording]
-        formed = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
-        if not formed or self.late is None:
-            return recording if formed else None
-        by_theta = self.ranker.for_loops().kind in loops.play.BY_THETA and not self.exploration.for_loops().intervals
-        return recording if by_theta and not self.late.delay else None
+        recording: list[Any] = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
+        for measure in recording:
+            if on_gpu or "for_loops" not in vars(type(measure)) or measure.for_loops() is None:
+                return None
+        by_theta = self._shown_by_theta()
+        late = self.late is not None and (self.late.delay or not by_theta)
+        return None if by_theta is None or late else recording
+
+    def _shown_by_theta(self) -> bool | None:
+        """Return whether theta alone decides what is shown; None if the roles have no form for loops."""
+        ranker: Any = self.ranker
+        exploration: Any = self.exploration
+        if self._has_stages():
+            is_forgetful = exploration.stages().remember is loops.rounds.nothing_to_remember
+            return bool(ranker.stages().by_theta and is_forgetful)
+        parts: list[Any] = [ranker, exploration, self.fairness, self.click]
+        has_loops = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
+        if not self.context.loops or not has_loops:
+            return None
+        return ranker.for_loops().kind in loops.play.BY_THETA and not exploration.for_loops().intervals
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         if self._has_stages():

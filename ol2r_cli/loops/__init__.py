@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ol2r_cli.loops import certain_pairs as certain_pairs
+    from ol2r_cli.loops import duels as duels
     from ol2r_cli.loops import evaluation as evaluation
     from ol2r_cli.loops import explorations as explorations
     from ol2r_cli.loops import gradient_steps as gradient_steps
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
     from ol2r_cli.loops import rounds as rounds
+    from ol2r_cli.loops import spans as spans
     from ol2r_cli.loops import tangents as tangents
     from ol2r_cli.loops import updates as updates
     from ol2r_cli.loops import users as users
 
 __all__ = [
-    *("certain_pairs", "evaluation", "explorations", "gradient_steps", "launch", "lists", "orders", "pairs", "play"),
-    *("policy", "random_numbers", "rounds", "tangents", "updates", "users"),
+    *("certain_pairs", "duels", "evaluation", "explorations", "gradient_steps", "launch", "lists", "orders", "pairs"),
+    *("play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates", "users"),
 ]
 
 

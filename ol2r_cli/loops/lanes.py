@@ -34,6 +34,13 @@ def barrier():
 
 
 @part_of_caller
+def dealt(row, columns):
+    """Return the first column of a row that is for this lane, where the cells of a matrix are dealt to lanes in turn:
+    `for column in range(dealt(row, columns), columns, lanes())`."""
+    return (lane() - row * columns) % lanes()
+
+
+@part_of_caller
 def lane_sum(value, space):
     """Return the sum of what all lanes give as `value`, the same for all of them."""
     return value

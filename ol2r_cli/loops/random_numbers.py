@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from zlib import crc32
 
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 _WORD = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -19,7 +21,9 @@ _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 QUERY, CLICK, PAIRS = (crc32(name) for name in (b"query/", b"click/", b"pairs/"))
 EXPLORE, DOCUMENT, COIN = (crc32(name) for name in (b"explore/", b"explore/document", b"explore/coin"))
 TURNS, AUTHOR = (crc32(name) for name in (b"explore/turns", b"explore/author"))
-JUDGE, POLICY = (crc32(name) for name in (b"judge/", b"learn/ranker/policy"))
+JUDGE, LEARN, POLICY = (crc32(name) for name in (b"judge/", b"learn/ranker/", b"learn/ranker/policy"))
+
+NORMAL_AT_ONCE = 256  # numbers that `normal_numbers` makes normal at once
 
 
 @compiled
@@ -79,15 +83,39 @@ def uniform_at(seeds, stream, round, index):
 
 
 @compiled
+def normal_numbers(seed, stream, t, numbers, space):
+    """Fill `numbers` [n] with standard normal numbers, the quantiles of those of `uniform`; n is a multiple of 4."""
+    before = mark(space)
+    most = min(len(numbers), NORMAL_AT_ONCE)
+    chance, outer = take(space, most), take_integers(space, most)
+    uniform(seed, stream, t, numbers)
+    for first in range(0, len(numbers), most):
+        part = numbers[first : first + most]
+        for i in range(lane(), len(part), lanes()):
+            chance[i] = part[i]
+        normal_quantiles(chance[: len(part)], part, outer)
+    barrier()
+    release(space, before)
+
+
+@compiled
 def normal(chance):
-    """Return the standard normal quantiles of numbers [n] of `uniform`.
+    """Return the standard normal quantiles of numbers [n] of `uniform`."""
+    quantile, outer = np.empty(len(chance)), np.empty(len(chance), np.int64)
+    normal_quantiles(chance, quantile, outer)
+    return quantile
+
+
+@compiled
+def normal_quantiles(chance, quantile, outer):
+    """Write the standard normal quantiles of a lane's share of numbers [n] of `uniform`; `outer` [n] is room.
 
     Algorithm AS 241 (Wichura, Applied Statistics 1988), whose relative error is 1e-16, without its last case: for a
     chance below e^-25, which `uniform` does not give. The numbers in the middle, most of them, are vectorised; the
-    others are found first, because a branch for each would cost more than its logarithm.
+    others are found apart, because a branch for each would cost more than its logarithm.
     """
-    quantile, outer, count = np.empty(len(chance)), np.empty(len(chance), np.int64), 0
-    for i in range(len(chance)):
+    count = 0
+    for i in range(lane(), len(chance), lanes()):
         q = chance[i] - 0.5
         r = 0.180625 - q * q
         top = 2509.0809287301226727 * r + 33430.575583588128105
@@ -97,11 +125,12 @@ def normal(chance):
         bottom = (((bottom * r + 39307.895800092710610) * r + 21213.794301586595867) * r + 5394.1960214247511077) * r
         bottom = ((bottom + 687.18700749205790830) * r + 42.313330701600911252) * r + 1.0
         quantile[i] = q * top / bottom
-    for i in range(len(chance)):
-        outer[count] = i
+    for i in range(lane(), len(chance), lanes()):
+        outer[lane() + lanes() * count] = i
         count += abs(chance[i] - 0.5) > 0.425
-    for i in outer[:count]:
-        r = np.sqrt(-np.log(min(chance[i], 1 - chance[i]))) - 1.6
+    for k in range(count):
+        i = outer[lane() + lanes() * k]
+        r = math.sqrt(-math.log(min(chance[i], 1 - chance[i]))) - 1.6
         top = 7.74545014278341407640e-4 * r + 2.27238449892691845833e-2
         top = ((top * r + 0.241780725177450611770) * r + 1.27045825245236838258) * r + 3.64784832476320460504
         top = ((top * r + 5.76949722146069140550) * r + 4.63033784615654529590) * r + 1.42343711074968357734
@@ -109,5 +138,4 @@ def normal(chance):
         bottom = ((bottom * r + 1.51986665636164571966e-2) * r + 0.148103976427480074590) * r
         bottom = ((bottom + 0.689767334985100004550) * r + 1.67638483018380384940) * r
         bottom = (bottom + 2.05319162663775882187) * r + 1.0
-        quantile[i] = np.copysign(top / bottom, chance[i] - 0.5)
-    return quantile
+        quantile[i] = math.copysign(top / bottom, chance[i] - 0.5)

@@ -71,7 +71,8 @@ class Round(NamedTuple):
 
 class RankerStages(NamedTuple):
     """The stages of a ranker, `score` and `learn`, and their state; `room` is how many numbers of the workspace they
-    take besides scores. At most `rounds` rounds are played until the ranker is asked again."""
+    take besides scores. At most `rounds` rounds are played until the ranker is asked again. `by_theta` is whether
+    nothing but theta shows in its lists."""
 
     score: Any
     learn: Any
@@ -79,6 +80,7 @@ class RankerStages(NamedTuple):
     members: int = 1
     room: int = 0
     rounds: int = 1 << 62
+    by_theta: bool = False
 
 
 class ExplorationStages(NamedTuple):

@@ -64,6 +64,7 @@ class DuelingBandits(GradientRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
+        self.positions = context.positions
         if self.space is not None:
             self.space.setup(context, features)
         shape = context.replicas, self.candidates, self.theta.shape[1]
@@ -85,14 +86,24 @@ class DuelingBandits(GradientRanker):
     def weights(self) -> Float[Tensor, "B N P"]:
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
 
-    def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear."""
+    def stages(self) -> Any:
         if type(self.model) is not Linear:
             return None
-        state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
-        space = () if self.space is None else self.space.for_loops()
-        drawn = "judge", self.candidates
-        return loops.play.Learner(loops.play.DUELING, loops.play.PAIRS[self.pairs], *state, space, drawn=drawn)
+        is_projected = self.space is not None
+        learn = loops.duels.learns_by_projected_duels if is_projected else loops.duels.learns_by_duels
+        return self.duel_stages(loops.duels.scores_of_members, learn, self.candidates)
+
+    def duel_stages(self, score: Any, learn: Any, drawn: int) -> Any:
+        """Return these stages of a linear ranker that draws so many directions."""
+        replicas, features = self.theta.shape
+        directions = self.theta.new_empty(replicas, self.candidates, features)
+        weights = self.theta.new_empty(replicas, 1 + self.candidates, features)
+        settings = self.by_replica(self.decay), self.by_replica(self.delta)
+        space = () if self.space is None else self.space.state()
+        state = loops.duels.DuelState(self.theta, self.theta, self.rate, *settings, directions, weights, space)
+        rows = 0 if self.space is None else self.space.earlier + self.positions
+        room = loops.duels.room_of_duels(drawn, self.candidates, features, rows)
+        return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room, by_theta=True)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
@@ -157,8 +168,10 @@ class DocumentSpace(nn.Module):
         rows = torch.full((context.replicas, self.earlier), -1, dtype=torch.int64, device=context.device)
         self.register_buffer("recent", rows)  # rows of the document table, the newest last; -1 for none
 
-    def for_loops(self) -> tuple[Any, ...]:
-        return self.below, self.normalise, self.recent.numpy()
+    def state(self) -> Any:
+        """Return the state for loops."""
+        below, normalise = (self.recent.new_full((len(self.recent),), value) for value in (self.below, self.normalise))
+        return loops.spans.DocumentSpaceState(below, normalise, self.recent)
 
     def project(self, direction: Float[Tensor, "B P"], interaction: Interaction) -> Float[Tensor, "B P"]:
         """Return the part of each direction in the document space of its round, which is zero without a click, and add
@@ -236,9 +249,15 @@ class NSGD(DuelingBandits):
             self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
 
     def for_loops(self) -> Any:
-        learner, buffers = super().for_loops(), (self.lost, self.loss, self.oldest)
+        """The ranker for rounds that are played together."""
+        state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
+        space: tuple[Any, ...] = ()
+        if self.space is not None:
+            space = self.space.below, self.space.normalise, self.space.recent.numpy()
+        buffers = (self.lost, self.loss, self.oldest)
         kept = (self.avoided, *(buffer.numpy() for buffer in buffers)), self.queries.for_loops()
-        return learner._replace(kind=loops.play.NULL_SPACE, kept=kept, drawn=("judge", self.drawn))
+        drawn = "judge", self.drawn
+        return loops.play.Learner(loops.play.NULL_SPACE, loops.play.PAIRS[self.pairs], *state, space, kept, drawn)
 
     def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
         """Return directions of which the null space has parts."""

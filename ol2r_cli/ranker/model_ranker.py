@@ -158,9 +158,12 @@ class GradientRanker(ModelRanker):
 
     def gradient_stages(self, learn: Any) -> Any:
         """Return the stages of a linear ranker that scores by theta and learns by this loop."""
-        decay = torch.full_like(self.rate[:, 0], self.decay, dtype=torch.float64)
-        state = loops.gradient_steps.GradientState(self.theta, self.theta, self.rate, decay)
-        return loops.rounds.RankerStages(loops.gradient_steps.scores_by_theta, learn, state)
+        state = loops.gradient_steps.GradientState(self.theta, self.theta, self.rate, self.by_replica(self.decay))
+        return loops.rounds.RankerStages(loops.gradient_steps.scores_by_theta, learn, state, by_theta=True)
+
+    def by_replica(self, setting: float) -> Float[Tensor, "B"]:
+        """Return a setting for each replica, as loops receive it."""
+        return torch.full_like(self.rate[:, 0], setting, dtype=torch.float64)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")

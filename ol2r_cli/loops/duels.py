@@ -1,0 +1,176 @@
+"""Dueling bandits: the stages of DBGD and MGD, for a linear model (ranker/dueling_bandits.py)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.gradient_steps import slow_down
+from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
+from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
+from ol2r_cli.loops.spans import project, room_of_projection
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
+
+
+class DuelState(NamedTuple):
+    """A linear ranker that compares members: theta, moving, rate and decay as in `GradientState`, and delta [B], the
+    distance of the others from theta. Of the present round: directions [B, M, F] of length 1, and the weights
+    [B, 1 + M, F] of all members, of which the first are theta. `space` is a `DocumentSpaceState`; nothing if steps are
+    not projected."""
+
+    theta: Any
+    moving: Any
+    rate: Any
+    decay: Any
+    delta: Any
+    directions: Any
+    weights: Any
+    space: Any
+
+
+def room_of_duels(drawn: int, candidates: int, features: int, rows: int) -> int:
+    """Return how many numbers of the workspace the stages take that draw so many directions, of which candidates try
+    some, and project steps onto the span of so many documents; 0 if they do not."""
+    drawing = drawn * (features + 1) + 4 + 2 * NORMAL_AT_ONCE
+    return max(drawing, 2 * candidates + 1 + features + room_of_projection(rows, features))
+
+
+@compiled
+def scores_of_members(b, space, round, queries, ranker):
+    """Draw directions, and score the documents by theta and by what is away from it in every direction."""
+    draw_directions(round.seed, JUDGE, round.t, ranker.directions[b], space)
+    score_members(b, round, queries, ranker)
+
+
+@compiled
+def draw_directions(seed, stream, t, directions, space):
+    """Draw directions [M, F], uniform on the unit sphere."""
+    before = mark(space)
+    count, features = directions.shape
+    lengths, numbers = take(space, count), take(space, in_fours(count * features))
+    normal_numbers(seed, stream, t, numbers, space)
+    rows = numbers[: count * features].reshape((count, features))
+    for m in range(lane(), count, lanes()):
+        lengths[m] = math.sqrt(dot(rows[m], rows[m]))
+    barrier()
+    for m in range(count):
+        for f in range(dealt(m, features), features, lanes()):
+            directions[m, f] = rows[m, f] / lengths[m]
+    barrier()
+    release(space, before)
+
+
+@compiled_sums
+def dot(one, other):
+    """Return the sum of products of two vectors [F]; every lane may have vectors of its own."""
+    total = 0.0
+    for f in range(len(one)):
+        total += one[f] * other[f]
+    return total
+
+
+@compiled
+def score_members(b, round, queries, ranker):
+    """Write the weights and the scores of all members."""
+    theta, directions, weights, delta = ranker.theta[b], ranker.directions[b], ranker.weights[b], ranker.delta[b]
+    features = len(theta)
+    for f in range(lane(), features, lanes()):
+        weights[0, f] = theta[f]
+    for m in range(len(directions)):
+        for f in range(lane(), features, lanes()):
+            weights[1 + m, f] = theta[f] + delta * directions[m, f]
+    barrier()
+    linear_of_members(weights, queries.table, round.start, round.scores)
+
+
+@compiled_sums
+def linear_of_members(weights, table, start, scores):
+    """Write weights[n] . table[start + d] to scores [N, d]."""
+    members, documents = scores.shape
+    for n in range(members):
+        for d in range(dealt(n, documents), documents, lanes()):
+            row, total = table[start + d], 0.0
+            for f in range(weights.shape[1]):
+                total += weights[n, f] * row[f]
+            scores[n, d] = total
+    barrier()
+
+
+@compiled
+def learns_by_duels(b, space, round, queries, ranker):
+    """Move to the mean of the directions whose members have earned more clicks than theta."""
+    before = mark(space)
+    directions = ranker.directions[b]
+    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
+    compare(round, earned, won)
+    move_to_winners(b, directions, won, ranker)
+    release(space, before)
+
+
+@compiled
+def compare(round, earned, won):
+    """Write the clicks [1 + M] that each member is credited with, and which [M] have more than the first of them."""
+    for n in range(lane(), len(earned), lanes()):
+        earned[n] = 0.0
+        for place in range(len(round.ranking)):
+            if round.clicks[place]:
+                earned[n] += round.credit[n, round.ranking[place]]
+    barrier()
+    for m in range(lane(), len(won), lanes()):
+        won[m] = earned[1 + m] > earned[0]
+    barrier()
+
+
+@compiled
+def number_of(won):
+    """Return how many of the directions have won."""
+    count = 0
+    for has_won in won:
+        count += has_won
+    return count
+
+
+@compiled
+def move_to_winners(b, directions, won, ranker):
+    """Take a step along the mean of those directions [M, F] that have won, if any has."""
+    theta, rate, winners = ranker.moving[b], ranker.rate[b, 0], number_of(won)
+    if winners == 0:
+        return
+    for m in range(len(won)):
+        if won[m]:
+            for f in range(lane(), len(theta), lanes()):
+                theta[f] += rate * directions[m, f] / winners
+    barrier()
+    slow_down(b, ranker)
+
+
+@compiled
+def learns_by_projected_duels(b, space, round, queries, ranker):
+    """Do what `learns_by_duels` does, with a step that is projected onto the document space."""
+    before = mark(space)
+    directions = ranker.directions[b]
+    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
+    compare(round, earned, won)
+    move_in_document_space(b, space, round, queries, won, ranker)
+    release(space, before)
+
+
+@compiled
+def move_in_document_space(b, space, round, queries, won, ranker):
+    """Take a step along what the mean of the winners has in the document space, if there are any."""
+    before = mark(space)
+    theta, directions = ranker.moving[b], ranker.directions[b]
+    rate, winners, inside = ranker.rate[b, 0], number_of(won), take(space, len(theta))
+    for f in range(lane(), len(theta), lanes()):
+        inside[f] = 0.0
+        for m in range(len(won)):
+            if won[m]:
+                inside[f] += directions[m, f] / winners
+    project(b, space, round, queries.table, ranker.space, inside)
+    if winners:
+        for f in range(lane(), len(theta), lanes()):
+            theta[f] += rate * inside[f]
+        barrier()
+        slow_down(b, ranker)
+    release(space, before)
