@@ -1,0 +1,85 @@
+"""Choices whose rounds are stages of loops, and rounds of theirs in the small world, in which a list is seen whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import get_class
+from torch import Tensor
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.contracts.small_world import chosen
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.loops import launch
+from ol2r_cli.loops.rounds import Record
+from ol2r_cli.metrics.exposure import exposure_of
+from tests.choices import Overrides, composed, names, refusal, simulation, world
+
+SEEDS = (3, 4)
+USERS = ("click=informational", "click=position_based", "click=user_browsing")  # one for every stage of a user
+
+
+@cache
+def has_stages(overrides: Overrides) -> bool:
+    """Whether ranker and exploration are stages; False where they do not go together."""
+    if refusal(overrides):
+        return False
+    running = simulation(overrides, rounds=1)
+    return running.ranker.stages() is not None and running.exploration.stages() is not None
+
+
+def staged(group: str) -> list[str]:
+    """The choices of a group whose class has stages."""
+    return [name for name in names(group) if "stages" in vars(get_class(chosen(group, name)._target_))]
+
+
+def rankers() -> list[Overrides]:
+    """Every ranker that is stages, with the exploration it brings."""
+    return [(f"ranker={name}",) for name in staged("ranker") if has_stages((f"ranker={name}",))]
+
+
+def pairings(ranker: str) -> list[Overrides]:
+    """A ranker with every exploration where both are stages."""
+    tried = [(f"ranker={ranker}", f"exploration={name}") for name in staged("exploration")]
+    return [overrides for overrides in tried if has_stages(overrides)]
+
+
+def explorations() -> list[Overrides]:
+    """Every exploration that is stages, with one ranker."""
+    found = {exploration: (ranker, exploration) for name in staged("ranker") for ranker, exploration in pairings(name)}
+    return list(found.values())
+
+
+def numbered(lists: Any = None) -> Dataset:
+    """The small world, in which every document is a group of its own, so that the record says which are shown."""
+    dataset = world() if lists is None else world(lists)
+    return dataclasses.replace(dataset, group=torch.arange(len(dataset.labels)).to(torch.int8))
+
+
+Played = dict[str, Tensor]
+
+
+def played(
+    overrides: Overrides, by: Callable[[Any], Callable[..., None]] | None, rounds: int = 20, **more: Any
+) -> Played:
+    """What is recorded of so many rounds, and the state after them.
+
+    `by` takes the place of `launch.for_each_replica`; None: loops are compiled.
+    """
+    dataset, positions = more.pop("dataset", None) or numbered(), more.setdefault("positions", 5)
+    more["exposure"] = exposure_of(dataset, build(composed(overrides).click), positions, "reciprocal", "parity")
+    kind = {"seeds": SEEDS, "loops": True, "trace_regret": False, "trace_blocks": False, **more}
+    running = simulation(overrides, dataset, rounds=rounds, **kind)
+    with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
+        if by is not None:
+            patch.setattr(launch, "for_each_replica", by)
+        for _ in running.play_until(lambda t: t % 7 == 0):
+            pass
+    record = dict(zip(Record._fields, running.measurement.of_rounds, strict=True))
+    state = {name: values for name, values in running.state_dict().items() if isinstance(values, Tensor)}
+    return {name: values[:rounds] for name, values in record.items()} | state

@@ -1,0 +1,194 @@
+"""Loops that are played by several lanes, here threads of Python, do what one lane does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
+from ol2r_cli.loops.launch import launch
+from ol2r_cli.loops.workspace import mark, release, take
+from tests.choices import Overrides, names
+from tests.loops import staged
+from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
+
+LANES = (5, 8)
+
+
+def check(found: staged.Played, expected: staged.Played, why: str) -> None:
+    """Integers are equal, and numbers but for the order in which lanes add up."""
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        tolerance = {"rtol": 1e-9, "atol": 1e-12} if values.is_floating_point() else {"rtol": 0, "atol": 0}
+        torch.testing.assert_close(found[name], values, equal_nan=True, msg=f"{why}: {name}", **tolerance)
+
+
+def check_lanes(overrides: Overrides, by_one: Any = one_lane, **more: Any) -> None:
+    """Any number of lanes, in any order, play the rounds of one lane."""
+    expected = staged.played(overrides, by_one, **more)
+    assert expected["clicks"].any(), overrides
+    for number, order in zip((LANES[0], LANES[0], LANES[1]), ORDERS, strict=True):
+        several = Lanes(number, order)
+        found = staged.played(overrides, several, **more)
+        assert several.met > 0, f"{overrides}: no loop was launched"
+        check(found, expected, f"{overrides}, {number} lanes {order}")
+
+
+def test_lanes_play_every_ranker_as_compiled_loops_do():
+    assert len(staged.rankers()) >= 3
+    for overrides in staged.rankers():
+        check_lanes(overrides, by_one=None)
+
+
+def test_lanes_play_every_exploration_and_every_stage_of_a_user():
+    for overrides in [*staged.explorations(), *(("ranker=pdgd", user) for user in staged.USERS)]:
+        check_lanes(overrides, rounds=10)
+
+
+def test_lanes_sort_long_lists_and_play_late_feedback():
+    labels = [0, 1, 2, 3, 4, 0, 0] * 6
+    check_lanes(("ranker=pdgd",), rounds=6, dataset=staged.numbered([labels]), positions=40)
+    check_lanes(("ranker=sgd_ranknet", "ranker.pairs=adjacent"), update_every=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", names("ranker"))
+def test_lanes_play_a_ranker_with_every_exploration_and_user(ranker):
+    if ranker not in staged.staged("ranker"):
+        pytest.skip(f"ranker={ranker} has no stages")
+    for overrides in staged.pairings(ranker):
+        for user in staged.USERS:
+            check_lanes((*overrides, user), rounds=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", names("click"))
+def test_lanes_play_every_user(user):
+    check_lanes(("ranker=pdgd", f"click={user}"), rounds=60)
+
+
+# Barriers without which a lane reads what another one has not written, or has written over: of which function and which
+# of its barriers, and a configuration in which this matters.
+BARRIERS = [
+    ("uniform", 0, "pdgd"),
+    ("best", 2, "pdgd"),
+    ("plackett_luce", 0, "pdgd"),
+    ("left_at_each_place", 0, "pdgd"),
+    ("left_at_each_place", 2, "pdgd"),
+    ("debiased", 0, "pdgd"),
+    ("debiased", 1, "pdgd"),
+    ("learns_by_pdgd", 0, "pdgd"),
+    ("by_score", 0, "sgd_ranknet"),
+    ("ascending", 0, "sgd_ranknet"),
+    ("cascade", 0, "sgd_ranknet"),
+    ("matching", 0, "sgd_ranknet"),
+    ("learns_by_ranknet", 0, "sgd_ranknet"),
+    ("take_turns", 0, "epsilon_greedy"),
+    ("take_turns", 1, "epsilon_greedy"),
+]
+
+
+@pytest.mark.filterwarnings("error:invalid value")  # NaN as an integer
+def test_a_barrier_that_is_missing_is_noticed():
+    for function, number, ranker in BARRIERS:
+        overrides = (f"ranker={ranker}",)
+        expected = staged.played(overrides, one_lane)
+        noticed = []
+        for order in ORDERS:
+            try:
+                check(staged.played(overrides, Lanes(5, order, skipped=(function, number))), expected, order)
+            except (AssertionError, IndexError, RuntimeWarning):
+                noticed.append(order)
+        assert noticed, f"{function}: barrier {number}"
+
+
+def launched(loop: Any, monkeypatch: pytest.MonkeyPatch, order: str = "forward") -> torch.Tensor:
+    """What a loop writes with three lanes to three numbers that are 0."""
+    monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", Lanes(3, order))
+    numbers = torch.zeros(3, dtype=torch.float64)
+    launch(loop, 1, 64, numbers)
+    return numbers
+
+
+@compiled
+def adds_in_all_lanes(b, space, numbers):
+    numbers[0] += 1.0
+
+
+@compiled
+def adds_in_one_lane(b, space, numbers):
+    if lane() == 0:
+        numbers[0] += 1.0
+    numbers[1] = lane_sum(lane() + 1.0, space)
+    numbers[2] = lanes()
+
+
+def test_what_all_lanes_do_is_done_by_each_of_them(monkeypatch):
+    for order in ORDERS:
+        assert launched(adds_in_all_lanes, monkeypatch, order).tolist() == [3, 0, 0]
+        assert launched(adds_in_one_lane, monkeypatch, order).tolist() == [1, 1 + 2 + 3, 3]
+
+
+@compiled
+def waits_in_one_lane(b, space, numbers):
+    if lane() == 1:
+        barrier()
+
+
+@compiled
+def waits_in_different_places(b, space, numbers):
+    if lane() == 1:
+        barrier()
+    else:
+        barrier()
+
+
+@compiled
+def waits_as_often_as_its_number(b, space, numbers):
+    for _ in range(lane()):
+        barrier()
+
+
+@compiled
+def takes_as_much_as_its_number(b, space, numbers):
+    take(space, lane())
+    barrier()
+
+
+@compiled
+def reads_what_was_released(b, space, numbers):
+    before = mark(space)
+    taken = take(space, 1)
+    if lane() == 0:
+        taken[0] = 5.0
+    barrier()
+    release(space, before)
+    barrier()
+    numbers[lane()] = taken[0]
+
+
+@compiled
+def raises_in_one_lane(b, space, numbers):
+    if lane() == 2:
+        numbers[3] = 0.0
+    barrier()
+
+
+def test_lanes_that_do_not_meet_are_failures_and_do_not_wait(monkeypatch):
+    with pytest.raises(AssertionError, match=r"lanes \[0, 2\] have ended; lanes \[1\] wait in waits_in_one_lane"):
+        launched(waits_in_one_lane, monkeypatch)
+    with pytest.raises(AssertionError, match=r"lanes \[0, 2\] wait in .* lanes \[1\] wait in waits_in_different"):
+        launched(waits_in_different_places, monkeypatch)
+    with pytest.raises(AssertionError, match=r"lanes \[0\] have ended; lanes \[1, 2\] wait in waits_as_often"):
+        launched(waits_as_often_as_its_number, monkeypatch)
+    with pytest.raises(AssertionError, match=r"lanes have taken \[0, 1, 2\] numbers .* in takes_as_much"):
+        launched(takes_as_much_as_its_number, monkeypatch)
+    with pytest.raises(IndexError):
+        launched(raises_in_one_lane, monkeypatch)
+
+
+def test_released_memory_is_not_a_number_after_a_barrier(monkeypatch):
+    assert launched(reads_what_was_released, monkeypatch).isnan().all()
