@@ -23,6 +23,7 @@ from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 ORDERS = ("forward", "backward", "random")
 _PARTS = 32  # numbers that gpu.py takes where lanes add up
+_OF_THREADING = 3  # frames of a thread outside of the loop
 _own = threading.local()
 
 Place = tuple[tuple[str, int], ...]  # the lines of a lane, from a barrier outwards
@@ -172,10 +173,11 @@ def barriers(loop: Any) -> list[int]:
 
 def _place(frame: FrameType | None) -> Place:
     lines = []
-    while frame is not None and frame.f_code.co_filename != __file__:
-        lines.append((frame.f_code.co_name, frame.f_lineno))
+    while frame is not None:
+        if frame.f_code.co_filename != __file__:
+            lines.append((frame.f_code.co_name, frame.f_lineno))
         frame = frame.f_back
-    return tuple(lines) or (("lane_sum", 0),)
+    return tuple(lines[:-_OF_THREADING])
 
 
 def _words(place: Place) -> str:
