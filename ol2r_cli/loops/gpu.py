@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numba
@@ -24,6 +25,7 @@ boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64
 
 THREADS = 64
 _WARPS = 32  # most in a block
+_H100 = SimpleNamespace(compute_capability=(9, 0))
 SHARED = 48 * 1024  # bytes of fast memory that every block may have on every GPU
 
 
@@ -143,6 +145,18 @@ def launch(loop: Any, replicas: int, room: int, arguments: Any) -> None:
         kernel(is_fast, *as_arrays((memories, too_small, arguments), cuda.as_cuda_array))
     if int(too_small):
         raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")
+
+
+def ptx(loop: Any, arguments: Any) -> str:
+    """Return the machine code of a loop for an H100, as text; this needs no GPU. Arguments are tensors on a CPU."""
+    dispatcher: Any = import_module("numba.cuda.dispatcher")
+    asked, dispatcher.get_current_device = dispatcher.get_current_device, lambda: _H100
+    try:
+        kernel, capability = kernel_function(loop), _H100.compute_capability
+        code, _ = cuda.compile(kernel, signature(arguments), device=False, cc=capability, abi="numba")
+    finally:
+        dispatcher.get_current_device = asked
+    return str(code)
 
 
 def signature(arguments: Any) -> Any:

@@ -187,3 +187,16 @@ def _words(place: Place) -> str:
 def one_lane(loop: Any) -> Callable[..., None]:
     """Return what calls a loop, not compiled, for every replica with one lane."""
     return Lanes(1)(loop)
+
+
+def keeping(found: dict[Any, tuple[Any, ...]]) -> Callable[[Any], Callable[..., None]]:
+    """Return `one_lane` that also keeps the arguments of every loop."""
+
+    def one_lane_kept(loop: Any) -> Callable[..., None]:
+        def for_each_replica(replicas: int, space: Workspace, arguments: tuple[Any, ...]) -> None:
+            found[loop] = arguments
+            one_lane(loop)(replicas, space, arguments)
+
+        return for_each_replica
+
+    return one_lane_kept
