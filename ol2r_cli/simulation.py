@@ -330,7 +330,7 @@ class Simulation(nn.Module):
         split, rows = self.train_split, self.train_split.rows
         assert rows is not None
         ranker: Any = self.ranker
-        kind, pairs, *state, space, kept, (stream, tried), until = learner = ranker.for_loops()
+        kind, pairs, *state, kept, (stream, tried), until = learner = ranker.for_loops()
         listing, parameter, at_once, intervals = self.exploration.for_loops()
         kind_of_user, *user = self.click.for_loops()
         replicas, features = learner.theta.shape
@@ -353,9 +353,9 @@ class Simulation(nn.Module):
         for measure in recording:
             blocks = tuple(array[recorded] for array in measure.for_loops())
         record = *(array[recorded] for array in self.measurement.arrays), *blocks
-        play = loops.play.playing(listing, kind_of_user, kind, pairs, bool(space))
+        play = loops.play.playing(listing, kind_of_user, kind, pairs)
         state = [learner.theta, moving, *state[1:]]
-        roles = parameter, intervals, tuple(user), tuple(state), (space, kept), directions
+        roles = parameter, intervals, tuple(user), tuple(state), kept, directions
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
         last = first + played - 1

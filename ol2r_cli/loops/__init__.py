@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import gradient_steps as gradient_steps
     from ol2r_cli.loops import launch as launch
     from ol2r_cli.loops import lists as lists
+    from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
     from ol2r_cli.loops import pairs as pairs
     from ol2r_cli.loops import play as play
@@ -35,8 +36,18 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import users as users
 
 __all__ = [
-    *("certain_pairs", "duels", "evaluation", "explorations", "gradient_steps", "launch", "lists", "orders", "pairs"),
-    *("play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates", "users"),
+    *(
+        "certain_pairs",
+        "duels",
+        "evaluation",
+        "explorations",
+        "gradient_steps",
+        "launch",
+        "lists",
+        "null_space",
+        "orders",
+    ),
+    *("pairs", "play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates", "users"),
 ]
 
 

@@ -135,15 +135,13 @@ def number_of(won):
 def move_to_winners(b, directions, won, ranker):
     """Take a step along the mean of those directions [M, F] that have won, if any has."""
     theta, rate, winners = ranker.moving[b], ranker.rate[b, 0], number_of(won)
-    if winners == 0:
-        barrier()  # every lane has read `won` before its memory is given back
-        return
     for m in range(len(won)):
         if won[m]:
             for f in range(lane(), len(theta), lanes()):
                 theta[f] += rate * directions[m, f] / winners
-    barrier()
-    slow_down(b, ranker)
+    barrier()  # without winners, too: every lane has read `won` before its memory is given back
+    if winners:
+        slow_down(b, ranker)
 
 
 @compiled

@@ -19,8 +19,8 @@ from ol2r_cli.loops.random_numbers import uniform_of_rounds as uniform
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, DUELING, NULL_SPACE, COUNTERFACTUAL, INTERVENTION_AWARE, PAIRWISE = range(7)
-BY_THETA = PDGD, RANKNET, DUELING, COUNTERFACTUAL  # rankers of whose state nothing but theta shows in their lists
+PDGD, RANKNET, COUNTERFACTUAL, INTERVENTION_AWARE, PAIRWISE = range(5)
+BY_THETA = PDGD, RANKNET, COUNTERFACTUAL  # rankers of whose state nothing but theta shows in their lists
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
@@ -41,10 +41,8 @@ class Learner(NamedTuple):
 
     `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
     `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
-    good enough, 2 where the Hessian has been outgrown. NSGD's is named in loops/dueling.py, that of the
-    intervention-aware ranker in loops/policy.py; COLTR has the least rate, the penalty of the variance, and the
-    temperature of its lists. `space` has `below`, `normalise` and the recent
-    documents [B, earlier] of a dueling bandit whose steps are projected.
+    good enough, 2 where the Hessian has been outgrown. That of the intervention-aware ranker is named in
+    loops/policy.py; COLTR has the least rate, the penalty of the variance, and the temperature of its lists.
     """
 
     kind: int
@@ -54,15 +52,14 @@ class Learner(NamedTuple):
     decay: float
     delta: float = 0.0  # of dueling bandits, as the number of candidates whose lists are merged
     candidates: int = 0
-    space: tuple[Any, ...] = ()
     kept: tuple[Any, ...] = ()
     drawn: tuple[str, int] = "", 0  # stream and number of the directions that are drawn for a round
     rounds: int = 1 << 62  # until the ranker has to be attended to
 
 
 @cache
-def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, projected: bool) -> Callable[..., int]:
-    """Return what plays rounds with this exploration, user, ranker and pairs, and projects steps or does not. It alone
+def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> Callable[..., int]:
+    """Return what plays rounds with this exploration, user, ranker and pairs. It alone
     is compiled, not the others.
 
     `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
@@ -74,11 +71,10 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
     - `intents` [rounds, B] of the users, from 0;
     - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
     - parameter and intervals of `Strategy`; theta, what moves (theta itself, or a copy, for rounds that are learned
-      from at once), rate, decay, delta and candidates of `Learner`, and `kept`: its `space` and what it has `kept`;
+      from at once), rate, decay, delta and candidates of `Learner`, and what it has `kept`;
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
-    - `directions` [rounds, B, M, F] that dueling bandits and COLTR try, or from which NSGD finds those that it tries,
-      otherwise M = 0;
+    - `directions` [rounds, B, M, F] that COLTR tries, otherwise M = 0;
     - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
       and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
       the certain pairs by place [R, B, c, c].
@@ -88,7 +84,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream, policy_stream = numbers
         by_grade, by_place = user
-        (thetas, moving, rates, decay, delta, candidates), (space, state) = learner, kept
+        (thetas, moving, rates, decay, delta, candidates), state = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
         features, positions = table.shape[1], clicked.shape[2]
         members, dtype = 1 + candidates, thetas.dtype
@@ -110,10 +106,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                     most_pairs = max(1, places * places // 4) if kind_of_pairs == _ALL else places // 2
 
                 tried = directions[row, b]  # [M, F]; M = 0 without directions
-                if kind == NULL_SPACE:
-                    losers, difficult = state
-                    tried = np.empty((candidates, features), dtype)
-                    dueling.null_space(directions[row, b], b, losers, table, in_table[0], tried)
                 for f in range(features):
                     weights[0, 0, f] = theta[0, f]
                 for n in range(candidates):
@@ -189,21 +181,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int, proj
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(moved, rate[0], decay, table, start[0], scores[0, 0], *pairs)
-                elif kind == DUELING or kind == NULL_SPACE:  # noqa: SIM109 (numba leaves out what is known to be false)
-                    total = dueling.earned(credit, ranking, clicks[0])
-                    won = np.empty(candidates, np.bool_)
-                    for n in range(candidates):
-                        won[n] = total[1 + n] > total[0]
-                    if kind == NULL_SPACE:
-                        dueling.store_query(t, b, difficult, start[0], documents, ranking, clicks[0])
-                        dueling.best_alone(weights[0], won, b, difficult, table)
-                    if projected:
-                        inside = dueling.projected(tried, won, b, space, table, start[0] + ranking, clicks[0])
-                        dueling.step(moved, rate[0], decay, inside, np.full(1, won.any()))
-                    else:
-                        dueling.step(moved, rate[0], decay, tried, won)
-                    if kind == NULL_SPACE:
-                        dueling.store_losers(tried, total, b, losers)
                 elif kind == COUNTERFACTUAL:
                     won = dueling.less_risk(tried, delta, variance_penalty, table, start[0] + ranking, clicks[0])
                     dueling.step(moved, rate[0], decay, tried, won)

@@ -89,21 +89,24 @@ class DuelingBandits(GradientRanker):
     def stages(self) -> Any:
         if type(self.model) is not Linear:
             return None
-        is_projected = self.space is not None
+        state, is_projected = self.duel_state(), self.space is not None
         learn = loops.duels.learns_by_projected_duels if is_projected else loops.duels.learns_by_duels
-        return self.duel_stages(loops.duels.scores_of_members, learn, self.candidates)
+        room = loops.duels.room_of_duels(self.candidates, self.candidates, self.theta.shape[1], self.projected_rows())
+        stages = loops.duels.scores_of_members, learn, state, 1 + self.candidates, room
+        return loops.rounds.RankerStages(*stages, by_theta=True)
 
-    def duel_stages(self, score: Any, learn: Any, drawn: int) -> Any:
-        """Return these stages of a linear ranker that draws so many directions."""
+    def duel_state(self) -> Any:
+        """Return the state of a linear ranker for loops."""
         replicas, features = self.theta.shape
         directions = self.theta.new_empty(replicas, self.candidates, features)
         weights = self.theta.new_empty(replicas, 1 + self.candidates, features)
         settings = self.by_replica(self.decay), self.by_replica(self.delta)
         space = () if self.space is None else self.space.state()
-        state = loops.duels.DuelState(self.theta, self.theta, self.rate, *settings, directions, weights, space)
-        rows = 0 if self.space is None else self.space.earlier + self.positions
-        room = loops.duels.room_of_duels(drawn, self.candidates, features, rows)
-        return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room, by_theta=True)
+        return loops.duels.DuelState(self.theta, self.theta, self.rate, *settings, directions, weights, space)
+
+    def projected_rows(self) -> int:
+        """Return how many documents the document space is of at most; 0 without a projection."""
+        return 0 if self.space is None else self.space.earlier + self.positions
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
@@ -248,16 +251,17 @@ class NSGD(DuelingBandits):
             avoided = f"{self.setting('avoided')} is {self.avoided}"
             self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
 
-    def for_loops(self) -> Any:
-        """The ranker for rounds that are played together."""
-        state = self.theta.numpy(), self.rate.numpy(), float(self.decay), float(self.delta), self.candidates
-        space: tuple[Any, ...] = ()
-        if self.space is not None:
-            space = self.space.below, self.space.normalise, self.space.recent.numpy()
-        buffers = (self.lost, self.loss, self.oldest)
-        kept = (self.avoided, *(buffer.numpy() for buffer in buffers)), self.queries.for_loops()
-        drawn = "judge", self.drawn
-        return loops.play.Learner(loops.play.NULL_SPACE, loops.play.PAIRS[self.pairs], *state, space, kept, drawn)
+    def stages(self) -> Any:
+        losers = loops.null_space.Losers(self.avoided, self.lost, self.loss, self.oldest)
+        parts = *self.duel_state(), self.drawn, losers, self.queries.state()
+        state = loops.null_space.NullSpaceState(*parts)
+        room = loops.null_space.room_of_null_space(state, self.projected_rows())
+        if self.space is None:
+            learn = loops.null_space.learns_by_null_space
+        else:
+            learn = loops.null_space.learns_by_projected_null_space
+        score = loops.null_space.scores_of_null_space
+        return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room)
 
     def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
         """Return directions of which the null space has parts."""
@@ -334,9 +338,11 @@ class DifficultQueries(nn.Module):
         self.register_buffer("length", torch.zeros(shape, dtype=torch.int64, device=device))
         self.register_buffer("clicked", torch.zeros(*shape, documents, dtype=torch.bool, device=device))
 
-    def for_loops(self) -> tuple[Any, ...]:
+    def state(self) -> Any:
+        """Return the state for loops."""
+        window = self.length.new_full((len(self.length),), self.window)
         buffers = self.ease, self.stored, self.document, self.length, self.clicked
-        return self.window, *(buffer.numpy() for buffer in buffers)
+        return loops.null_space.Difficult(window, *buffers)
 
     def store(self, interaction: Interaction, round: int) -> None:
         candidates, clicks = interaction.candidates, interaction.clicks

@@ -16,6 +16,10 @@ from tests.loops import staged
 from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
 
 LANES = (5, 8)
+SETTINGS = [  # with which a ranker has stages that it does not have by default
+    ("ranker=mgd", "ranker.projection=document_space", "ranker.candidates=3", "ranker.document_space.earlier=3"),
+    ("ranker=nsgd", "ranker.projection=document_space", "ranker.drawn=9", "ranker.memory=9", "ranker.avoided=2"),
+]
 
 
 def check(found: staged.Played, expected: staged.Played, why: str) -> None:
@@ -46,6 +50,11 @@ def test_lanes_play_every_ranker_as_compiled_loops_do():
 def test_lanes_play_every_exploration_and_every_stage_of_a_user():
     for overrides in [*staged.explorations(), *(("ranker=pdgd", user) for user in staged.USERS)]:
         check_lanes(overrides, rounds=10)
+
+
+def test_lanes_play_what_settings_of_a_ranker_choose():
+    for overrides in SETTINGS:
+        check_lanes(overrides)
 
 
 def test_lanes_sort_long_lists_and_play_late_feedback():

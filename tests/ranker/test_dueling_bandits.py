@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.loops import dueling
+from ol2r_cli.loops.null_space import Difficult, store_query
+from ol2r_cli.loops.rounds import Round
 from tests.choices import simulation
 from tests.networks import NETWORK, weights
 from tests.reference import document_space, interleaving, network, nsgd
@@ -170,10 +171,14 @@ def test_queries_of_equal_ease_do_not_replace_each_other():
         for t, clicked in enumerate(([0], [1, 2, 5], [1, 2])):
             clicks = torch.zeros_like(happened.clicks)
             clicks[:, clicked] = True
-            by_loops = tuple(np.copy(part) for part in queries.for_loops())
+            by_loops = Difficult(*(part.clone().numpy() for part in queries.state()))
             start, documents = (int(part[0]) for part in (happened.candidates.document[:, 0], queries.length))
-            ranking = happened.ranking[0].numpy()
-            dueling.store_query(t, 0, by_loops, start, documents, ranking, clicks[0].numpy())
+            nothing = np.zeros((1, 0))
+            round = Round(
+                *(t, 0, 0, start, documents, nothing, nothing, happened.ranking[0].numpy(), nothing),
+                *(clicks[0].long().numpy(), nothing, nothing, nothing),
+            )
+            store_query(0, round, by_loops)
             queries.store(dataclasses.replace(happened, clicks=clicks), t)
-            assert by_loops[1][0, 0] == queries.ease[0, 0], t
-            assert int(queries.stored[0, 0]) == int(by_loops[2][0, 0]) == (0, 0, 2)[t], t
+            assert by_loops.ease[0, 0] == queries.ease[0, 0], t
+            assert int(queries.stored[0, 0]) == int(by_loops.stored[0, 0]) == (0, 0, 2)[t], t
