@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from ol2r_cli import device
     from ol2r_cli.config import composer
     from ol2r_cli.dataset import letor
+    from ol2r_cli.loops import trial
 else:
     device = lazy("ol2r_cli.device")
     composer, letor = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
+    trial = lazy("ol2r_cli.loops.trial")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
     **{name: name for name in ("torch", "numpy", "polars", "omegaconf", "rich")},
@@ -83,6 +85,7 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
         replicas = f"{device.NETWORK_ON_GPU} replicas of a network, {device.ONE_STEP_ON_GPU} of a linear ranker"
         history = f"{device.HISTORY_ON_GPU} of one with a history, such as PairRank"
         rows.append(("device=auto", f"a GPU from {replicas}, {history}; else the CPU"))
+    rows.append(("numba-cuda", _numba_cuda(bool(gpus), notes)))
     folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
     rows.append(("own choices", ", ".join(folders) or "none"))
     compose = composer.Composer(words)
@@ -118,3 +121,19 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
             rows.append((name, str(error)))
     if len(rows) == before + 1:
         notes.append("data_dir: no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none")
+
+
+def _numba_cuda(has_gpu: bool, notes: list[str]) -> str:
+    """Return whether loops compile for a GPU, and whether one plays them as the CPU does; append a note if not."""
+    if reason := loops.gpu_is_missing():
+        if has_gpu:
+            notes.append(f"GPU: {reason}, and a GPU needs it for linear rankers: type: pip install 'ol2r[gpu]'")
+        return f"none: {reason}; only a GPU needs it"
+    version = metadata.version("numba-cuda")
+    try:
+        trial.try_loops(torch.device("cuda") if has_gpu else None)
+    except Exception as error:
+        install = "type: pip install --force-reinstall 'ol2r[gpu]'"
+        notes.append(f"GPU: numba-cuda {version} does not work ({error_line(error)}): {install}")
+        return f"{version} does not work"
+    return f"{version} compiles loops, " + ("and the GPU plays them as the CPU does" if has_gpu else "for no GPU here")

@@ -74,7 +74,7 @@ class ProbabilisticInterleaving(Interleaving):
 
     def stages(self) -> Any:
         tau = torch.full_like(self.none, self.tau)
-        return stages_of(loops.explorations.interleaves_by_rank, loops.explorations.Tau(tau))
+        return stages_of(loops.explorations.interleaves_by_rank, loops.explorations.RankExponent(tau))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""

@@ -22,7 +22,7 @@ class Epsilon(NamedTuple):
     epsilon: Any
 
 
-class Tau(NamedTuple):
+class RankExponent(NamedTuple):
     """The exponent [B] of the rank in probabilistic interleaving."""
 
     tau: Any

@@ -13,7 +13,7 @@ import torch
 from numba import types
 
 from ol2r_cli.loops import lanes, workspace
-from ol2r_cli.loops.launch import as_arrays, device_of
+from ol2r_cli.loops.arguments import as_arrays, device_of
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, and numpy 2.5 has only its other name

@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from ol2r_cli.loops.arguments import as_arrays, device_of
 from ol2r_cli.loops.compile import compiled, keep_made_by
 from ol2r_cli.loops.workspace import TOO_SMALL, Workspace
 
@@ -43,26 +43,5 @@ def for_each_replica(loop: Any) -> Any:
     return keep_made_by(compiled(each), "for_each_replica", loop)
 
 
-def as_arrays(value: Any, convert: Any) -> Any:
-    """Return a value in which every tensor, also those in tuples, is what `convert` makes of it."""
-    if isinstance(value, Tensor):
-        return convert(value)
-    if isinstance(value, tuple):
-        parts = [as_arrays(part, convert) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
-
-
 def _array(tensor: Tensor) -> Any:
     return tensor.numpy()
-
-
-def device_of(value: Any) -> torch.device | None:
-    """Return the device of the first tensor; None without one."""
-    if isinstance(value, Tensor):
-        return value.device
-    if isinstance(value, tuple):
-        for part in value:
-            if (device := device_of(part)) is not None:
-                return device
-    return None

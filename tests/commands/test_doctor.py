@@ -7,7 +7,7 @@ import importlib
 import os
 from importlib import metadata
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 import torch
@@ -87,7 +87,51 @@ def test_an_output_folder_that_cannot_be_written_or_is_full_or_has_no_locks_and_
     assert " free: type output_dir=DIR to write elsewhere than " in out
 
 
+def test_numba_cuda_works_or_is_not_there(monkeypatch: pytest.MonkeyPatch, examined):
+    """A note says what to type where a GPU needs it."""
+    works = "1.2 compiles loops, and the GPU plays them as the CPU does"
+    fails = "numba-cuda 1.2 does not work (OSError: no libnvvm): type: pip install --force-reinstall 'ol2r[gpu]'"
+    needed = "numba-cuda is away, and a GPU needs it for linear rankers: type: pip install 'ol2r[gpu]'"
+    monkeypatch.setattr(doctor, "metadata", Mock(version=lambda package: "1.2"))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Mock(total_memory=2**30))
+    for missing, gpus, error, value, note in (
+        ("", 0, None, "1.2 compiles loops, for no GPU here", ""),
+        ("", 1, None, works, ""),
+        ("", 0, OSError("no libnvvm"), "1.2 does not work", fails),
+        ("numba-cuda is away", 0, None, "none: numba-cuda is away; only a GPU needs it", ""),
+        ("numba-cuda is away", 1, None, "none: numba-cuda is away; only a GPU needs it", needed),
+    ):
+        tried = Mock(side_effect=error)
+        monkeypatch.setattr(doctor, "trial", Mock(try_loops=tried))
+        monkeypatch.setattr(loops, "gpu_is_missing", lambda missing=missing: missing)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda gpus=gpus: gpus)
+        out = examined()
+        assert f"numba-cuda   {value}\n" in out
+        assert (f"note: GPU: {note}\n" if note else "\nnumba-cuda") in out
+        assert ("note: GPU: " in out) == bool(note)
+        assert tried.call_args_list == ([] if missing else [call(torch.device("cuda") if gpus else None)])
+
+
+@pytest.mark.skipif(bool(loops.gpu_is_missing()), reason=f"{loops.gpu_is_missing()}: pip install '.[gpu]'")
+def test_a_small_loop_is_tried(monkeypatch: pytest.MonkeyPatch):
+    """It compiles for a GPU, and a device has to write the numbers of the CPU."""
+    from ol2r_cli.loops import launch, trial
+
+    trial.try_loops(None)
+    trial.try_loops(torch.device("cpu"))
+    numbers = torch.arange(6, dtype=torch.float64).reshape(2, 3)
+    launch.launch(trial.multiplies_by_sum_and_largest, 2, 64, numbers)
+    assert numbers.tolist() == [[0, 3 * 2, 2 * 3 * 2], [3 * 12 * 5, 4 * 12 * 5, 5 * 12 * 5]]
+    monkeypatch.setattr(
+        trial, "launch", Mock(side_effect=lambda loop, replicas, room, values: values.add_(next(noise)))
+    )
+    noise = iter([0.0, 1.0])
+    with pytest.raises(RuntimeError, match="other numbers on cpu than on the CPU"):
+        trial.try_loops(torch.device("cpu"))
+
+
 def test_gpus_or_why_none(monkeypatch: pytest.MonkeyPatch, examined):
+    monkeypatch.setattr(doctor, "trial", Mock())
     monkeypatch.setattr(torch.version, "hip", None, raising=False)
     gpu = Mock(total_memory=80 * 2**30)
     gpu.name = "A GPU"
