@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden notebook clean
+.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -21,6 +21,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 setup: $(VENV)/.installed  ## create .venv and install ol2r with its development tools
+
+# It needs no GPU.
+setup-gpu: setup  ## add the compiler of loops for a GPU to .venv (extra gpu, 130 MB), with which their tests are not skipped
+	@$(VENV)/bin/python -c "import numba_cuda" 2> /dev/null || $(VENV)/bin/python -m pip install --quiet \
+	    --disable-pip-version-check --constraint constraints.txt --editable '.[dev,gpu]'
 
 run: setup  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
@@ -52,7 +57,7 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 
 # The skylines need no speed, and TopRank keeps places for every replica's queries.
 GPU_RANKERS ?= pairrank pepairrank pdgd sgd_ranknet epsilon_greedy dbgd mgd olranknet ollambdarank p2neurrank
-gpu: setup  ## on a machine with a GPU: its tests, and the speed of the rankers with 1 to 1,000 replicas
+gpu: setup-gpu  ## on a machine with a GPU: its tests, and the speed of the rankers with 1 to 1,000 replicas
 	@$(VENV)/bin/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" \
 	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/install.md"; exit 2; }
 	$(PYTEST) -m gpu
