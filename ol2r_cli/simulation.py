@@ -37,10 +37,9 @@ from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 
 _STREAMS = (  # of the numbers that `loops.play` draws, in its order
-    *("query/", "explore/", "explore/document", "explore/coin", "explore/turns", "explore/author", "click/", "pairs/"),
+    *("query/", "explore/", "explore/document", "explore/coin", "click/", "pairs/"),
     "learn/ranker/policy",
 )
-_DIRECTIONS = 1 << 20  # numbers that are drawn at once for rounds that are played together, or those of one round
 _ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
 
 
@@ -330,19 +329,12 @@ class Simulation(nn.Module):
         split, rows = self.train_split, self.train_split.rows
         assert rows is not None
         ranker: Any = self.ranker
-        kind, pairs, *state, kept, (stream, tried), until = learner = ranker.for_loops()
+        kind, pairs, *state, kept, until = learner = ranker.for_loops()
         listing, parameter, at_once, intervals = self.exploration.for_loops()
         kind_of_user, *user = self.click.for_loops()
-        replicas, features = learner.theta.shape
-        drawn = replicas * tried * features
-        rounds = min(most, max(1, _DIRECTIONS // drawn)) if drawn else most
-        directions = np.empty((rounds, replicas, 0, features), learner.theta.dtype)
-        if drawn:
-            sources = [self.streams.at(stream, first + row) for row in range(rounds)]
-            directions = ranker.directions_of(sources).numpy()
         moving, every = (learner.theta, 1 << 62) if self.late is None else (self.moved.numpy(), self.late.every)
-        rounds = min(rounds, at_once, until, every - first % every)
-        intents = np.zeros((rounds, replicas), np.int64)
+        rounds = min(most, at_once, until, every - first % every)
+        intents = np.zeros((rounds, len(learner.theta)), np.int64)
         if self.intents is not None:
             intents = self.intents(first, rounds).numpy()
         queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
@@ -355,7 +347,7 @@ class Simulation(nn.Module):
         record = *(array[recorded] for array in self.measurement.arrays), *blocks
         play = loops.play.playing(listing, kind_of_user, kind, pairs)
         state = [learner.theta, moving, *state[1:]]
-        roles = parameter, intervals, tuple(user), tuple(state), kept, directions
+        roles = parameter, intervals, tuple(user), tuple(state), kept
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
         last = first + played - 1

@@ -125,9 +125,7 @@ def test_rounds_of_pairrank_together(monkeypatch):
     check_together(("ranker=pairrank",))
 
 
-def test_few_directions_at_once_and_a_dataset_without_groups(monkeypatch):
-    monkeypatch.setattr("ol2r_cli.simulation._DIRECTIONS", 200)
-    check(("ranker=mgd",), trace_regret=False)
+def test_a_dataset_without_groups():
     without = dataclasses.replace(world(), group=None)
     check(("ranker=pdgd",), dataset=without, exposure=None, **ONLY_SHOWN)
 

@@ -1,7 +1,7 @@
 """Interleaving and multileaving of the lists of a ranker's members.
 
 Team draft: Radlinski et al., CIKM 2008; Schuth et al., CIKM 2014. Probabilistic: Hofmann et al., CIKM 2011; Schuth et
-al., SIGIR 2015. loops/lists.py has the same for rounds that are played together.
+al., SIGIR 2015. loops/orders.py has the same for rounds that are played together.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ class TeamDraft(Interleaving):
     shown places follow in the order of the first member, also without credit.
     """
 
-    def for_loops(self) -> Any:
-        return loops.play.Strategy(loops.play.TEAM_DRAFT)
-
     def stages(self) -> Any:
         return stages_of(loops.explorations.interleaves_in_turns, loops.explorations.NoState(self.none))
 
@@ -68,9 +65,6 @@ class ProbabilisticInterleaving(Interleaving):
     def __init__(self, tau: Positive):
         super().__init__()
         self.tau = tau
-
-    def for_loops(self) -> Any:
-        return loops.play.Strategy(loops.play.PROBABILISTIC, float(self.tau))
 
     def stages(self) -> Any:
         tau = torch.full_like(self.none, self.tau)

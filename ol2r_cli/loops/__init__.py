@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ol2r_cli.loops import certain_pairs as certain_pairs
+    from ol2r_cli.loops import coltr as coltr
     from ol2r_cli.loops import duels as duels
     from ol2r_cli.loops import evaluation as evaluation
     from ol2r_cli.loops import explorations as explorations
@@ -36,18 +37,9 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import users as users
 
 __all__ = [
-    *(
-        "certain_pairs",
-        "duels",
-        "evaluation",
-        "explorations",
-        "gradient_steps",
-        "launch",
-        "lists",
-        "null_space",
-        "orders",
-    ),
-    *("pairs", "play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates", "users"),
+    *("certain_pairs", "coltr", "duels", "evaluation", "explorations", "gradient_steps", "launch", "lists"),
+    *("null_space", "orders", "pairs", "play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates"),
+    "users",
 ]
 
 

@@ -109,63 +109,6 @@ def take_turns(queues, turns, documents, order):
 
 
 @compiled
-def team_draft(scores, chance, turn_chance, first, credit):
-    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit [N, d], zeros.
-
-    `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
-    """
-    members, shown = len(scores), len(first)
-    queues, turns = np.empty((members, shown), np.int64), np.zeros(shown, np.int64)
-    for n in range(members):
-        by_score(scores[n], chance, queues[n])
-    agreed = shown
-    for n in range(1, members):
-        same = 0
-        while same < agreed and queues[n, same] == queues[0, same]:
-            same += 1
-        agreed = same
-    for place in range(agreed, shown):
-        cycle, turn = divmod(place - agreed, members)
-        if turn == 0:
-            order = ascending(turn_chance[cycle * members : (cycle + 1) * members])
-        turns[place] = order[turn]
-    take_turns(queues, turns, scores.shape[1], first)
-    for place in range(agreed, shown):
-        credit[turns[place], first[place]] = 1
-
-
-@compiled
-def probabilistic(scores, chance, author, document_chance, tau, first, credit):
-    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K] and credit [N, d].
-
-    author and document_chance [K] draw the member of each place, and the document it places.
-    """
-    members, documents = scores.shape
-    likely, ranking, rank_of = np.empty(members), np.empty(scores.shape, np.int64), np.empty(scores.shape, np.int64)
-    left = np.empty(scores.shape)  # 1 / rank^tau by rank, 0 for documents that have been placed
-    for n in range(members):
-        by_score(scores[n], chance, ranking[n])
-        for rank in range(documents):
-            rank_of[n, ranking[n, rank]] = rank
-            left[n, rank] = (rank + 1.0) ** -tau
-    for place in range(len(first)):
-        member = np.int64(author[place] * members)
-        target = document_chance[place] * left[member].sum()
-        rank, reached = 0, left[member, 0]
-        while reached < target and rank + 1 < documents:
-            rank += 1
-            reached += left[member, rank]
-        document = ranking[member, rank]
-        for n in range(members):
-            likely[n] = left[n, rank_of[n, document]] / left[n].sum()
-        total = likely.sum()
-        for n in range(members):
-            credit[n, document] = likely[n] / total
-            left[n, rank_of[n, document]] = 0.0
-        first[place] = document
-
-
-@compiled
 def cascade(grades, shown, chance, click_probability, leaving, clicks):
     """Write the clicks [B, K] of users who read from the top and may leave after every document.
 

@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, dueling, lists, policy, updates
+from ol2r_cli.loops import certain_pairs, lists, policy, updates
 from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.random_numbers import uniform_of_rounds as uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
-BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS, TEAM_DRAFT, PROBABILISTIC = range(6)
+BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS = range(4)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, COUNTERFACTUAL, INTERVENTION_AWARE, PAIRWISE = range(5)
-BY_THETA = PDGD, RANKNET, COUNTERFACTUAL  # rankers of whose state nothing but theta shows in their lists
+PDGD, RANKNET, INTERVENTION_AWARE, PAIRWISE = range(4)
+BY_THETA = PDGD, RANKNET  # rankers of whose state nothing but theta shows in their lists
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
 
 class Strategy(NamedTuple):
-    """An exploration: its number, epsilon of epsilon-greedy or tau of probabilistic interleaving, how many rounds may
-    be played in one call, and of confidence intervals (exploration/confidence.py) the form of M^-1, alpha^2, whether
-    pairs are closed, whether shuffles are conservative, the places that are used, M and M^-1 [B, F, F]."""
+    """An exploration: its number, epsilon of epsilon-greedy, how many rounds may be played in one call, and of
+    confidence intervals (exploration/confidence.py) the form of M^-1, alpha^2, whether pairs are closed, whether
+    shuffles are conservative, the places that are used, M and M^-1 [B, F, F]."""
 
     kind: int
     parameter: float = 0.0
@@ -42,7 +42,7 @@ class Learner(NamedTuple):
     `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
     `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
     good enough, 2 where the Hessian has been outgrown. That of the intervention-aware ranker is named in
-    loops/policy.py; COLTR has the least rate, the penalty of the variance, and the temperature of its lists.
+    loops/policy.py.
     """
 
     kind: int
@@ -50,17 +50,14 @@ class Learner(NamedTuple):
     theta: Any
     rate: Any
     decay: float
-    delta: float = 0.0  # of dueling bandits, as the number of candidates whose lists are merged
-    candidates: int = 0
     kept: tuple[Any, ...] = ()
-    drawn: tuple[str, int] = "", 0  # stream and number of the directions that are drawn for a round
     rounds: int = 1 << 62  # until the ranker has to be attended to
 
 
 @cache
 def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> Callable[..., int]:
-    """Return what plays rounds with this exploration, user, ranker and pairs. It alone
-    is compiled, not the others.
+    """Return what plays rounds with this exploration, user, ranker and pairs. It alone is compiled, not the
+    others.
 
     `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
     played: fewer if a pairwise ranker has to be attended to. It receives plain tuples, whose classes would otherwise be
@@ -71,24 +68,22 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
     - `intents` [rounds, B] of the users, from 0;
     - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
     - parameter and intervals of `Strategy`; theta, what moves (theta itself, or a copy, for rounds that are learned
-      from at once), rate, decay, delta and candidates of `Learner`, and what it has `kept`;
+      from at once), rate and decay of `Learner`, and what it has `kept`;
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
-    - `directions` [rounds, B, M, F] that COLTR tries, otherwise M = 0;
     - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
       and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
       the certain pairs by place [R, B, c, c].
     """
 
-    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, directions, record):
+    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, record):
         table, labels, groups, starts, lengths = queries
-        seeds, query_stream, explore, document, coin, turns, author, click_stream, pair_stream, policy_stream = numbers
+        seeds, query_stream, explore, document, coin, click_stream, pair_stream, policy_stream = numbers
         by_grade, by_place = user
-        (thetas, moving, rates, decay, delta, candidates), state = learner, kept
+        (thetas, moving, rates, decay), state = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
         features, positions = table.shape[1], clicked.shape[2]
-        members, dtype = 1 + candidates, thetas.dtype
-        weights = np.empty((1, members, features), dtype)
+        dtype = thetas.dtype
         for row in range(rounds):
             t = first + row
             for b in range(len(seeds)):
@@ -105,23 +100,11 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 else:
                     most_pairs = max(1, places * places // 4) if kind_of_pairs == _ALL else places // 2
 
-                tried = directions[row, b]  # [M, F]; M = 0 without directions
-                for f in range(features):
-                    weights[0, 0, f] = theta[0, f]
-                for n in range(candidates):
-                    for f in range(features):
-                        weights[0, 1 + n, f] = theta[0, f] + delta * tried[n, f]
-                scores = np.empty((1, members, documents), dtype)
-                updates.linear(weights, table, start, length, scores)
-                if kind == COUNTERFACTUAL:
-                    least, variance_penalty, temperature = state
-                    for d in range(documents):
-                        scores[0, 0, d] /= temperature
+                scores = np.empty((1, 1, documents), dtype)
+                updates.linear(theta.reshape((1, 1, features)), table, start, length, scores)
 
                 width = _in_fours(documents)
                 ranking = np.empty(places, np.int64)
-                if listing >= TEAM_DRAFT:
-                    credit = np.zeros((members, documents))
                 chance = uniform(seed, explore, t, 1, width)[0, 0]
                 if listing == BY_SCORE:
                     lists.by_score(scores[0, 0], chance, ranking)
@@ -131,7 +114,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     shuffle = uniform(seed, document, t, 1, width)[0, 0]
                     coins = uniform(seed, coin, t, 1, _in_fours(places))[0, 0] < parameter
                     lists.epsilon_greedy(scores[0, 0], chance, shuffle, coins, ranking)
-                elif listing == INTERVALS:
+                else:
                     most = min(certain.shape[2], documents)
                     reasons = np.zeros((most, most), np.bool_)
                     order, block = certain_pairs.by_intervals(
@@ -145,13 +128,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                         for above in range(most):
                             for below in range(most):
                                 certain[row, b, above, below] = reasons[above, below]
-                elif listing == PROBABILISTIC:
-                    members_drawn = uniform(seed, author, t, 1, _in_fours(places))[0, 0]
-                    drawn = uniform(seed, document, t, 1, _in_fours(places))[0, 0]
-                    lists.probabilistic(scores[0], chance, members_drawn, drawn, parameter, ranking, credit)
-                else:
-                    turn_chance = uniform(seed, turns, t, 1, _in_fours(-(-places // members) * members))[0, 0]
-                    lists.team_draft(scores[0], chance, turn_chance, ranking, credit)
 
                 grades = np.empty((1, places), np.int64)
                 shown, clicks = np.empty((1, places), np.bool_), np.empty((1, places), np.bool_)
@@ -181,10 +157,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(moved, rate[0], decay, table, start[0], scores[0, 0], *pairs)
-                elif kind == COUNTERFACTUAL:
-                    won = dueling.less_risk(tried, delta, variance_penalty, table, start[0] + ranking, clicks[0])
-                    dueling.step(moved, rate[0], decay, tried, won)
-                    rate[0, 0] = max(rate[0, 0], least)
                 elif kind == INTERVENTION_AWARE:
                     chance = uniform(seed, policy_stream, t, 1, _in_fours(documents * state[1]))[0, 0]
                     policy.remember(b, state, scores[0, 0], chance, start[0], ranking, clicks[0])
@@ -201,9 +173,8 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 for pair in range(most_pairs):
                     valid_pairs[row, b] += valid[0, pair]
                 totals[row, b] = 0.0
-                for n in range(members):
-                    for d in range(documents):
-                        totals[row, b] += scores[0, n, d]
+                for d in range(documents):
+                    totals[row, b] += scores[0, 0, d]
                 for place in range(places):
                     grade[row, b, place] = grades[0, place]
                     clicked[row, b, place] = clicks[0, place]

@@ -440,27 +440,35 @@ class COLTR(GradientRanker):
         self.floor, self.delta, self.candidates, self.temperature = floor, delta, candidates, temperature
         self.variance_penalty, self.renormalise = variance_penalty, renormalise
 
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        super().setup(context, features)
+        self.positions = context.positions
+
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         prediction = super().predict(candidates, random)
         return dataclasses.replace(prediction, scores=prediction.scores / self.temperature)
 
-    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
-        """Return the directions of several rounds, given the source of each round's random numbers."""
-        return directions_on_sphere(rounds, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
-
-    def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear and nothing is renormalised."""
+    def stages(self) -> Any:
         if type(self.model) is not Linear or self.renormalise:
             return None
-        learner = loops.play.Learner(
-            loops.play.COUNTERFACTUAL, loops.play.PAIRS[self.pairs], self.theta.numpy(), self.rate.numpy(),
-            float(self.decay), float(self.delta), drawn=("learn/ranker", self.candidates),
-        )  # fmt: skip
-        return learner._replace(kept=(self.floor * self.learning_rate, self.variance_penalty, self.temperature))
+        state = loops.coltr.RiskState(
+            theta=self.theta,
+            moving=self.theta,
+            rate=self.rate,
+            decay=self.by_replica(self.decay),
+            least=self.by_replica(self.floor * self.learning_rate),
+            delta=self.by_replica(self.delta),
+            penalty=self.by_replica(self.variance_penalty),
+            temperature=self.by_replica(self.temperature),
+            candidates=self.candidates,
+        )
+        room = loops.coltr.room_of_risks(self.candidates, self.theta.shape[1], self.positions)
+        stages = loops.coltr.scores_by_temperature, loops.coltr.learns_by_risk, state
+        return loops.rounds.RankerStages(*stages, room=room, by_theta=True)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners. Where no document was passed over for one below, every risk is 0."""
-        directions = self.directions_of([random])[0]
+        directions = directions_on_sphere(random, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
         weights = torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * directions], dim=1)
         features, mask, ranking = interaction.candidates.features, interaction.candidates.mask, interaction.ranking
         if not self.renormalise:  # the sum over all documents is a factor of all weights, which cancels

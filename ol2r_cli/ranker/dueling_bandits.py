@@ -10,7 +10,7 @@ open is as in the authors' code, HCDM/OnlineLearningToRank at bfb9d70, `algorith
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -77,11 +77,7 @@ class DuelingBandits(GradientRanker):
 
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return the directions of this round, of length 1: M = `candidates`, of P parameters."""
-        return self.directions_of([random])[0]
-
-    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
-        """Return the directions of several rounds, given the source of each round's random numbers."""
-        return directions_on_sphere(rounds, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
+        return directions_on_sphere(random, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
 
     def weights(self) -> Float[Tensor, "B N P"]:
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
@@ -263,10 +259,6 @@ class NSGD(DuelingBandits):
         score = loops.null_space.scores_of_null_space
         return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room)
 
-    def directions_of(self, rounds: Sequence[Random]) -> Float[Tensor, "R B M P"]:
-        """Return directions of which the null space has parts."""
-        return directions_on_sphere(rounds, self.drawn, self.theta.shape[1])
-
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return directions that are uniform in the null space, of which those are kept that the query can tell apart.
 
@@ -275,7 +267,7 @@ class NSGD(DuelingBandits):
         # The stored directions that lost most; of equal ones those at the last places of the ring.
         last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
         basis = orthonormal_basis(gather(self.lost, self.memory - 1 - last))
-        directions = self.directions_of([random])[0]
+        directions = directions_on_sphere(random, self.drawn, self.theta.shape[1])
         for _ in range(2):  # the second time removes the rounding errors of the first
             directions = directions - directions @ basis.mT @ basis
             directions = directions / directions.norm(dim=2, keepdim=True)

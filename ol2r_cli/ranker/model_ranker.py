@@ -4,7 +4,6 @@ smallest ranker of a kind stands beside its base: random scores, true labels, an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import torch
@@ -124,10 +123,10 @@ class LinearRanker(ModelRanker):
         return Prediction(scores, lambda: tangent)
 
 
-def directions_on_sphere(rounds: Sequence[Random], count: int, parameters: int) -> Float[Tensor, "R B M P"]:
-    """Return M = `count` directions, uniform on the unit sphere, for each source of a round's random numbers."""
-    normal = torch.stack([random.normal(count * parameters) for random in rounds]).unflatten(2, (count, parameters))
-    return normal / normal.norm(dim=3, keepdim=True)
+def directions_on_sphere(random: Random, count: int, parameters: int) -> Float[Tensor, "B M P"]:
+    """Return M = `count` directions, uniform on the unit sphere."""
+    normal = random.normal(count * parameters).unflatten(1, (count, parameters))
+    return normal / normal.norm(dim=2, keepdim=True)
 
 
 class GradientRanker(ModelRanker):
