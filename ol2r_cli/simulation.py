@@ -38,7 +38,6 @@ from ol2r_cli.tensor.streams import Streams
 
 _STREAMS = (  # of the numbers that `loops.play` draws, in its order
     *("query/", "explore/", "explore/document", "explore/coin", "click/", "pairs/"),
-    "learn/ranker/policy",
 )
 _ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
 

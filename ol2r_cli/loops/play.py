@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, lists, policy, updates
+from ol2r_cli.loops import certain_pairs, lists, updates
 from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.random_numbers import uniform_of_rounds as uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
 BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS = range(4)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, INTERVENTION_AWARE, PAIRWISE = range(4)
+PDGD, RANKNET, PAIRWISE = range(3)
 BY_THETA = PDGD, RANKNET  # rankers of whose state nothing but theta shows in their lists
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
@@ -41,8 +41,7 @@ class Learner(NamedTuple):
 
     `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
     `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
-    good enough, 2 where the Hessian has been outgrown. That of the intervention-aware ranker is named in
-    loops/policy.py.
+    good enough, 2 where the Hessian has been outgrown.
     """
 
     kind: int
@@ -78,7 +77,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
 
     def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, record):
         table, labels, groups, starts, lengths = queries
-        seeds, query_stream, explore, document, coin, click_stream, pair_stream, policy_stream = numbers
+        seeds, query_stream, explore, document, coin, click_stream, pair_stream = numbers
         by_grade, by_place = user
         (thetas, moving, rates, decay), state = learner, kept
         queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
@@ -157,9 +156,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                 elif kind == RANKNET:
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(moved, rate[0], decay, table, start[0], scores[0, 0], *pairs)
-                elif kind == INTERVENTION_AWARE:
-                    chance = uniform(seed, policy_stream, t, 1, _in_fours(documents * state[1]))[0, 0]
-                    policy.remember(b, state, scores[0, 0], chance, start[0], ranking, clicks[0])
 
                 added = np.empty((1, winner.shape[1], features), dtype)
                 if kind == PAIRWISE or listing == INTERVALS:

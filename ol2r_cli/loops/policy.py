@@ -1,5 +1,6 @@
-"""Expectations over lists of a Plackett-Luce policy and their gradients, from sampled lists, and what the
-intervention-aware ranker remembers of a round. `SampledLists` in ranker/counterfactual.py has the same as tensors.
+"""The intervention-aware ranker (ranker/counterfactual.py), for a linear model: what it remembers of a round, and its
+steps. They need expectations over lists of a Plackett-Luce policy and their gradients, from sampled lists, as
+`SampledLists` explains them.
 
 A list has the documents in the order of clock / e^score; the clocks are independent exponentials of rate 1. Scores are
 taken as at most `RANGE` below the largest one: probabilities below e^-600 are 0 in effect.
@@ -7,144 +8,258 @@ taken as at most `RANGE` below the largest one: probabilities below e^-600 are 0
 
 from __future__ import annotations
 
+import math
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from ol2r_cli.loops import updates
 from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.gradient_steps import add_rows, linear
+from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
+from ol2r_cli.loops.orders import best
+from ol2r_cli.loops.random_numbers import POLICY, in_fours, uniform
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 RANGE = 600.0
 
 
-@compiled
-def shares(scores):
-    """Return e^score of documents [D] up to a common factor."""
-    most, share = -np.inf, np.empty(len(scores))
-    for score in scores:
-        most = max(most, score)
-    for d in range(len(scores)):
-        share[d] = np.exp(max(scores[d] - most, -RANGE))
-    return share
+class PolicyState(NamedTuple):
+    """The policy theta [B, F], and what it remembers: the values by place [B, K, C] whose expectations count, from so
+    many `lists`; per row of the table clicks, rounds and expected values, sums [B, N, 2 + C]; and first row and length
+    of the query of every round, [B, rounds], and their number [B]."""
+
+    theta: Any
+    values: Any
+    lists: int
+    sums: Any
+    starts: Any
+    lengths: Any
+    count: Any
+
+
+class Curves(NamedTuple):
+    """`expectations` [B, C, 2] make alpha_bar and beta_bar of the expected values, which count as `least` [B] or more
+    per round; `by_place` [B, K, 2] are alpha and beta."""
+
+    expectations: Any
+    by_place: Any
+    least: Any
+
+
+class Draws(NamedTuple):
+    """What the steps draw: the remembered rounds whose queries count, entries [B, steps, X], and the clocks of their
+    lists [B, steps, S, D], which they share."""
+
+    entries: Any
+    clocks: Any
+
+
+class Sampled(NamedTuple):
+    """The first places of a list: its documents, order [k], the sum of the shares that are left at each place,
+    total [k], and which of the documents they are, listed [d]."""
+
+    order: Any
+    total: Any
+    listed: Any
+
+
+def room_of_policy(state: PolicyState, documents: int) -> int:
+    """Return how many numbers of the workspace a round takes, or the steps."""
+    _, places, columns = state.values.shape
+    features = state.theta.shape[1]
+    list_of_one = 4 * documents + 4 * places + 32
+    remembering = documents * (state.lists + columns + 1) + columns + 4
+    return list_of_one + max(remembering, 5 * documents + features + 2 * places + 4)
 
 
 @compiled
-def _first(share, clock, order, total):
-    """Write to order [K] the first documents of the list with these clocks [>= D], and to total [K] the sum of the
-    shares that are left at each place. Return for each document whether it is in `order`."""
-    count, time, listed = 0, np.empty(len(order)), np.zeros(len(share), np.bool_)
-    for d in range(len(share)):
-        ring = clock[d] / share[d]
-        if count == len(order) and ring >= time[count - 1]:
-            continue
-        count += count < len(order)
-        place = count - 1
-        while place > 0 and time[place - 1] > ring:
-            time[place], order[place] = time[place - 1], order[place - 1]
-            place -= 1
-        time[place], order[place] = ring, d
-    for d in order:
-        listed[d] = True
+def remembers_the_policy(b, space, round, queries, ranker):
+    """Add to the sums of the query's documents what the clicks say, and what was expected of the policy."""
+    before = mark(space)
+    documents, lists, values, sums = round.documents, ranker.lists, ranker.values[b], ranker.sums[b]
+    columns = values.shape[1]
+    share, mean = take(space, documents), take(space, documents * columns).reshape((documents, columns))
+    drawn = take(space, in_fours(documents * lists))
+    uniform(round.seed, POLICY, round.t, drawn)
+    for i in range(lane(), documents * lists, lanes()):
+        drawn[i] = -math.log(drawn[i])
+    barrier()
+    shares(round.scores[0], share, space)
+    expected(share, drawn[: documents * lists].reshape((documents, lists)), values, mean, space)
+    for d in range(lane(), documents, lanes()):
+        sums[round.start + d, 1] += 1
+        for c in range(columns):
+            sums[round.start + d, 2 + c] += mean[d, c]
+    barrier()
+    for place in range(lane(), len(round.ranking), lanes()):
+        sums[round.start + round.ranking[place], 0] += round.clicks[place]
+    if lane() == 0:
+        count = ranker.count[b]
+        ranker.starts[b, count], ranker.lengths[b, count] = round.start, documents
+        ranker.count[b] = count + 1
+    barrier()
+    release(space, before)
+
+
+@compiled
+def shares(scores, share, space):
+    """Write e^score of documents [d], up to a common factor."""
+    most = -math.inf
+    for d in range(lane(), len(scores), lanes()):
+        most = max(most, scores[d])
+    most = lane_max(most, space)
+    for d in range(lane(), len(scores), lanes()):
+        share[d] = math.exp(max(scores[d] - most, -RANGE))
+    barrier()
+
+
+@compiled
+def sample(share, clock, sampled, space):
+    """Find the first places of the list of documents with these shares [d] and clocks [>= d]."""
+    before = mark(space)
+    order, total, listed = sampled
+    sooner = take(space, len(share))
+    for d in range(lane(), len(share), lanes()):
+        sooner[d], listed[d] = -clock[d] / share[d], 0
+    barrier()
+    best(sooner, order, space)
+    for place in range(lane(), len(order), lanes()):
+        listed[order[place]] = 1
+    barrier()
     left = 0.0
-    for d in range(len(share)):
+    for d in range(lane(), len(share), lanes()):
         if not listed[d]:
             left += share[d]
-    for place in range(len(order) - 1, -1, -1):
-        left += share[order[place]]
-        total[place] = left
-    return listed
+    left = lane_sum(left, space)
+    if lane() == 0:
+        for place in range(len(order) - 1, -1, -1):
+            left += share[order[place]]
+            total[place] = left
+    barrier()
+    release(space, before)
 
 
 @compiled
-def expected(share, clocks, values):
-    """Return E[sum_k 1(d at place k) values_k] [D, C] for documents with these shares [D], as the mean over lists with
-    these clocks [S, >= D] of the sum over places k of P(d at k, given the documents above) values_k, of [K, C]."""
-    places, columns = min(len(values), len(share)), values.shape[1]
-    mean = np.zeros((len(share), columns))
-    order, total, whole = np.empty(places, np.int64), np.empty(places), np.empty(columns)
-    for clock in clocks:
-        listed = _first(share, clock, order, total)
-        whole[:] = 0.0
-        for place in range(places):
+def expected(share, clocks, values, mean, space):
+    """Write E[sum_k 1(d at place k) values_k], mean [d, C], for documents with these shares [d], as the mean over lists
+    with these clocks [d, S] of the sum over places k of P(d at k, given the documents above) values_k, of [K, C]."""
+    before = mark(space)
+    (documents, lists), columns, places = clocks.shape, values.shape[1], min(len(values), len(share))
+    sampled = Sampled(take_integers(space, places), take(space, places), take_integers(space, documents))
+    whole = take(space, columns)
+    for d in range(lane(), documents, lanes()):
+        for c in range(columns):
+            mean[d, c] = 0.0
+    barrier()
+    for s in range(lists):
+        sample(share, clocks[:, s], sampled, space)
+        if lane() == 0:
             for c in range(columns):
-                whole[c] += values[place, c] / total[place]
-                mean[order[place], c] += share[order[place]] * whole[c]
-        for d in range(len(share)):
-            if not listed[d]:
+                whole[c] = 0.0
+            for place in range(places):
+                d = sampled.order[place]
+                for c in range(columns):
+                    whole[c] += values[place, c] / sampled.total[place]
+                    mean[d, c] += share[d] * whole[c]
+        barrier()
+        for d in range(lane(), documents, lanes()):
+            if not sampled.listed[d]:
                 for c in range(columns):
                     mean[d, c] += share[d] * whole[c]
-    return mean / len(clocks)
+        barrier()
+    for d in range(lane(), documents, lanes()):
+        for c in range(columns):
+            mean[d, c] /= lists
+    barrier()
+    release(space, before)
 
 
 @compiled
-def gradient(share, clocks, reward, weight):
-    """Return the gradient [D] of E[sum_k weight_k reward of the document at k] in the scores of documents with these
-    shares [D] (PL-Rank-2, Oosterhuis, SIGIR 2021), as the mean over lists with these clocks [S, >= D]."""
-    places = min(len(weight), len(share))
-    slope = np.zeros(len(share))
-    order, total, left = np.empty(places, np.int64), np.empty(places), np.empty(places + 1)
-    for clock in clocks:
-        listed = _first(share, clock, order, total)
-        left[places] = 0.0
-        for place in range(places - 1, -1, -1):  # the reward from each place on
-            left[place] = left[place + 1] + weight[place] * reward[order[place]]
-        shown, lost = 0.0, 0.0
-        for place in range(places):
-            shown += weight[place] / total[place]
-            lost += left[place] / total[place]
-            d = order[place]
-            slope[d] += left[place + 1] + share[d] * (shown * reward[d] - lost)
-        for d in range(len(share)):
-            if not listed[d]:
-                slope[d] += share[d] * (shown * reward[d] - lost)
-    return slope / len(clocks)
+def gradient(share, clocks, reward, weight, slope, space):
+    """Write the gradient [d] of E[sum_k weight_k reward of the document at k] in the scores of documents with these
+    shares [d] (PL-Rank-2, Oosterhuis, SIGIR 2021), as the mean over lists with these clocks [S, >= d]."""
+    before = mark(space)
+    places, documents = min(len(weight), len(share)), len(share)
+    sampled = Sampled(take_integers(space, places), take(space, places), take_integers(space, documents))
+    left, unlisted = take(space, places + 1), take(space, 2)
+    for d in range(lane(), documents, lanes()):
+        slope[d] = 0.0
+    barrier()
+    for s in range(len(clocks)):
+        sample(share, clocks[s], sampled, space)
+        if lane() == 0:
+            pull_listed(share, reward, weight, sampled, left, unlisted, slope)
+        barrier()
+        for d in range(lane(), documents, lanes()):
+            if not sampled.listed[d]:
+                slope[d] += share[d] * (unlisted[0] * reward[d] - unlisted[1])
+        barrier()
+    for d in range(lane(), documents, lanes()):
+        slope[d] /= len(clocks)
+    barrier()
+    release(space, before)
 
 
 @compiled
-def optimise(theta, memory, curves, least, rate, entries, clocks, table):
-    """Move theta [B, F] up the estimated reward of the remembered rounds, `memory` as in `remember`.
-
-    Every step has the queries of some of them, entries [B, steps, X], and common clocks [B, steps, S, D]. `curves`
-    [B, C, 2] make alpha_bar and beta_bar of the expected values, [B, K, 2] has alpha and beta by place; alpha_bar
-    counts as `least` or more per round. A step is `rate` times the mean gradient.
-    """
-    expectations, by_place = curves
-    _, _, sums, starts, lengths, _ = memory
-    for b in range(len(theta)):
-        weight = by_place[b, :, 0] + by_place[b, :, 1]
-        for step in range(entries.shape[1]):
-            slope = np.zeros(theta.shape[1])
-            for entry in entries[b, step]:
-                start, documents = starts[b, entry], lengths[b, entry]
-                first, length = np.full(1, start, np.int64), np.full(1, documents, np.int64)
-                scores, reward = np.zeros((1, 1, documents)), np.empty(documents)
-                updates.linear(theta[b].reshape(1, 1, -1), table, first, length, scores)
-                for d in range(documents):
-                    clicks, served, alpha, beta = sums[b, start + d, 0], sums[b, start + d, 1], 0.0, 0.0
-                    for c in range(expectations.shape[1]):
-                        alpha += sums[b, start + d, 2 + c] * expectations[b, c, 0]
-                        beta += sums[b, start + d, 2 + c] * expectations[b, c, 1]
-                    reward[d] = (clicks - beta) / max(alpha, served * least)
-                pull = gradient(shares(scores[0, 0]), clocks[b, step], reward, weight)
-                updates.add_rows(slope, table, start + np.arange(documents), pull)
-            for f in range(theta.shape[1]):
-                theta[b, f] += rate * slope[f] / entries.shape[2]
+def pull_listed(share, reward, weight, sampled, left, unlisted, slope):
+    """Add to the slope of the documents of a list, and write what that of the others is a function of. `left` [k + 1]
+    is room for the reward from each place on."""
+    places = len(sampled.order)
+    left[places] = 0.0
+    for place in range(places - 1, -1, -1):
+        left[place] = left[place + 1] + weight[place] * reward[sampled.order[place]]
+    shown, lost = 0.0, 0.0
+    for place in range(places):
+        d = sampled.order[place]
+        shown += weight[place] / sampled.total[place]
+        lost += left[place] / sampled.total[place]
+        slope[d] += left[place + 1] + share[d] * (shown * reward[d] - lost)
+    unlisted[0], unlisted[1] = shown, lost
 
 
 @compiled
-def remember(b, memory, scores, chance, start, ranking, clicks):
-    """Add a round to `memory`, the state of `EstimatedRewards`: the values by place [K, C] and the number S of lists of
-    alpha_bar; per document row clicks, rounds and expected values, sums [B, N, 2 + C]; and first row and length of the
-    query of every round, [B, rounds], and their number [B]. `chance` [>= S D] are uniform numbers."""
-    values, lists, sums, starts, lengths, count = memory
-    clocks = np.empty((lists, len(scores)))
-    for d in range(len(scores)):
-        for s in range(lists):
-            clocks[s, d] = -np.log(chance[d * lists + s])
-    mean = expected(shares(scores), clocks, values)
-    for d in range(len(scores)):
-        sums[b, start + d, 1] += 1
-        for c in range(values.shape[1]):
-            sums[b, start + d, 2 + c] += mean[d, c]
-    for place in range(len(ranking)):
-        sums[b, start + ranking[place], 0] += clicks[place]
-    starts[b, count[b]], lengths[b, count[b]] = start, len(scores)
-    count[b] += 1
+def optimise(b, space, ranker, table, curves, rate, draws):
+    """Move theta up the estimated reward of the remembered rounds. A step is `rate` [B] times the mean gradient."""
+    before = mark(space)
+    theta, entries, by_place = ranker.theta[b], draws.entries[b], curves.by_place[b]
+    weight, slope = take(space, len(by_place)), take(space, len(theta))
+    for place in range(lane(), len(weight), lanes()):
+        weight[place] = by_place[place, 0] + by_place[place, 1]
+    for step in range(len(entries)):
+        for f in range(lane(), len(theta), lanes()):
+            slope[f] = 0.0
+        barrier()
+        for x in range(entries.shape[1]):
+            add_gradient(b, space, entries[step, x], draws.clocks[b, step], ranker, table, curves, weight, slope)
+        for f in range(lane(), len(theta), lanes()):
+            theta[f] += rate[b] * slope[f] / entries.shape[1]
+        barrier()
+    release(space, before)
+
+
+@compiled
+def add_gradient(b, space, entry, clocks, ranker, table, curves, weight, slope):
+    """Add to the slope [F] that of the estimated reward of the query of a remembered round."""
+    before = mark(space)
+    start, documents = np.int64(ranker.starts[b, entry]), np.int64(ranker.lengths[b, entry])
+    scores, share, reward = take(space, documents), take(space, documents), take(space, documents)
+    pull, rows = take(space, documents), take_integers(space, documents)
+    linear(ranker.theta[b], table, start, scores)
+    shares(scores, share, space)
+    for d in range(lane(), documents, lanes()):
+        rows[d] = start + d
+        reward[d] = estimate(ranker.sums[b, start + d], curves.expectations[b], curves.least[b])
+    barrier()
+    gradient(share, clocks, reward, weight, pull, space)
+    add_rows(slope, table, rows, pull)
+    release(space, before)
+
+
+@compiled
+def estimate(sums, expectations, least):
+    """Return the estimated relevance of a document with these sums [2 + C]."""
+    alpha, beta = 0.0, 0.0
+    for c in range(len(expectations)):
+        alpha += sums[2 + c] * expectations[c, 0]
+        beta += sums[2 + c] * expectations[c, 1]
+    return (sums[0] - beta) / max(alpha, sums[1] * least)

@@ -16,9 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ol2r_cli import loops
@@ -138,28 +136,27 @@ class InterventionAware(HistoryRanker):
     def _optimise_in_loops(self, random: Random) -> None:
         """Do what `refit` does, for a linear model."""
         theta = (self.start if self.refit.restart else self.theta)[:, 0].clone()
-        entries, clocks = self.rewards.drawn(random, self.batch, self.refit.steps)
-        loops.policy.optimise(
-            theta.numpy(), self.rewards.for_loops(self.propensity_lists), self.rewards.curves(),
-            self.rewards.least(random.round + 1), self.refit.learning_rate, entries.numpy(), clocks.numpy(),
-            self.rewards.features.numpy(),
-        )  # fmt: skip
+        state = self.rewards.state(theta, self.propensity_lists)
+        draws = loops.policy.Draws(*self.rewards.drawn(random, self.batch, self.refit.steps))
+        rate = torch.full_like(theta[:, 0], self.refit.learning_rate, dtype=torch.float64)
+        room = loops.policy.room_of_policy(state, self.rewards.documents)
+        features, curves = self.rewards.features, self.rewards.curves(random.round + 1)
+        loops.launch.launch(loops.policy.optimise, len(theta), room, state, features, curves, rate, draws)
         self.theta.copy_(theta[:, None])
 
-    def for_loops(self) -> Any:
-        """The ranker for rounds that are played together, where its model is linear and the curves are known."""
+    def stages(self) -> Any:
         if type(self.model) is not Linear or self.em is not None:
             return None
-        theta = self.theta[:, 0].numpy()
-        return loops.play.Learner(
-            loops.play.INTERVENTION_AWARE, loops.play.PAIRS[self.pairs], theta, np.empty((len(theta), 1), theta.dtype),
-            1.0, kept=self.rewards.for_loops(self.propensity_lists), rounds=int(self.due - self.rounds),
-        )  # fmt: skip
+        state = self.rewards.state(self.theta[:, 0], self.propensity_lists)
+        room = loops.policy.room_of_policy(state, self.rewards.documents)
+        stages = loops.gradient_steps.scores_by_theta, loops.policy.remembers_the_policy, state
+        return loops.rounds.RankerStages(*stages, room=room, rounds=int(self.due - self.rounds))
 
     def after_loops(self, rounds: int, random: Random) -> None:
         """Optimise the policy if the last of the rounds was that before which it is due."""
         self.rounds += rounds - 1
-        self._optimise(random)
+        if self.is_due():
+            self._optimise_in_loops(random)
 
 
 class EstimatedRewards(HistoryLoss):
@@ -202,11 +199,10 @@ class EstimatedRewards(HistoryLoss):
         initial = torch.zeros(places, 2, **place) if known is None else known
         self.register_buffer("propensity", initial.repeat(context.replicas, 1, 1))
 
-    def for_loops(self, lists: int) -> tuple[Any, ...]:
-        """The state that `loops.policy.remember` adds to; so many lists are drawn for alpha_bar."""
-        buffers = self.columns, self.sums, self.start, self.length, self.count
-        columns, *state = (buffer.numpy() for buffer in buffers)
-        return columns, lists, *state
+    def state(self, theta: Float[Tensor, "B F"], lists: int) -> Any:
+        """Return the state for loops, which draw so many lists for alpha_bar."""
+        values = self.columns.repeat(len(theta), 1, 1)
+        return loops.policy.PolicyState(theta, values, lists, self.sums, self.start, self.length, self.count)
 
     def append(self, interaction: Interaction, expected: Float[Tensor, "B D C"]) -> None:
         """Add the clicks of a round, and the expectations of `columns` under the policy that drew its list."""
@@ -237,10 +233,13 @@ class EstimatedRewards(HistoryLoss):
         """The least alpha_bar per round that counts after so many rounds."""
         return max(min(self.clip / math.sqrt(rounds), 1.0), LEAST)
 
-    def curves(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What makes alpha_bar and beta_bar of expectations of `columns` [B, C, 2], and alpha and beta [B, K, 2]."""
-        propensity = self.propensity.numpy()
-        return np.broadcast_to(np.eye(2), (len(propensity), 2, 2)) if self.is_known else propensity, propensity
+    def curves(self, rounds: int) -> Any:
+        """Return what makes estimates of expectations of `columns` after so many rounds, for loops."""
+        expectations = self.propensity
+        if self.is_known:
+            expectations = torch.eye(2, dtype=torch.float64, device=self.sums.device).repeat(len(self.sums), 1, 1)
+        least = torch.full_like(self.sums[:, 0, 0], self.least(rounds), dtype=torch.float64)
+        return loops.policy.Curves(expectations, self.propensity, least)
 
     def drawn(self, random: Random, size: int, steps: int) -> tuple[Int[Tensor, "B J X"], Float[Tensor, "B J S E"]]:
         """For each of J steps X = `size` rounds, drawn uniformly with replacement, and the clocks of their lists."""
