@@ -117,7 +117,7 @@ class Simulation(nn.Module):
         longest = self.train_split.longest
         needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
         needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
-        self.streams = Streams(seeds, compiled=loops)
+        self.streams = Streams(seeds)
         self.intents = None if schedule is None else DrawnIntents(schedule, self.streams)
         self.context = RunContext(
             replicas=len(seeds),
@@ -228,7 +228,7 @@ class Simulation(nn.Module):
             shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
             judged = labels if context.attraction is None else self.train_split.of_intent(candidates.document, intent)
             clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t), context.loops)
+            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
             for known, given in self._known(t, interaction):
                 ranker.learn(given, streams.at("learn/ranker", known))
@@ -310,7 +310,7 @@ class Simulation(nn.Module):
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
         room = loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room)
         roles = user.state, exploration.state, state
-        arguments = first, rounds, sizes, queries, intents, self.streams.numbers, *roles, record
+        arguments = first, rounds, sizes, queries, intents, self.streams.seeds, *roles, record
         loops.launch.launch(loops.rounds.rounds_of(*stages), context.replicas, room, *arguments)
         measurement.recorded += rounds
         last = first + rounds - 1
@@ -337,7 +337,7 @@ class Simulation(nn.Module):
         if self.intents is not None:
             intents = self.intents(first, rounds).numpy()
         queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
-        numbers = self.streams.seeds, *(crc32(stream.encode()) for stream in _STREAMS)
+        numbers = self.streams.seeds.numpy(), *(crc32(stream.encode()) for stream in _STREAMS)
         blocks = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
         self.measurement.begin(first + 1)
         recorded = slice(self.measurement.recorded, self.measurement.recorded + rounds)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +38,6 @@ class _User(ClickModel):
         self.loops = context.loops
         self.register_buffer("click_probability", self._by_grade("click", self.click_setting, context))
         self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
-        self.replicas = context.replicas
 
     def _probability(self, context: RunContext) -> Tensor:
         """Return what the method `click` needs besides, for all places."""
@@ -47,8 +45,17 @@ class _User(ClickModel):
 
     def _stages(self, click: Any, by_place: Tensor) -> Any:
         """Return the stage of users with these probabilities [X, K, Y], the same for every replica."""
-        state = (each.expand(self.replicas, *each.shape).contiguous() for each in (self.click_probability, by_place))
-        return loops.rounds.UserStages(click, loops.users.User(*state))
+        return loops.rounds.UserStages(click, loops.users.User(self.click_probability[None], by_place[None]))
+
+    def _clicks(
+        self, click: Any, by_place: Tensor, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random
+    ) -> Bool[Tensor, "B K"]:
+        """Return the clicks of one round, which a loop writes."""
+        user = loops.users.User(self.click_probability[None], by_place[None])
+        clicks = torch.zeros_like(grades)
+        given = random.draw(), grades.contiguous(), shown.sum(1), user, clicks
+        loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *given)
+        return clicks.bool()
 
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
         """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
@@ -113,18 +120,7 @@ class CascadeBased(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on documents above the place where the user leaves."""
-        positions = grades.shape[1]
-        # Both numbers of a place are neighbours, so that the first places do not depend on the number of places.
-        if self.loops:
-            given = grades.numpy(), shown.numpy(), random.array(2 * positions), self.click_probability.numpy()
-            loops.lists.cascade(*given, self.probability.numpy(), clicked := np.empty(shown.shape, np.bool_))
-            return torch.from_numpy(clicked)
-        click_chance, leave_chance = random.uniform(2 * positions).unflatten(1, (positions, 2)).unbind(2)
-        clicks = click_chance < self.click_probability[grades]
-        places = torch.arange(positions, device=grades.device)
-        leaves = leave_chance < self.probability[clicks.long(), places, grades]
-        left_above = leaves.cumsum(1) > leaves
-        return clicks & ~left_above & shown
+        return self._clicks(loops.single.read_from_the_top, self.probability, grades, shown, random)
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the probability of not having left above: E_{k+1} = E_k (1 - P(leave at k))."""
@@ -225,13 +221,7 @@ class IndependentClicks(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""
-        positions = grades.shape[1]
-        if self.loops:
-            given = grades.numpy(), shown.numpy(), random.array(positions), self.probability.numpy()
-            loops.lists.independent(*given, clicked := np.empty(shown.shape, np.bool_))
-            return torch.from_numpy(clicked)
-        places = torch.arange(positions, device=grades.device)
-        return (random.uniform(positions) < self.probability[places, grades]) & shown
+        return self._clicks(loops.single.click_independently, self.probability[None], grades, shown, random)
 
     def _clicks_independently(self) -> Any:
         """Return the stage of this user, which each choice below offers for itself."""
@@ -341,18 +331,7 @@ class UserBrowsing(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click from the top, each place with the distance from the last click."""
-        positions = grades.shape[1]
-        if self.loops:
-            given = grades.numpy(), shown.numpy(), random.array(positions), self.click_probability.numpy()
-            loops.lists.user_browsing(*given, self.probability.numpy(), clicks := np.empty(shown.shape, np.bool_))
-            return torch.from_numpy(clicks)
-        chance, attraction = random.uniform(positions), self.click_probability[grades]
-        clicked, last = torch.empty_like(shown), torch.full_like(grades[:, 0], -1)
-        for place in range(positions):
-            probability = attraction[:, place] * self.probability[place, place - last - 1]
-            clicked[:, place] = (chance[:, place] < probability) & shown[:, place]
-            last = torch.where(clicked[:, place], place, last)
-        return clicked
+        return self._clicks(loops.single.browse, self.probability[None], grades, shown, random)
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the mean of G over where the last click above is, which the places above decide one by one."""

@@ -12,9 +12,8 @@ import torch
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.exploration.order import best, completed, sortable, stages_of, take_turns
+from ol2r_cli.exploration.order import stages_of
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
-from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.streams import Random
 
 PADDING = -1000.0  # log-weight of padding, below all documents: drawn only when no document is left
@@ -25,6 +24,17 @@ class Interleaving(Exploration):
 
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
+
+    def interleaved(self, loop: Any, prediction: Prediction, candidates: Candidates, *settings: Any) -> Proposal:
+        """Return the list that a loop of loops/single.py writes for every replica, with these draws and settings."""
+        replicas, members, documents = prediction.scores.shape
+        order = candidates.mask.new_empty(replicas, min(self.ranking_depth, documents), dtype=torch.int64)
+        scores = prediction.scores.double().contiguous()
+        credit = torch.zeros_like(scores)
+        room = (6 * members + 8) * (documents + 8) + (members + 8) * (self.positions + members + 8)
+        lists = self.positions, scores, candidates.mask.sum(1), order, credit
+        loops.launch.launch(loop, replicas, room, *settings, *lists)
+        return Proposal(order, prediction.scores[:, 0], credit=credit)
 
 
 class TeamDraft(Interleaving):
@@ -38,20 +48,9 @@ class TeamDraft(Interleaving):
         return stages_of(loops.explorations.interleaves_in_turns, loops.explorations.NoState(self.none))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        replicas, members, documents = prediction.scores.shape
-        shown = min(self.positions, documents)
-        cycles = -(-shown // members)
-        scores = sortable(prediction.scores, candidates.mask, random)
-        turns = random.uniform(cycles * members, "turns").view(replicas, cycles, members).argsort(2).flatten(1)
-        rankings = best(scores, shown)
-        agree = (rankings == rankings[:, :1]).all(1).cumprod(1)
-        turn = turns.gather(1, (cached_arange(shown, turns.device) - agree.sum(1, keepdim=True)).clamp(min=0))
-        first = take_turns(scores, turn)  # in the agreed prefix every member places the same document
-        author = torch.where(agree > 0, members, turn)
-        credit = scores.new_zeros(replicas, members + 1, documents)  # the additional row collects what has no author
-        credit[cached_arange(replicas, turns.device)[:, None], author, first] = torch.ones_like(first).to(credit)
-        order = completed(first, scores[:, 0], self.ranking_depth)
-        return Proposal(order, prediction.scores[:, 0], credit=credit[:, :members])
+        return self.interleaved(
+            loops.single.take_turns_by_members, prediction, candidates, random.draw(), random.draw("turns")
+        )
 
 
 class ProbabilisticInterleaving(Interleaving):
@@ -72,29 +71,6 @@ class ProbabilisticInterleaving(Interleaving):
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""
-        replicas, members, documents = prediction.scores.shape
-        shown = min(self.positions, documents)
-        scores = sortable(prediction.scores, candidates.mask, random)
-        rankings = best(scores, documents)
-        ranks = cached_arange(documents, scores.device)
-        rank_of = torch.empty_like(rankings).scatter_(2, rankings, ranks.expand_as(rankings))
-        logit = -self.tau * (ranks + 1).double().log()
-        logit = torch.where(candidates.mask, logit, logit[-1] + PADDING)  # padding is last in rankings as in the mask
-        logits = logit[:, None].repeat(1, members, 1)  # by rank: members that rank a document alike have equal bits
-        author = (random.uniform(shown, "author") * members).long()
-        chance = random.uniform(shown, "document")
-        replica = cached_arange(replicas, scores.device)
-        credit, first = torch.zeros_like(scores), []
-        for place in range(shown):
-            share = logits.softmax(2)  # P(rank | member, remaining documents)
-            member = author[:, place]
-            cumulative = share[replica, member].cumsum(1)
-            drawn = (cumulative < chance[:, place, None] * cumulative[:, -1:]).sum(1)
-            document = rankings[replica, member, drawn]
-            rank = rank_of[replica, :, document][:, :, None]
-            likely = share.gather(2, rank).squeeze(2)
-            credit[replica, :, document] = likely / likely.sum(1, keepdim=True)
-            logits.scatter_(2, rank, float("-inf"))
-            first.append(document)
-        order = completed(torch.stack(first, dim=1), scores[:, 0], self.ranking_depth)
-        return Proposal(order, prediction.scores[:, 0], credit=credit)
+        draws = random.draw(), random.draw("author"), random.draw("document")
+        tau = torch.full_like(self.none, self.tau)
+        return self.interleaved(loops.single.draw_by_members, prediction, candidates, *draws, tau)

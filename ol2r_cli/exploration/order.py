@@ -23,16 +23,27 @@ from ol2r_cli.interfaces import (
     Prediction,
     Proposal,
 )
-from ol2r_cli.tensor.gather import cached_arange
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
-LEAST = torch.finfo(torch.float64).min
 TINY = 2.0**-1000  # a key of its bits and random ones is a normal number, which no process takes as 0
 CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of float32
 
 
-class NoExploration(Exploration):
+class Ordered(Exploration):
+    """Orders documents by a loop, given the mean score of the ranker's members."""
+
+    def ordered(self, loop: Any, prediction: Prediction, candidates: Candidates, *settings: Any) -> Proposal:
+        """Return the order that a loop of loops/single.py writes for every replica, with these draws and settings."""
+        scores = mean_of_members(prediction)
+        replicas, documents = scores.shape
+        order = scores.new_empty(replicas, min(self.ranking_depth, documents), dtype=torch.int64)
+        lists = scores.double().contiguous(), candidates.mask.sum(1), order
+        loops.launch.launch(loop, replicas, 8 * (documents + 8), *settings, *lists)
+        return Proposal(order, scores)
+
+
+class NoExploration(Ordered):
     """Sorts documents by the mean score of the ranker's members, with equal scores in random order."""
 
     offers = frozenset({BY_SCORE})
@@ -44,11 +55,10 @@ class NoExploration(Exploration):
         return stages_of(loops.explorations.sorts, loops.explorations.NoState(self.none))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        scores = mean_of_members(prediction)
-        return Proposal(best(sortable(scores[:, None], candidates.mask, random)[:, 0], self.ranking_depth), scores)
+        return self.ordered(loops.single.sort, prediction, candidates, random.draw())
 
 
-class EpsilonGreedy(Exploration):
+class EpsilonGreedy(Ordered):
     """Fills each place with probability `epsilon` by a uniformly random document that is not yet placed, otherwise by
     the best of these by the mean score of the ranker's members.
 
@@ -69,12 +79,9 @@ class EpsilonGreedy(Exploration):
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
-        scores, mask = mean_of_members(prediction), candidates.mask
-        documents = mask.shape[1]
-        chance = random.uniform(documents, "document").masked_fill(~mask, LEAST)
-        keys = torch.stack([sortable(scores[:, None], mask, random)[:, 0], chance], dim=1)
-        coins = random.uniform(min(self.ranking_depth, documents), "coin") < self.epsilon
-        return Proposal(take_turns(keys, coins.long()), scores)
+        draws = random.draw(), random.draw("document"), random.draw("coin")
+        epsilon = torch.full_like(self.none, self.epsilon)
+        return self.ordered(loops.single.fill_some_places_at_random, prediction, candidates, *draws, epsilon)
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of epsilon / n + (1 - epsilon) / m, the latter for the m best of the n documents left."""
@@ -89,7 +96,7 @@ class EpsilonGreedy(Exploration):
         return _product(interaction, chances)
 
 
-class PlackettLuce(Exploration):
+class PlackettLuce(Ordered):
     """Draws for each place one of the remaining documents with probability proportional to e^score.
 
     Exponential clocks with rates e^score ring in an order of exactly this distribution, so one draw gives the whole
@@ -105,9 +112,7 @@ class PlackettLuce(Exploration):
         return stages_of(loops.explorations.draws, loops.explorations.NoState(self.none))
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        scores = mean_of_members(prediction)
-        sooner = scores.double() - random.exponential(scores.shape[1]).log()
-        return Proposal(best(sooner.masked_fill(~candidates.mask, LEAST), self.ranking_depth), scores)
+        return self.ordered(loops.single.draw_from_scores, prediction, candidates, random.draw())
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of e^score over the sum of those that are left."""
@@ -129,45 +134,7 @@ def _product(interaction: Interaction, chances: Callable[[Tensor], Tensor]) -> F
     return probability
 
 
-def sortable(scores: Float[Tensor, "B N D"], mask: Bool[Tensor, "B D"], random: Random) -> Float[Tensor, "B N D"]:
-    """Return the scores in float64, made distinct, so that sorting them breaks ties at random.
-
-    The last 29 of 52 bits become random, the same for all members. Scores that agree in the other bits, or in float32,
-    are in random order. Padding gets `LEAST`, the lowest score of all.
-    """
-    chance = (random.uniform(scores.shape[2]) * -CHANCE).long()[:, None]  # 0 or negative
-    bits = (scores.double() + TINY).view(torch.int64) | (CHANCE - 1)  # 0.0 and -0.0 become TINY
-    bits += torch.where(bits < 0, 1 - CHANCE - chance, chance)  # for negative scores, larger bits are lower scores
-    return bits.view(torch.float64).masked_fill_(~mask[:, None], LEAST)
-
-
-def best(scores: Float[Tensor, "*B D"], count: int) -> Int[Tensor, "*B O"]:
-    """Return the min(count, D) documents with the highest scores, which must be distinct; best first."""
-    return scores.topk(min(count, scores.shape[-1]), dim=-1).indices
-
-
 def mean_of_members(prediction: Prediction) -> Float[Tensor, "B D"]:
     """Return the mean score of the ranker's members."""
     scores = prediction.scores
     return scores.mean(1) if scores.shape[1] > 1 else scores[:, 0]
-
-
-def take_turns(keys: Float[Tensor, "B N D"], turns: Int[Tensor, "B O"]) -> Int[Tensor, "B O"]:
-    """Return a list in which each place is filled from the queue whose turn it is, by its first unplaced document.
-
-    Queue n has the documents in descending order of keys[b, n].
-    """
-    replica, left, placed = cached_arange(len(keys), keys.device), keys.clone(), []
-    for turn in turns.unbind(1):
-        document = left[replica, turn].argmax(1, keepdim=True)
-        placed.append(document)
-        left.scatter_(2, document[:, None].expand(-1, keys.shape[1], -1), float("-inf"))
-    return torch.cat(placed, 1)
-
-
-def completed(first: Int[Tensor, "B K"], scores: Float[Tensor, "B D"], count: int) -> Int[Tensor, "B O"]:
-    """Return an order of `count` places: the `first` documents, then the others by score."""
-    if count <= first.shape[1]:
-        return first
-    above_all = (first.shape[1] - cached_arange(first.shape[1], first.device)).double() * 1e300
-    return best(scores.scatter(1, first, above_all.expand(first.shape)), count)

@@ -8,7 +8,6 @@ LETOR files.
 
 from __future__ import annotations
 
-import sys
 import time
 from functools import cache
 from importlib import import_module
@@ -31,16 +30,11 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
     from ol2r_cli.loops import rounds as rounds
+    from ol2r_cli.loops import single as single
     from ol2r_cli.loops import spans as spans
     from ol2r_cli.loops import tangents as tangents
     from ol2r_cli.loops import updates as updates
     from ol2r_cli.loops import users as users
-
-__all__ = [
-    *("certain_pairs", "coltr", "duels", "evaluation", "explorations", "gradient_steps", "launch", "lists"),
-    *("null_space", "orders", "pairs", "play", "policy", "random_numbers", "rounds", "spans", "tangents", "updates"),
-    "users",
-]
 
 
 class Clock:
@@ -104,8 +98,7 @@ def gpu_is_missing() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    """Import a module of this package when it is first used: numba takes half a second."""
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    for module in __all__:
-        import_module(f"{__name__}.{module}")
-    return sys.modules[f"{__name__}.{name}"]
+    return import_module(f"{__name__}.{name}")

@@ -11,6 +11,8 @@ from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 _CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
+PLACED = -1.0  # in place of the weight of a document that has been placed
+SMALL = 1e-200  # sums of weights below this are enlarged
 INSERTED = 32  # places up to which `best` inserts documents one by one
 
 
@@ -183,7 +185,7 @@ def probabilistic(scores, chance, author, document_chance, tau, first, credit, s
     likely = take(space, members)
     ranking = take_integers(space, members * documents).reshape((members, documents))
     rank_of = take_integers(space, members * documents).reshape((members, documents))
-    left = take(space, members * documents).reshape((members, documents))  # 1 / rank^tau by rank, 0 for placed ones
+    left = take(space, members * documents).reshape((members, documents))  # 1 / rank^tau by rank
     for n in range(members):
         by_score(scores[n], chance, ranking[n], space)
         for rank in range(lane(), documents, lanes()):
@@ -192,6 +194,10 @@ def probabilistic(scores, chance, author, document_chance, tau, first, credit, s
             credit[n, rank] = 0.0
     barrier()
     for place in range(len(first)):
+        for n in range(lane(), members, lanes()):
+            if _sum(left[n]) < SMALL:
+                _enlarge(left[n], tau)
+        barrier()
         member = np.int64(author[place] * members)
         if lane() == 0:
             first[place] = ranking[member, _drawn_rank(left[member], document_chance[place])]
@@ -203,25 +209,38 @@ def probabilistic(scores, chance, author, document_chance, tau, first, credit, s
         total = _sum(likely)
         for n in range(lane(), members, lanes()):
             credit[n, document] = likely[n] / total
-            left[n, rank_of[n, document]] = 0.0
+            left[n, rank_of[n, document]] = PLACED
         barrier()
     release(space, before)
 
 
 @compiled
+def _enlarge(left, tau):
+    """Multiply 1 / rank^tau of what is left [d] by a factor that makes that of the best rank 1."""
+    best_rank = 0
+    while best_rank < len(left) - 1 and left[best_rank] == PLACED:
+        best_rank += 1
+    for rank in range(best_rank, len(left)):
+        if left[rank] != PLACED:
+            left[rank] = ((rank + 1.0) / (best_rank + 1.0)) ** -tau
+
+
+@compiled
 def _drawn_rank(left, chance):
-    """Return the rank that is drawn with probability proportional to left [d]."""
+    """Return the rank that is drawn with probability proportional to left [d], which is negative if it is placed."""
     target = chance * _sum(left)
-    rank, reached = 0, left[0]
-    while reached < target and rank + 1 < len(left):
-        rank += 1
-        reached += left[rank]
-    return rank
+    drawn, reached = 0, 0.0
+    for rank in range(len(left)):
+        if left[rank] != PLACED and (reached < target or reached == 0):
+            drawn, reached = rank, reached + left[rank]
+    return drawn
 
 
 @compiled
 def _sum(values):
+    """Return the sum of what is not placed."""
     total = 0.0
     for value in values:
-        total += value
+        if value != PLACED:
+            total += value
     return total

@@ -61,25 +61,20 @@ def uniform_of_rounds(seeds, stream, first, rounds, width):
 
 
 @compiled
-def uniform_at(seeds, stream, round, index):
-    """Return the numbers of one round at the indices [B, n], without the others.
+def number_at(seed, stream, t, index):
+    """Return the number of `uniform` at an index.
 
     `uniform` repeats the ten lines below, because a function of its own would keep its blocks from being vectorised.
     """
-    numbers = np.empty(index.shape)
-    for b in range(len(seeds)):
-        seed = np.uint64(seeds[b])
-        for i in range(index.shape[1]):
-            x, y, z, w = np.uint64(index[b, i] // 4), np.uint64(round), np.uint64(stream), np.uint64(0)
-            k0, k1 = seed & _WORD, seed >> _HALF
-            for _ in range(10):
-                p, q = x * _FIRST, z * _SECOND
-                x, y, z, w = (q >> _HALF) ^ y ^ k0, q & _WORD, (p >> _HALF) ^ w ^ k1, p & _WORD
-                k0, k1 = (k0 + _WEYL_0) & _WORD, (k1 + _WEYL_1) & _WORD
-            place = index[b, i] % 4
-            word = x if place == 0 else y if place == 1 else z if place == 2 else w
-            numbers[b, i] = (np.float64(word) + 0.5) * 2.0**-32
-    return numbers
+    x, y, z, w = np.uint64(index // 4), np.uint64(t), np.uint64(stream), np.uint64(0)
+    k0, k1 = np.uint64(seed) & _WORD, np.uint64(seed) >> _HALF
+    for _ in range(10):
+        p, q = x * _FIRST, z * _SECOND
+        x, y, z, w = (q >> _HALF) ^ y ^ k0, q & _WORD, (p >> _HALF) ^ w ^ k1, p & _WORD
+        k0, k1 = (k0 + _WEYL_0) & _WORD, (k1 + _WEYL_1) & _WORD
+    place = index % 4
+    word = x if place == 0 else y if place == 1 else z if place == 2 else w
+    return (np.float64(word) + 0.5) * 2.0**-32
 
 
 @compiled

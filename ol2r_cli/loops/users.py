@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.lanes import barrier, lane
 from ol2r_cli.loops.random_numbers import CLICK, in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take
 
 
 class User(NamedTuple):
-    """The probabilities of the users of B replicas.
+    """The probabilities of the users of B replicas; with one row instead of B, all replicas have the same.
 
     `by_grade` [B, G] are those of a click, given that a document is examined. `by_place` are, of users who read a list
     from the top, those of leaving [B, 2, K, G], first after documents that were not clicked, then after those that
@@ -23,13 +23,20 @@ class User(NamedTuple):
     by_place: Any
 
 
+@part_of_caller
+def of_replica(values, b):
+    """Return the values of replica b, of [B, ..], or [1, ..] where all have the same."""
+    return values[min(b, len(values) - 1)]
+
+
 @compiled
 def reads_from_the_top(b, space, round, user):
     """Write the clicks of a user who reads from the top and may leave after every document."""
     before = mark(space)
     chance = take(space, in_fours(2 * len(round.clicks)))
     uniform(round.seed, CLICK, round.t, chance)
-    cascade(round.grades, chance, user.by_grade[b], user.by_place[b], round.clicks)
+    by_grade, leaving = of_replica(user.by_grade, b), of_replica(user.by_place, b)
+    cascade(round.grades, chance, by_grade, leaving, round.clicks)
     release(space, before)
 
 
@@ -39,7 +46,7 @@ def clicks_independently(b, space, round, user):
     before = mark(space)
     chance = take(space, in_fours(len(round.clicks)))
     uniform(round.seed, CLICK, round.t, chance)
-    independent(round.grades, chance, user.by_place[b, 0], round.clicks)
+    independent(round.grades, chance, of_replica(user.by_place, b)[0], round.clicks)
     release(space, before)
 
 
@@ -49,7 +56,8 @@ def browses(b, space, round, user):
     before = mark(space)
     chance = take(space, in_fours(len(round.clicks)))
     uniform(round.seed, CLICK, round.t, chance)
-    user_browsing(round.grades, chance, user.by_grade[b], user.by_place[b, 0], round.clicks)
+    by_grade, examined = of_replica(user.by_grade, b), of_replica(user.by_place, b)[0]
+    user_browsing(round.grades, chance, by_grade, examined, round.clicks)
     release(space, before)
 
 

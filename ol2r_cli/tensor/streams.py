@@ -8,6 +8,7 @@ and the same users under every ranker, replicas are independent of each other, a
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -17,29 +18,6 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.tensor.shapes import Float, Int
-
-_WORD = 0xFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
-
-
-def philox(counter: list[Tensor], key: list[Tensor]) -> list[Tensor]:
-    """Return the four 32-bit words of Philox4x32-10 for each counter. All are int64 tensors that broadcast.
-
-    `counter` has four words and `key` two. A product of two words overflows in int64 but keeps its 64 bits, so shift
-    and mask give its halves.
-    """
-    (a, b, c, d), (k0, k1) = counter, key
-    for _ in range(10):
-        first, second = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-        a, b, c, d = (
-            (second >> 32 & _WORD) ^ b ^ k0,
-            second & _WORD,
-            (first >> 32 & _WORD) ^ d ^ k1,
-            first & _WORD,
-        )
-        k0, k1 = k0 + _WEYL[0] & _WORD, k1 + _WEYL[1] & _WORD
-    return [a, b, c, d]
 
 
 @cache
@@ -51,20 +29,16 @@ class Streams:
     """All random numbers of a run with seeds [B], each 0 or more.
 
     A small draw costs as much as a large one, so numbers are drawn for several rounds at once: at most `ahead` rounds,
-    and at most `CELLS` numbers, but 16 rounds if these have at most `MOST` numbers. With `compiled`, which needs numba
-    and a CPU, compiled loops draw them, thirty times as fast.
+    and at most `CELLS` numbers, but 16 rounds if these have at most `MOST` numbers.
     """
 
     CELLS = 1 << 17
     MOST = 1 << 20
 
-    def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256, compiled: bool = False):
+    def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256):
         if bool((seeds < 0).any()):
             raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
-        self.key = [(seeds & _WORD)[:, None], (seeds >> 32 & _WORD)[:, None]]
-        self.device, self.replicas, self.ahead = seeds.device, len(seeds), ahead
-        self.numbers = seeds
-        self.seeds = seeds.numpy() if compiled else None
+        self.seeds, self.device, self.replicas, self.ahead = seeds, seeds.device, len(seeds), ahead
         self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
 
     def at(self, stream: str, round: int) -> Random:
@@ -73,7 +47,7 @@ class Streams:
 
     def uniform(self, name: str, round: int, count: int) -> Float[Tensor, "B n"]:
         """Return float64 numbers strictly between 0 and 1: (n + 1/2) 2^-32 for a 32-bit word n."""
-        first, end, drawn = self._drawn.get(name, (0, 0, self.key[0]))
+        first, end, drawn = self._drawn.get(name, (0, 0, self.seeds[None, :, None]))
         if not first <= round < end or drawn.shape[2] < count:
             likely = 3 * drawn.shape[-1] // 4 if end else 0  # the next lists may be as long as the previous ones
             width = -(-max(count, likely) // 4) * 4
@@ -85,27 +59,20 @@ class Streams:
 
     def uniform_at(self, name: str, round: int, index: Int[Tensor, "B n"]) -> Float[Tensor, "B n"]:
         """Return the numbers of `uniform` at these indices, without drawing the others."""
-        if self.seeds is not None:
-            return torch.from_numpy(
-                loops.random_numbers.uniform_at(self.seeds, _stream_number(name), round, index.numpy())
-            )
-        zero = torch.zeros((), dtype=torch.int64, device=self.device)
-        words = torch.stack(philox([index // 4, zero + round, zero + _stream_number(name), zero], self.key), dim=-1)
-        return (words.gather(-1, (index % 4)[..., None]).squeeze(-1).double() + 0.5) * 2.0**-32
+        numbers = torch.empty(index.shape, dtype=torch.float64, device=self.device)
+        given = self.seeds, _stream_number(name), round, index.contiguous(), numbers
+        loops.launch.launch(loops.single.draw_at, self.replicas, 0, *given)
+        return numbers
 
     def first_numbers(self, name: str, round: int, rounds: int) -> Float[Tensor, "R B"]:
         """Return the first number of `uniform` in each of so many rounds, from number `round` on."""
         return self._draw(_stream_number(name), range(round, round + rounds), 4)[..., 0]
 
     def _draw(self, stream: int, rounds: range, width: int) -> Float[Tensor, "T B n"]:
-        if self.seeds is not None:
-            drawn = loops.random_numbers.uniform_of_rounds(self.seeds, stream, rounds.start, len(rounds), width)
-            return torch.from_numpy(drawn)
-        blocks = torch.arange(width // 4, device=self.device)
-        round = torch.arange(rounds.start, rounds.stop, device=self.device)[:, None, None]
-        zero = torch.zeros((), dtype=torch.int64, device=self.device)
-        words = torch.stack(philox([blocks, round, zero + stream, zero], self.key), dim=-1)
-        return (words.flatten(-2).double() + 0.5) * 2.0**-32
+        numbers = torch.empty(len(rounds), self.replicas, width, dtype=torch.float64, device=self.device)
+        given = self.seeds, stream, rounds.start, numbers
+        loops.launch.launch(loops.single.draw_rounds, self.replicas, 0, *given)
+        return numbers
 
 
 class Random:
@@ -120,6 +87,10 @@ class Random:
     def round(self) -> int:
         """The number of the round, from 0."""
         return self._round
+
+    def draw(self, name: str = "") -> Any:
+        """Return what a loop draws these numbers from (loops/single.py)."""
+        return loops.single.Draw(self._streams.seeds, _stream_number(f"{self._stream}/{name}"), self._round)
 
     def uniform(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return uniform numbers on (0, 1), float64. The i-th number does not depend on `count`."""
@@ -146,6 +117,6 @@ class Random:
         return self._quantile(self._streams.uniform_at(f"{self._stream}/{name}", self._round, index))
 
     def _quantile(self, chance: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
-        if self._streams.seeds is None:
+        if chance.device.type != "cpu":
             return torch.special.ndtri(chance)
         return torch.from_numpy(loops.random_numbers.normal(chance.flatten().numpy())).view_as(chance)

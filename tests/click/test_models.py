@@ -13,7 +13,6 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.click.models import DependentClick
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
@@ -25,7 +24,6 @@ from tests.reference import clicks as reference
 GRADES = [1, 0, 3, 4, 0, 2, 0, 1, 4, 0, 2, 3]
 PLACES = len(GRADES)  # two more than ULTRA's table has
 DRAWS, BOUND = 40_000, 5  # lists, and standard errors within which the share of clicks must be
-ENGINES = [False, True] if loops.available() else [False]
 
 # Tables for five grades and curves by place, from the sources that docs/algorithms/clicks.md names.
 NAVIGATIONAL = [0.05, 0.3, 0.5, 0.7, 0.95]
@@ -124,16 +122,16 @@ def composed(*overrides: str) -> DictConfig:
     return COMPOSER(overrides).config.click
 
 
-def user(*overrides: str, positions: int = PLACES, grades: int = 5, compiled: bool = False) -> ClickModel:
+def user(*overrides: str, positions: int = PLACES, grades: int = 5) -> ClickModel:
     """A click model for so many places and grades."""
     model: ClickModel = build(composed(*overrides))
-    model.setup(RunContext(1, 9, 1, positions, 1, 1, grades=grades, loops=compiled), torch.zeros(1, 1))
+    model.setup(RunContext(1, 9, 1, positions, 1, 1, grades=grades), torch.zeros(1, 1))
     return model
 
 
-def clicks_of(model: ClickModel, grades: Tensor, shown: Tensor | None = None, compiled: bool = False) -> Tensor:
+def clicks_of(model: ClickModel, grades: Tensor, shown: Tensor | None = None) -> Tensor:
     """The clicks on these lists [B, K], of which all places are shown by default."""
-    random = Streams(torch.arange(len(grades)), ahead=1, compiled=compiled).at("click", 3)
+    random = Streams(torch.arange(len(grades)), ahead=1).at("click", 3)
     return model.click(grades, torch.ones_like(grades, dtype=torch.bool) if shown is None else shown, random)
 
 
@@ -150,18 +148,17 @@ def test_every_user_does_what_the_definition_says_on_the_same_random_numbers():
         chance = Streams(torch.arange(len(grades)), ahead=1).at("click", 3).uniform(definition.draws * PLACES)
         expected = torch.tensor([definition.user(*one) for one in zip(grades.tolist(), chance.tolist(), strict=True)])
         words = f"click={name}".split()
-        for compiled in ENGINES:
-            model = user(*words, compiled=compiled)
-            assert torch.equal(clicks_of(model, grades, compiled=compiled), expected), (name, compiled)
-            assert torch.equal(clicks_of(model, grades, shown, compiled), expected & shown), (name, compiled)
-            for places in (1, 3, 11):
-                shorter = user(*words, positions=places, compiled=compiled)
-                part = clicks_of(shorter, grades[:, :places].contiguous(), compiled=compiled)
-                assert torch.equal(part, expected[:, :places]), (name, compiled, places)
-        observed = clicks_of(user(*words), many).double().mean(0).numpy()
-        share = np.array(definition.clicks(GRADES))
-        error = np.sqrt(share * (1 - share) / DRAWS)
-        assert (abs(observed - share) <= BOUND * error + 1e-9).all(), (name, observed, share)
+        model = user(*words)
+        assert torch.equal(clicks_of(model, grades), expected), name
+        assert torch.equal(clicks_of(model, grades, shown), expected & shown), name
+        for places in (1, 3, 11):
+            shorter = user(*words, positions=places)
+            part = clicks_of(shorter, grades[:, :places].contiguous())
+            assert torch.equal(part, expected[:, :places]), (name, places)
+    observed = clicks_of(user(*words), many).double().mean(0).numpy()
+    share = np.array(definition.clicks(GRADES))
+    error = np.sqrt(share * (1 - share) / DRAWS)
+    assert (abs(observed - share) <= BOUND * error + 1e-9).all(), (name, observed, share)
 
 
 def test_propensities_are_clicks_over_attraction():

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ol2r_cli.exploration.order import EpsilonGreedy, NoExploration, PlackettLuce, best, sortable
+from ol2r_cli.exploration.order import EpsilonGreedy, NoExploration, PlackettLuce
+from ol2r_cli.loops.orders import sortable
 from tests.reference.epsilon_greedy import order as greedy_order
 from tests.reference.plackett_luce import enumerate_rankings, order_of, probability
 from tests.rounds import LEAST_P, REPLICAS, fresh, p_value, propose, ranked, shown, some_scores
@@ -20,16 +21,16 @@ from tests.worlds import simulate, tiny
 LENGTHS = [12, 1, 5, 2, 9]
 
 
-def keys(scores: torch.Tensor, round: int = 0) -> torch.Tensor:
-    """The scores [B D] made distinct with the numbers of seeds 0, 1, .."""
-    random = fresh(range(len(scores))).at("explore", round)
-    return sortable(scores[:, None], torch.ones_like(scores, dtype=torch.bool), random)[:, 0]
+def keys(scores: torch.Tensor, round: int) -> list[float]:
+    """The scores [d] made distinct with the numbers of seed 0."""
+    chance = fresh([0]).at("explore", round).uniform(len(scores))[0].tolist()
+    return [sortable(*pair) for pair in zip(scores.tolist(), chance, strict=True)]
 
 
 @given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=2, max_size=8), st.integers(0, 1000))
 def test_scores_that_differ_in_single_precision_keep_their_order(scores, round):
     for dtype in torch.float32, torch.float64:
-        found = keys(torch.tensor([scores]).to(dtype), round)[0].tolist()
+        found = keys(torch.tensor(scores).to(dtype), round)
         for i in range(len(scores)):
             assert found[i] == pytest.approx(scores[i], rel=2**-22, abs=1e-37)
             assert not any(scores[i] > scores[j] and found[i] <= found[j] for j in range(len(scores)))
@@ -37,9 +38,11 @@ def test_scores_that_differ_in_single_precision_keep_their_order(scores, round):
 
 def test_equal_scores_are_in_uniformly_random_order():
     for value in 0.0, 1e-3, -123.456:
-        orders = [tuple(order) for order in best(keys(torch.full((REPLICAS, 4), value).double()), 4).tolist()]
+        equal = torch.full((REPLICAS, 1, 4), value, dtype=torch.float64)
+        orders = [tuple(order) for order in propose(NoExploration(), equal, [4] * REPLICAS, 4).order.tolist()]
         assert p_value(orders, dict.fromkeys(permutations(range(4)), 1 / 24)) > LEAST_P, value
-    first = best(keys(torch.tensor([0.0, -0.0, 0.0, -0.0]).double().expand(REPLICAS, 4)), 1)[:, 0].tolist()
+    zeros = torch.tensor([0.0, -0.0, 0.0, -0.0], dtype=torch.float64).expand(REPLICAS, 1, 4)
+    first = propose(NoExploration(), zeros, [4] * REPLICAS, 4).order[:, 0].tolist()
     assert p_value(first, dict.fromkeys(range(4), 1 / 4)) > LEAST_P, "zero has no sign"
 
 

@@ -5,12 +5,12 @@ Rates of networks are in the coordinates sqrt(m) theta, so that theta itself mov
 
 from __future__ import annotations
 
-from itertools import combinations
+import math
 
 import pytest
 import torch
 
-from ol2r_cli.ranker.pdgd import debias_weights
+from ol2r_cli import loops
 from tests.networks import NETWORK, WIDTH, weights
 from tests.reference import feedback, network, steps
 from tests.reference.pdgd import debias_weight, pair_weights
@@ -73,17 +73,30 @@ def test_every_round_is_one_step_on_its_pairs():
         assert torch.equal(own.deploy(), own.theta), case
 
 
+def pulls(scores, lengths, rankings, clicked):
+    """How much PDGD pulls each shown document where the user clicks at one place, given [B] places."""
+    ranking = torch.tensor(rankings)
+    places = torch.tensor(lengths).clamp(max=ranking.shape[1])
+    clicks = (torch.arange(ranking.shape[1]) == torch.tensor(clicked)[:, None]).long()
+    pull = torch.zeros(ranking.shape, dtype=torch.float64)
+    given = scores.double().contiguous(), torch.tensor(lengths), ranking, clicks, places, pull
+    loops.launch.launch(loops.single.pull_by_pdgd, len(ranking), 1000, *given)
+    return pull
+
+
 def check_weights(scores, lengths, rankings, tolerance):
-    """Every pair of real documents against the port; the weights of all places are probabilities."""
-    mask = torch.arange(scores.shape[1]) < torch.tensor(lengths)[:, None]
-    found = debias_weights(scores, mask, torch.tensor(rankings))
-    assert ((found >= 0) & (found <= 1)).all(), "also where padding is shown: it is multiplied by 0"
-    for b, length in enumerate(lengths):
-        real = scores[b, :length].double().tolist()
-        for i, j in combinations(range(min(length, len(rankings[b]))), 2):
-            expected = debias_weight(rankings[b][:length], real, i, j)
-            assert float(found[b, i, j]) == pytest.approx(expected, abs=tolerance)
-            assert found[b, i, j] == found[b, j, i]
+    """A click at one place pulls every document above it down, by the port's weight of the pair."""
+    for clicked in range(1, len(rankings[0])):
+        found = pulls(scores, lengths, rankings, [clicked] * len(lengths))
+        for b, length in enumerate(lengths):
+            if clicked >= min(length, len(rankings[b])):
+                continue
+            real = scores[b, :length].double().tolist()
+            for place in range(clicked):
+                apart = real[rankings[b][clicked]] - real[rankings[b][place]]
+                slope = 1 / (2 + math.exp(-abs(apart)) + math.exp(abs(apart))) if abs(apart) < 700 else 0
+                expected = debias_weight(rankings[b][:length], real, place, clicked) * slope
+                assert float(found[b, place]) == pytest.approx(-expected, abs=tolerance)
 
 
 def test_weights_of_pdgd_are_those_of_the_definition():

@@ -18,17 +18,8 @@ from ol2r_cli.loops import random_numbers
 from ol2r_cli.tensor import memory
 from ol2r_cli.tensor.gather import gather, gather_square
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
-from ol2r_cli.tensor.streams import Streams, philox
-from tests.reference.philox import PUBLISHED, philox4x32
-
-
-def words(*numbers: int) -> list[torch.Tensor]:
-    return [torch.tensor(number) for number in numbers]
-
-
-def test_philox_gives_the_known_answers_of_random123():
-    for counter, key, answer in PUBLISHED:
-        assert tuple(int(word) for word in philox(words(*counter), words(*key))) == answer
+from ol2r_cli.tensor.streams import Streams
+from tests.reference.philox import philox4x32
 
 
 def test_a_number_is_the_philox_word_of_its_seed_round_stream_and_index():
@@ -40,14 +31,12 @@ def test_a_number_is_the_philox_word_of_its_seed_round_stream_and_index():
 
 
 def test_numbers_have_their_distributions():
-    streams = Streams(torch.arange(500), compiled=True)
+    streams = Streams(torch.arange(500))
     uniform, exponential, normal = (
         getattr(streams.at("u", 3), name)(100).flatten().numpy() for name in ("uniform", "exponential", "normal")
     )
     assert 0 < uniform.min() < uniform.max() < 1
-    expected = norm.ppf(uniform)
-    for drawn in normal, Streams(torch.arange(500)).at("u", 3).normal(100).flatten().numpy():  # by loops and by torch
-        np.testing.assert_allclose(drawn, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(normal, norm.ppf(uniform), rtol=0, atol=1e-12)
     tails = np.concatenate([2.0 ** -np.arange(1, 34), 1 - 2.0 ** -np.arange(1, 34)])
     np.testing.assert_allclose(random_numbers.normal(tails), norm.ppf(tails), rtol=1e-14, atol=1e-14)
     for drawn, distribution in (uniform, "uniform"), (exponential, "expon"), (normal, "norm"):
