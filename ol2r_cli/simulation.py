@@ -39,7 +39,8 @@ from ol2r_cli.tensor.streams import Streams
 _STREAMS = (  # of the numbers that `loops.play` draws, in its order
     *("query/", "explore/", "explore/document", "explore/coin", "click/", "pairs/"),
 )
-_ROUNDS, _REPLICA_ROUNDS = 1024, 4096  # most that are measured together
+_ROUNDS = 1024  # most that are measured together
+_REPLICA_ROUNDS = {"cpu": 1 << 12, "cuda": 1 << 18}
 
 
 def check_needs(roles: Mapping[str, Role]) -> None:
@@ -175,7 +176,8 @@ class Simulation(nn.Module):
             theta = stages.stages().state.theta if self._has_stages() else torch.from_numpy(stages.for_loops().theta)
             self.register_buffer("moved", theta.clone())
         if self.together == []:
-            self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, _REPLICA_ROUNDS // len(seeds))))
+            at_once = _REPLICA_ROUNDS[seeds.device.type] // len(seeds)
+            self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, at_once)))
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.
