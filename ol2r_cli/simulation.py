@@ -199,10 +199,10 @@ class Simulation(nn.Module):
         room = min(self.measurement.rounds - self.measurement.recorded, left)
         return next((count for count in range(1, room) if pause(t + count)), room)
 
-    def advance(self, rounds: int, singly: bool = False) -> Interaction | None:
-        """Play up to `rounds` rounds together and return None; or, where the roles do not allow it or `singly` is true,
-        one round, and return what happened in it."""
-        if self.together is None or singly:
+    def advance(self, rounds: int) -> Interaction | None:
+        """Play up to `rounds` rounds together and return None; where the roles do not allow it, play one round and
+        return what happened in it."""
+        if self.together is None:
             _, interaction = next(self.play())
             return interaction
         first = int(self.round)

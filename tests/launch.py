@@ -58,6 +58,15 @@ class Launched:
         return self._files[1].read_text()
 
 
+def ended(function: Callable[..., object], *arguments: object) -> int:
+    """Call a function in a process of its own; returns the exit code, or minus the signal that killed the process."""
+    process = _SERVER.Process(target=function, args=arguments)
+    process.start()
+    process.join(60)
+    assert process.exitcode is not None, "still running"
+    return process.exitcode
+
+
 def without_locks() -> None:
     """Let flock have no effect."""
     fcntl.flock = lambda *_: None

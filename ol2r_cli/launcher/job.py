@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
 from ol2r_cli.run.identity import own_code
 from ol2r_cli.run.run import read_manifest
+
+if TYPE_CHECKING:
+    from ol2r_cli.run.batch import Ended
+    from ol2r_cli.run.experiment import Make
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -63,11 +67,13 @@ class Outcome:
     """How a job ended.
 
     code: the exit code of `ol2r run` (`run/__init__.py`), or minus the number of the signal that killed its process
-    (-9). reason: one line for the user, empty if the job is done.
+    (-9). reason: one line for the user, empty if the job is done. again_alone: whether this was the end of a process
+    that played other jobs too, any of which can be to blame: what this one does is known when it is run alone.
     """
 
     code: int
     reason: str = ""
+    again_alone: bool = False
 
 
 @runtime_checkable
@@ -76,6 +82,10 @@ class Launcher(Protocol):
 
     retries: how often a job that failed or was killed is submitted again; a bad configuration is not retried.
     fail_fast: whether the sweep ends when the first job has failed and has no retries left.
+
+    A launcher whose processes play several jobs has, besides, `batch`, the number of these or `auto`, and a method
+    `submit_batch`, which receives the jobs of one process. One that has a method `share` is told before the first job
+    which payloads are typical.
     """
 
     retries: int
@@ -129,11 +139,7 @@ def run_payload(payload: bytes, **more: Any) -> int:
     `more` are arguments of `run_experiment`.
     """
     try:
-        run = pickle.loads(payload)
-        os.chdir(run["folder"])
-        sys.path += [folder for folder in run["modules"] if folder not in sys.path]
-        for name, cls in pickle.loads(run["classes"]).items() if "classes" in run else ():
-            setattr(sys.modules["__main__"], name, cls)
+        run = _loaded(payload)
         # Imported here to keep the process small that supervises a job of Slurm: it imports this module too.
         from ol2r_cli.run.runner import run_experiment
 
@@ -146,6 +152,34 @@ def run_payload(payload: bytes, **more: Any) -> int:
     except BaseException:  # an error in the program is the failure of this job only
         traceback.print_exc()
         return FAILED
+
+
+def run_payloads(payloads: Sequence[bytes], logs: Sequence[str], ended: Ended, make: Make) -> None:
+    """Run the payloads of a batch in this process, each with its output in its log.
+
+    `ended` is called with the place of a payload and its exit code as soon as its run has ended, with None if it must
+    be run alone. Never raises; whatever has not ended by then, has not.
+    """
+    try:
+        from ol2r_cli.run.batch import BatchJob, run_batch
+
+        jobs = []
+        for payload, log in zip(payloads, logs, strict=True):
+            run = _loaded(payload)
+            jobs.append(BatchJob(run["config"], run["choices"], run["overrides"], run["id"], Path(log)))
+        run_batch(jobs, ended, make)
+    except BaseException:
+        traceback.print_exc()
+
+
+def _loaded(payload: bytes) -> dict[str, Any]:
+    """The run of a payload, for which this process has then the working directory, the modules and the classes."""
+    run: dict[str, Any] = pickle.loads(payload)
+    os.chdir(run["folder"])
+    sys.path += [folder for folder in run["modules"] if folder not in sys.path]
+    for name, cls in pickle.loads(run["classes"]).items() if "classes" in run else ():
+        setattr(sys.modules["__main__"], name, cls)
+    return run
 
 
 _END = 8192  # bytes at the end of a log that are read

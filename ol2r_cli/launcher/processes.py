@@ -13,8 +13,9 @@ import threading
 import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
 from typing import Any, Literal
 
@@ -22,9 +23,9 @@ import torch
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload, run_payloads
 from ol2r_cli.launcher.preloaded import VARIABLE, make
-from ol2r_cli.run import INTERRUPTED
+from ol2r_cli.run import FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Make
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
@@ -35,11 +36,19 @@ _SERVER.set_forkserver_preload(
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class _Running:
+    """A process, with the jobs of its batch that have not ended, by their place in the batch.
+
+    deadline: by time.monotonic; then its job is asked to stop, and after another deadline it is killed.
+    """
+
     process: Any
+    jobs: dict[int, Job]
+    ends: Connection  # from which the place of a job and its exit code come as soon as it has ended
+    is_batch: bool
     gpu: str | None
-    deadline: float  # of time.monotonic(): then the job is asked to stop, and after another deadline it is killed
+    deadline: float
     timed_out: bool = False
 
 
@@ -47,7 +56,9 @@ class Processes:
     """Runs `jobs` at a time (auto: `per_gpu` on each GPU, or cores / `threads`), each with `threads` threads.
 
     `gpus` are the GPUs that jobs may use, one each: auto for all visible ones, or their numbers. `timeout` is in
-    minutes. `fresh`: whether jobs find no data and loops in memory. `retries` and `fail_fast` are those of `Launcher`.
+    minutes. `fresh`: whether jobs find no data and loops in memory. `batch` is how many jobs a process plays together
+    at most, auto what the scheduler takes for fast; with `fresh` or `timeout` it is 1, as these are about one job.
+    `retries` and `fail_fast` are those of `Launcher`.
     """
 
     def __init__(
@@ -57,12 +68,17 @@ class Processes:
         gpus: Literal["auto"] | Sequence[WholeNumber],
         per_gpu: Count,
         timeout: Positive | None,
+        batch: Literal["auto"] | Count,
         fresh: bool,
         retries: WholeNumber,
         fail_fast: bool,
     ):
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
         self.make, self._shared = build if fresh else make, list[bytes]()
+        single = "launcher.timeout" if timeout is not None else "launcher.fresh=true" if fresh else ""
+        if single and batch not in ("auto", 1):
+            raise ValueError(f"launcher.batch must be 1 with {single}, got {batch}: type launcher.batch=1")
+        self.batch = 1 if single else batch
         if gpus == "auto":
             visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
             names = (visible or list(map(str, range(torch.cuda.device_count()))))[: torch.cuda.device_count()]
@@ -76,7 +92,7 @@ class Processes:
             advice = f"type launcher.per_gpu={enough}, or device=cpu"
             raise ValueError(f"launcher.jobs must be at most {len(devices)} with these GPUs, got {slots}: {advice}")
         self._free: list[str | None] = [*devices[:slots]] or [None] * slots
-        self._running: dict[Job, _Running] = {}
+        self._running: list[_Running] = []
 
     def free_slots(self) -> int:
         return len(self._free)
@@ -86,71 +102,122 @@ class Processes:
         self._shared = [] if self.make is build or torch.cuda.is_available() else list(payloads)
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Start these jobs; their output is appended to their logs."""
+        """Start these jobs, each in a process; their output is appended to their logs."""
         for job in jobs:
-            gpu = self._free.pop(0)
+            self.submit_batch([job])
+
+    def submit_batch(self, jobs: Sequence[Job]) -> None:
+        """Start these jobs in one process, which plays them together if there are several."""
+        gpu = self._free.pop(0)
+        for job in jobs:
             job.log.parent.mkdir(parents=True, exist_ok=True)
             job.log.touch()
-            arguments = job.payload_now(), self.make, str(job.log), self.threads, gpu, dict(os.environ)
-            process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {job.number}")
-            try:
-                with _fork_server(self.threads, self._shared):
-                    process.start()
-            except (EOFError, ConnectionError):  # the server was killed, perhaps for lack of memory
-                time.sleep(1)  # until it has ended; another one loads nothing
-                with _fork_server(self.threads):
-                    process.start()
-            deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
-            self._running[job] = _Running(process, gpu, deadline)
+        receiving, sending = _SERVER.Pipe(duplex=False)
+        batch = [(job.payload_now(), str(job.log)) for job in jobs]
+        arguments = batch, sending, self.make, self.threads, gpu, dict(os.environ)
+        process = _SERVER.Process(target=_main, args=arguments, name=f"ol2r job {jobs[0].number}")
+        try:
+            with _fork_server(self.threads, self._shared):
+                process.start()
+        except (EOFError, ConnectionError):  # the server was killed, perhaps for lack of memory
+            time.sleep(1)  # until it has ended; another one loads nothing
+            with _fork_server(self.threads):
+                process.start()
+        sending.close()
+        deadline = time.monotonic() + (self.timeout * 60 if self.timeout else float("inf"))
+        self._running.append(_Running(process, dict(enumerate(jobs)), receiving, len(jobs) > 1, gpu, deadline))
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         """The jobs that have ended. Jobs whose time is up are asked to stop, and killed if they do not."""
-        if self._running:
-            wait_for_any([running.process.sentinel for running in self._running.values()], timeout=wait)
+        awaited = [running.process.sentinel for running in self._running]
+        awaited += [running.ends for running in self._running if not running.ends.closed]
+        if awaited:
+            wait_for_any(awaited, timeout=wait)
         ended = []
-        for job, running in list(self._running.items()):
+        for running in list(self._running):
             if time.monotonic() >= running.deadline and running.timed_out:
                 running.process.kill()
             elif time.monotonic() >= running.deadline:
                 running.process.terminate()
                 running.timed_out, running.deadline = True, time.monotonic() + GRACE
-            if (code := running.process.exitcode) is not None:
-                del self._running[job]
-                self._free.append(running.gpu)
-                running.process.join()
-                limit = f"out of time after {self.timeout or 0:g} minutes (launcher.timeout): what was done is kept"
-                ended.append((job, Outcome(code, limit if running.timed_out and code else reason(job, code))))
+            code = running.process.exitcode  # before the last ends are received
+            ended += _received(running)
+            if code is not None:
+                ended += self._left(running, code)
         return ended
 
+    def _left(self, running: _Running, code: int) -> list[tuple[Job, Outcome]]:
+        """The jobs that have not ended before their process has, with its exit code."""
+        self._running.remove(running)
+        self._free.append(running.gpu)
+        running.process.join()
+        running.ends.close()
+        limit = f"out of time after {self.timeout or 0:g} minutes (launcher.timeout): what was done is kept"
+        why = limit if running.timed_out and code else ""
+        if running.is_batch and code >= 0:
+            code = code or FAILED
+        return [
+            (job, Outcome(code, why or reason(job, code), again_alone=running.is_batch))
+            for job in running.jobs.values()
+        ]
+
     def location(self, job: Job) -> str:
-        running = self._running[job]
+        running = next(running for running in self._running if job in running.jobs.values())
         return f"pid {running.process.pid}" + (f" gpu {running.gpu}" if running.gpu is not None else "")
 
     def stop(self) -> None:
-        for running in self._running.values():
+        for running in self._running:
             running.process.terminate()
 
     def close(self) -> None:
-        for running in self._running.values():
+        for running in self._running:
             running.process.kill()
-        for running in self._running.values():
+        for running in self._running:
             running.process.join()
         self._running.clear()
 
 
-def _main(payload: bytes, make: Make, log: str, threads: int, gpu: str | None, environment: Mapping[str, str]) -> None:
+def _received(running: _Running) -> list[tuple[Job, Outcome]]:
+    """The jobs of a batch that have ended."""
+    ended = []
+    with suppress(EOFError, OSError):  # its process has ended
+        while running.ends.poll():
+            place, code = running.ends.recv()
+            job = running.jobs.pop(place)
+            alone = code is None
+            ended.append((job, Outcome(FAILED if alone else code, reason(job, FAILED if alone else code), alone)))
+    return ended
+
+
+def _main(
+    batch: Sequence[tuple[bytes, str]],
+    ends: Connection,
+    make: Make,
+    threads: int,
+    gpu: str | None,
+    environment: Mapping[str, str],
+) -> None:
+    """Run the payloads of a batch, with their logs, in a process of their own."""
     os.setpgid(0, 0)  # Ctrl-C on the terminal must reach the sweep only, which then asks its jobs to stop
     os.environ.clear()
     os.environ.update({name: str(threads) for name in THREAD_VARIABLES} | dict(environment))
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+    payloads, logs = zip(*batch, strict=True)
     sys.stdout.flush()
-    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
+    os.dup2(os.open(logs[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
     os.dup2(1, 2)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # prints are in the log before an error
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
-    sys.exit(run_payload(payload, make=make))
+    if len(payloads) == 1:
+        sys.exit(run_payload(payloads[0], make=make))
+
+    def ended(place: int, code: int | None) -> None:
+        with suppress(OSError):  # the sweep has ended
+            ends.send((place, code))
+
+    run_payloads(payloads, logs, ended, make)
 
 
 def _end_with_parent() -> None:

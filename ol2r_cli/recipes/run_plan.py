@@ -400,7 +400,9 @@ def run_recipe(plan: RunPlan) -> RecipeRuns:
 def _run_trials(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> dict[Trial, Group]:
     """Return the group of every trial whose runs have all finished; failures are printed, and added to `runs`."""
     jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
-    one_at_a_time = ["launcher=processes", "launcher.jobs=1"] if plan.recipe.alone and not plan.launcher else []
+    one_at_a_time = (
+        ["launcher=processes", "launcher.jobs=1", "launcher.batch=1"] if plan.recipe.alone and not plan.launcher else []
+    )
     launcher = [*one_at_a_time, *plan.launcher]
     result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr, kind=plan.kind)
     for job in result.failed:

@@ -74,6 +74,10 @@ class RunSettings:
     force: bool
 
 
+class NotEnoughMemory(ValueError):
+    """A simulation needs more memory than there is now."""
+
+
 class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
@@ -187,7 +191,7 @@ class Experiment:
     def simulation(self) -> Simulation:
         """The roles on the training queries, ready for round 1.
 
-        ValueError if they do not fit together, or if they need more memory than there is.
+        ValueError if they do not fit together, NotEnoughMemory if they need more than there is.
         """
         settings, limit = self.settings, MemoryLimit(available_memory(self.device.torch))
         try:
@@ -198,7 +202,7 @@ class Experiment:
                 return self._simulation()
         except (MemoryError, torch.OutOfMemoryError) as error:
             sizes = ", ".join(f"{name}={settings[name]}" for name in ("rounds", "replicas", "positions"))
-            raise ValueError(
+            raise NotEnoughMemory(
                 f"{sizes} need more memory than there is ({error or 'out of memory'}): make one of them smaller"
             ) from None
 

@@ -105,44 +105,69 @@ def run_experiment(
     kind = EXPERIMENT if kind is None else kind
     try:
         with torch.inference_mode():
-            experiment = kind.experiment(settings, choices, make, code)
-            if id not in ("", experiment.id):
-                raise ValueError("code or data were changed after the sweep was checked: type its command again")
-            stored, directory = experiment.stored(), experiment.directory
-            if stored is not None and stored.state == "finished":
-                # What a process leaves that was killed between finishing and cleaning up, or could not remove a file.
-                if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
-                    with suppress(RunningElsewhere, OSError), directory:
-                        directory.clean_up(bool(stored.settings.get("keep_checkpoint")))
-                if render:
-                    print(render(stored, True))
+            runner = prepare_run(settings, choices, overrides, kind, make, id, code, render)
+            if runner is None:
                 return DONE
-            if stored is not None and stored.state == "damaged":
-                print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
-            # With force=true the command would start over instead of resuming the run.
-            words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-            runner = kind.runner(experiment, command_of(words, kind.command), render=render)
-            with directory:
+            with runner.directory:
                 return runner.run()
-    except DirectoryLost as error:
+    except Exception as error:  # an error in the program must not end a sweep
+        return explain_error(error, settings, kind)
+
+
+def prepare_run(
+    settings: Mapping[str, Any],
+    choices: Mapping[str, str],
+    overrides: Sequence[str],
+    kind: RunKind,
+    make: Make,
+    id: str = "",
+    code: Mapping[str, str] | None = None,
+    render: Render | None = None,
+) -> Runner | None:
+    """Return what runs a composition; None, after printing it with `render`, where it is finished.
+
+    The arguments are those of `run_experiment`. Raises whatever is wrong with the configuration or the data.
+    """
+    experiment = kind.experiment(settings, choices, make, code)
+    if id not in ("", experiment.id):
+        raise ValueError("code or data were changed after the sweep was checked: type its command again")
+    stored, directory = experiment.stored(), experiment.directory
+    if stored is not None and stored.state == "finished":
+        # What a process leaves that was killed between finishing and cleaning up, or could not remove a file.
+        if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
+            with suppress(RunningElsewhere, OSError), directory:
+                directory.clean_up(bool(stored.settings.get("keep_checkpoint")))
+        if render:
+            print(render(stored, True))
+        return None
+    if stored is not None and stored.state == "damaged":
+        print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
+    # With force=true the command would start over instead of resuming the run.
+    words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
+    runner: Runner = kind.runner(experiment, command_of(words, kind.command), render=render)
+    return runner
+
+
+def explain_error(error: Exception, settings: Mapping[str, Any], kind: RunKind) -> int:
+    """Print why a run could not begin, and return its exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader of the summary has closed the pipe; the summary is on disk
+        return DONE
+    if isinstance(error, DirectoryLost):
         print(f"ol2r {kind.command}: {error}", file=sys.stderr)
         return FAILED
-    except ValueError as error:
+    if isinstance(error, ValueError):
         print(f"ol2r {kind.command}: {as_called(explained(error))}", file=sys.stderr)
         return BAD_CONFIGURATION
-    except BrokenPipeError:  # the reader of the summary has closed the pipe; the summary is on disk
-        return DONE
-    except OSError as error:
+    if isinstance(error, OSError):
         folders = f"output_dir ({settings['output_dir']}), data_dir and cache_dir must be folders that can be used"
         where = f": {error.filename}" if error.filename else ""
         what = explained(error) if is_own(error) else f"{folders}: {error.strerror or error}{where}"
         print(f"ol2r {kind.command}: {what}", file=sys.stderr)
         return BAD_CONFIGURATION
-    except Exception as error:  # an error in the program must not end a sweep
-        traceback.print_exc()
-        if is_own(error):
-            print(f"ol2r {kind.command}: {explained(error)}", file=sys.stderr)
-        return FAILED
+    traceback.print_exception(error)
+    if is_own(error):
+        print(f"ol2r {kind.command}: {explained(error)}", file=sys.stderr)
+    return FAILED
 
 
 class Runner:
@@ -179,11 +204,12 @@ class Runner:
         measured = [each for each in self.evaluators if each.name == "validation" and self.column in each.columns]
         self.validation = measured[0] if measured else None
         self.callback = callback if measured else None
-        # What happened in a round is known of single rounds alone.
-        self.singly = bool(self.settings["save_interactions"] or self.settings["block_rounds"])
         self.queue_length = queue_length(self.simulation)
+        if self.settings["save_interactions"] or self.settings["block_rounds"]:
+            self.simulation.together = None  # what happened in a round is known of single rounds alone
 
     code: int | None = None  # the exit code, once the run has ended
+    error: Exception | None = None  # that of a run that has failed
     manifest: Manifest
     progress: Progress
 
@@ -237,7 +263,7 @@ class Runner:
             self.code = INTERRUPTED
         except Exception as error:
             self._report(error)
-            self.code = FAILED
+            self.code, self.error = FAILED, error
         if self.code is not None:
             self._log_file.close()
 
@@ -336,13 +362,11 @@ class Runner:
     def _play(self) -> None:
         """Play all rounds that are left."""
         while (rounds := self.rounds_now()) > 0:
-            self.record(self.simulation.advance(rounds, self.singly))
+            self.record(self.simulation.advance(rounds))
         self.finish()
 
     def rounds_now(self) -> int:
         """Return how many rounds may be played before `record` is called; 0 if none is left."""
-        if self.singly:
-            return min(1, self.settings["rounds"] - int(self.simulation.round))
         return self.simulation.rounds_until(lambda t: self.experiment.is_evaluated(t) or self._is_saved(t))
 
     def record(self, interaction: Interaction | None) -> None:

@@ -32,6 +32,7 @@ from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import EXPERIMENT, RunKind
+from ol2r_cli.sweep.batches import shared_form
 
 DATA = ("dataset", "reviews")  # groups of the data of a run, of which each kind of run has one
 _SHOWN = 10  # reasons that are listed; others are counted
@@ -59,7 +60,8 @@ class SweepJob:
     `words` are its overrides. `options` are the `--config-dir DIR` of all jobs. `settings` and `choices` are empty and
     `directory` is None until the job is checked, and if it is bad. `reason` says why it is bad or has failed. `ending`
     is None until it has ended. `attempts` is how often the launcher has received it, last at the time `submitted`, by
-    `time.monotonic`. `seconds` is its wall-clock time in this sweep.
+    `time.monotonic`, in a batch of so many jobs as `batch` says. `alone` is whether it must be in none any more.
+    `seconds` is its wall-clock time in this sweep.
     """
 
     number: int
@@ -73,6 +75,8 @@ class SweepJob:
     ending: Ending | None = None
     attempts: int = 0
     submitted: float = 0.0
+    batch: int = 1
+    alone: bool = False
     seconds: float = 0.0
     run_kind: RunKind = EXPERIMENT
     needs_gpu: bool = False  # that of its experiment
@@ -95,6 +99,11 @@ class SweepJob:
         """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
         data = {name: value for name, value in _data(self.settings).items() if name not in ("fold", "seed")}
         return _as_json([self.choices, data, self.settings.get("replicas"), self.settings["device"]])
+
+    @cached_property
+    def form(self) -> str | None:
+        """What it has in common with the jobs that it can be played together with; None: it is played alone."""
+        return shared_form(self.settings, self.choices) if self.run_kind is EXPERIMENT else None
 
     def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
@@ -132,6 +141,12 @@ class SweepJob:
         kind = "" if self.run_kind is EXPERIMENT else self.run_kind.name
         content, before = payload(self.settings, self.choices, overrides, id, kind), manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
+
+
+def can_share(one: SweepJob, other: SweepJob) -> bool:
+    """Return whether one process can play two jobs together (`batches.shared_form`)."""
+    both_first = not (one.alone or other.alone or one.attempts or other.attempts)
+    return both_first and one.form is not None and one.form == other.form
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:

@@ -20,7 +20,8 @@ from ol2r_cli.formatting import duration, plural, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
-from ol2r_cli.sweep.plan import Ending, SweepJob
+from ol2r_cli.sweep.batches import automatic_size
+from ol2r_cli.sweep.plan import Ending, SweepJob, can_share
 
 _GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
@@ -52,6 +53,7 @@ class Scheduler:
         self.looked = time.monotonic()  # when it was looked at these
         self.told = False  # that the sweep waits for them
         self.stopping = False
+        self.workers = max(1, launcher.free_slots())
 
     def run(self) -> bool:
         """Run all jobs; returns whether the user asked to stop. Every job has an ending afterwards."""
@@ -62,7 +64,8 @@ class Scheduler:
                         self._stop("a second Ctrl-C kills them")
                     self._look_elsewhere()
                     self._submit()
-                    if self.running:
+                    # The process of a batch ends after its last job, and its slot is free then.
+                    if self.running or not self.launcher.free_slots():
                         for job, outcome in self.launcher.poll(_WAIT):
                             self._end(self.running.pop(job.number), outcome)
                     elif self.elsewhere and not self.waiting:
@@ -81,21 +84,58 @@ class Scheduler:
         return bool(stop)
 
     def _submit(self) -> None:
-        """Submit as many jobs as there are free slots, in one call: a cluster takes them as one array."""
-        batch: list[SweepJob] = []
-        while self.waiting and len(batch) < self.launcher.free_slots():
+        """Submit as many batches as there are free slots; jobs alone in one call: a cluster takes them as one array."""
+        batches: list[list[SweepJob]] = []
+        while self.waiting and len(batches) < self.launcher.free_slots():
             sweep_job = self.waiting.popleft()
-            if not sweep_job.attempts:
-                # Another process may have finished or started this run since the sweep was planned.
-                if self._is_elsewhere(sweep_job):
-                    continue
-                sweep_job.log.unlink(missing_ok=True)  # of an earlier sweep
-            batch.append(sweep_job)
-        for sweep_job in batch:
-            self.running[sweep_job.number] = sweep_job
-            sweep_job.attempts, sweep_job.submitted = sweep_job.attempts + 1, time.monotonic()
-        if batch:
-            self.launcher.submit([sweep_job.job for sweep_job in batch])
+            if self._is_ready(sweep_job):
+                batches.append([sweep_job, *self._companions(sweep_job)])
+        for batch in batches:
+            for sweep_job in batch:
+                self.running[sweep_job.number] = sweep_job
+                sweep_job.attempts, sweep_job.submitted = sweep_job.attempts + 1, time.monotonic()
+                sweep_job.batch = len(batch)
+        alone = [batch[0].job for batch in batches if len(batch) == 1]
+        if alone:
+            self.launcher.submit(alone)
+        for batch in batches:
+            if len(batch) > 1:
+                self.launcher.submit_batch([sweep_job.job for sweep_job in batch])  # type: ignore[attr-defined]
+
+    def _is_ready(self, sweep_job: SweepJob) -> bool:
+        """Whether a job can be submitted: another process may have taken its run since the sweep was planned."""
+        if not sweep_job.attempts:
+            if self._is_elsewhere(sweep_job):
+                return False
+            sweep_job.log.unlink(missing_ok=True)  # of an earlier sweep
+        return True
+
+    def _companions(self, first: SweepJob) -> list[SweepJob]:
+        """Take the jobs that are played together with a job from those that wait."""
+        size = self._batch_size(first)
+        if size == 1:
+            return []
+        companions: list[SweepJob] = []
+        for sweep_job in [waiting for waiting in self.waiting if can_share(first, waiting)]:
+            if len(companions) == size - 1:
+                break
+            self.waiting.remove(sweep_job)
+            if self._is_ready(sweep_job):
+                companions.append(sweep_job)
+        return companions
+
+    def _batch_size(self, first: SweepJob) -> int:
+        """How many jobs the batch of a job may have, with which every worker still has work."""
+        most = getattr(self.launcher, "batch", 1)
+        waiting = 1 + len(self.waiting)
+        if most == "auto":
+            return 1 if first.needs_gpu else automatic_size(waiting, self.workers, self._seconds_alone(first.kind))
+        return min(int(most), -(-waiting // self.workers))
+
+    def _seconds_alone(self, kind: str) -> float | None:
+        """How long jobs of a kind take that are done, each for itself; None if none is."""
+        done = [job.seconds / job.batch for job in self.sweep_jobs if job.ending == Ending.DONE and job.kind == kind]
+        return mean(done) if done else None
 
     def _is_elsewhere(self, sweep_job: SweepJob) -> bool:
         """Whether another process has finished the run of a job, which ends it, or is running it."""
@@ -132,6 +172,11 @@ class Scheduler:
         if outcome.code == DONE:
             sweep_job.ending = Ending.DONE
             sweep_job.log.unlink(missing_ok=True)
+        elif outcome.again_alone and not self.stopping:
+            sweep_job.ending, sweep_job.alone, sweep_job.attempts = None, True, sweep_job.attempts - 1
+            self.waiting.append(sweep_job)
+            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again alone, as it was in a batch of jobs")
+            return
         elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
             sweep_job.ending = Ending.STOPPED
             sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
@@ -233,22 +278,25 @@ class StatusDisplay:
     def left(self, running: Running) -> float | None:
         """Seconds left; None while that is unknown for a job.
 
-        A round takes as long as the mean of those of the jobs of its kind that are done or have a speed.
+        A round takes as long as the mean of those of the jobs of its kind that are done or have a speed; the jobs of a
+        batch share the time of their process.
         """
         times, left = defaultdict(list), 0.0
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
+        processes = sum(1 / sweep_job.batch for sweep_job in running.values())
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending == Ending.DONE:
-                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.rounds)
+                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.rounds / sweep_job.batch)
         for number, sweep_job in running.items():
             if (run := sweep_job.run_state()) is not None and run.remaining is not None:
-                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.rounds)
+                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.rounds / sweep_job.batch)
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending is None:
                 if not (known := times[sweep_job.kind]):
                     return None
-                left += max(0.0, mean(known) * sweep_job.rounds - ran.get(sweep_job.number, 0.0))
-        return left / max(1, len(running))
+                of_job = ran.get(sweep_job.number, 0.0) / sweep_job.batch
+                left += max(0.0, mean(known) * sweep_job.rounds - of_job)
+        return left / max(1.0, processes)
 
 
 def table(running: Running, launcher: Launcher, totals: str, height: int, width: int) -> Any:

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher.job import Outcome, run_payload
 from ol2r_cli.launcher.processes import Processes
 from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.sweep.plan import Plan
 from tests.launcher.jobs import does, payload_of
 from tests.manifests import manifest
 
@@ -27,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 
 def processes(**settings: object) -> Processes:
     every = {"jobs": 2, "threads": 1, "gpus": [], "per_gpu": 1, "timeout": None, "retries": 0, "fail_fast": False}
-    return build({"_target_": "ol2r_cli.launcher.processes.Processes", "fresh": False, **every, **settings})
+    every |= {"batch": "auto", "fresh": False}
+    return build({"_target_": "ol2r_cli.launcher.processes.Processes", **every, **settings})
 
 
 @pytest.fixture
@@ -210,3 +213,36 @@ def test_a_payload_never_raises_and_resumes_a_run_that_has_begun_also_with_force
     assert pickle.loads(job.payload_now())["config"] == {"force": True, "rounds": 9}
     run.write_json("run.json", manifest("running"))
     assert pickle.loads(job.payload_now())["config"] == {"force": False, "rounds": 9}
+
+
+def test_jobs_of_a_batch_end_one_by_one_and_those_of_a_killed_one_are_to_be_alone(tmp_path: Path, launched):
+    """Each in its own log; one process has one slot until it ends."""
+    words = ["experiment=smoke", "device=cpu", f"output_dir={tmp_path / 'runs'}"]
+    plans = [[*words, "ranker=pdgd"], [*words, "ranker=pdgd", "ranker.learning_rate=1e300"]]
+    planned = Plan(plans, Composer()).sweep_jobs
+    launcher = launched(jobs=1, batch=4)
+    launcher.submit_batch([sweep_job.job for sweep_job in planned])
+    assert launcher.free_slots() == 0
+    assert len({launcher.location(sweep_job.job) for sweep_job in planned}) == 1
+    ended = outcomes(launcher, 2)
+    assert [(ended[number].code, ended[number].again_alone) for number in range(2)] == [(0, False), (1, False)]
+    assert "ranker.learning_rate must be smaller" in ended[1].reason
+    assert planned[0].log.read_text() == ""
+    assert "ranker.learning_rate must be smaller" in planned[1].log.read_text()
+    until = time.monotonic() + 60
+    while not launcher.free_slots():
+        assert launcher.poll(0.1) == []
+        assert time.monotonic() < until
+    kills = [does(text, tmp_path, number) for number, text in enumerate(["import os; os.kill(os.getpid(), 9)", ""])]
+    launcher.submit_batch(kills)
+    ended = outcomes(launcher, 2)
+    assert {(outcome.code, outcome.again_alone) for outcome in ended.values()} == {(-9, True)}
+    assert launcher.free_slots() == 1
+
+
+def test_a_time_limit_and_fresh_processes_are_of_single_jobs():
+    assert (processes().batch, processes(batch=3).batch) == ("auto", 3)
+    for single in {"timeout": 1}, {"fresh": True}:
+        assert processes(**single).batch == processes(**single, batch=1).batch == 1
+        with pytest.raises(ValueError, match=r"launcher.batch must be 1 with launcher\.\w+(=true)?, got 3"):
+            processes(**single, batch=3)

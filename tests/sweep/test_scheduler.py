@@ -232,3 +232,104 @@ def test_a_run_of_another_process_comes_last(tmp_path: Path):
     with directory:
         run_all(planned, launcher)
     assert [job.ending for job in planned] == [SKIPPED, DONE, DONE], "it comes last, and is finished by then"
+
+
+class Batching(Scripted):
+    """Starts batches, each in a process that has a slot until a poll after that of its last end."""
+
+    def __init__(self, batch: int | str, slots: int = 2, lost: Sequence[int] = (), seconds: float = 0.0):
+        super().__init__({}, slots)
+        self.batch, self.lost, self.seconds = batch, set(lost), seconds
+        self.processes: list[list[Job]] = []
+
+    def free_slots(self) -> int:
+        return self.slots - len(self.processes)
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self.submit_batch([job])
+
+    def submit_batch(self, jobs: Sequence[Job]) -> None:
+        super().submit(jobs)
+        self.processes.append(list(jobs))
+        self.events[-len(jobs) :] = [" ".join(str(job.number) for job in jobs)]
+
+    def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
+        self.on_poll()
+        self.processes = [process for process in self.processes if process]
+        if not self.processes:
+            return []
+        process = self.processes[0]
+        killed = [job for job in process if job.number in self.lost]
+        if killed:
+            self.lost.discard(killed[0].number)
+            ended = [(job, Outcome(-9, "killed", again_alone=len(process) > 1)) for job in process]
+            process.clear()
+            return ended
+        return [(process.pop(0), Outcome(0))]
+
+
+def shareable(folder: Path, count: int) -> list[SweepJob]:
+    """Jobs that differ in their seeds alone."""
+    planned = sweep_jobs(folder, count)
+    for number, sweep_job in enumerate(planned):
+        sweep_job.settings = {**sweep_job.settings, "dataset": {}, "seed": number}
+    return planned
+
+
+def test_jobs_that_can_share_are_submitted_in_batches_and_all_workers_have_work(tmp_path: Path):
+    """Four at most, and no more than leaves a part of those that wait to the other worker."""
+    planned, launcher = shareable(tmp_path, 11), Batching(4)
+    planned[2].choices = {"ranker": "another"}
+    run_all(planned, launcher)
+    assert [job.ending for job in planned] == [DONE] * 11
+    assert launcher.events == ["2", "0 1 3 4", "5 6 7", "8 9", "10", "close"]
+    for batch in (1, None):
+        planned, launcher = shareable(tmp_path, 4), Batching(1)
+        if batch is None:
+            del launcher.batch
+        run_all(planned, launcher)
+        assert launcher.events == ["0", "1", "2", "3", "close"], batch
+
+
+def test_the_automatic_size_of_a_batch_follows_from_the_time_of_jobs_that_are_done(tmp_path: Path, monkeypatch):
+    """The first jobs are alone; then a batch has as many as three for each worker leave, and as take five seconds."""
+    for seconds, expected in (0.5, ["0", "2 3"]), (1.5, ["0", "2 3"]), (9.0, ["0", "2"]):
+        now = [0.0]
+        monkeypatch.setattr(scheduler.time, "monotonic", lambda now=now: now[0])
+        planned, launcher = shareable(tmp_path / str(seconds), 16), Batching("auto")
+
+        def wait(now=now, seconds=seconds) -> None:
+            now[0] += seconds
+
+        launcher.on_poll = wait
+        run_all(planned, launcher)
+        assert [launcher.events[0], launcher.events[2]] == expected, seconds
+        assert launcher.events[1] == "1"
+
+
+def test_jobs_of_a_killed_batch_are_played_alone_and_only_a_job_alone_fails(tmp_path: Path):
+    """Those that had ended before have ended, and the kill of a batch is no attempt of a job."""
+    planned, launcher = shareable(tmp_path, 6), Batching(3, slots=1, lost=[1])
+    _, output = run_all(planned, launcher)
+    assert [job.ending for job in planned] == [DONE] * 6
+    assert launcher.events == ["0 1 2", "3 4 5", "0", "1", "2", "close"]
+    assert "seed=1: killed; again alone, as it was in a batch of jobs" in output
+    planned, launcher = shareable(tmp_path / "twice", 3), Batching(3, slots=1, lost=[1])
+    launcher.on_poll = lambda: launcher.lost.add(1)
+    run_all(planned, launcher)
+    assert [job.ending for job in planned] == [DONE, FAILED, DONE]
+    assert [job.attempts for job in planned] == [1, 1, 1]
+
+
+def test_the_time_left_counts_processes_of_batches_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two of six jobs are done, which took ten seconds each in a batch of two: each job takes five seconds."""
+    now = 100.0
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda: now)
+    planned = shareable(tmp_path, 6)
+    for job in planned[:2]:
+        job.ending, job.seconds, job.batch = DONE, 10.0, 2
+    for job in planned[2:4]:
+        job.submitted, job.batch = now - 4.0, 2
+    display = StatusDisplay(planned, None)
+    assert display.left({job.number: job for job in planned[2:4]}) == pytest.approx(2 * (5 - 2) + 2 * 5)

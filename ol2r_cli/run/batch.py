@@ -1,0 +1,212 @@
+"""Plays several runs in one process: all play rounds, then each measures, evaluates and writes, until all have ended.
+
+A run of a batch has the directory, the files and the exit code that it has alone, and an error in it ends no other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+
+from ol2r_cli.device import Device
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.loops import clock
+from ol2r_cli.run import DONE, stop_signals
+from ol2r_cli.run.experiment import Make, NotEnoughMemory
+from ol2r_cli.run.runner import EXPERIMENT, Runner, explain_error, prepare_run
+from ol2r_cli.simulation import Simulation
+
+_MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
+
+
+class BatchJob(NamedTuple):
+    """A run of a batch: its composition, the words that were typed, its id, and the file for what it prints."""
+
+    settings: Mapping[str, Any]
+    choices: Mapping[str, str]
+    overrides: Sequence[str]
+    id: str
+    output: Path
+
+
+# Receives the number of a job in its batch and its exit code; None: it must be run alone, as memory ran out.
+Ended = Callable[[int, int | None], object]
+
+
+def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
+    """Run jobs together unless they are finished, and call `ended` as soon as one of them has ended.
+
+    Never raises, except after a second Ctrl-C; jobs that have not ended by then are as those of a killed process.
+    """
+    make = _SharedParts(make)
+    with torch.inference_mode(), ExitStack() as opened:
+        members = [_Member(number, job, ended) for number, job in enumerate(jobs)]
+        for member in members:
+            opened.enter_context(member)
+            member.attempt(member.prepare, make)
+        stop = opened.enter_context(stop_signals())
+        for member in _playing(members):
+            member.attempt(member.start, stop)
+        while playing := _playing(members):
+            _play_step(playing)
+
+
+def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[Interaction | Exception | None]:
+    """Let each simulation play up to so many rounds; returns what `Simulation.advance` does, or the error in it."""
+    played: list[Interaction | Exception | None] = []
+    for simulation, most in zip(simulations, rounds, strict=True):
+        try:
+            played.append(simulation.advance(most))
+        except Exception as error:
+            played.append(error)
+    return played
+
+
+class _SharedParts:
+    """Makes the parts of runs as `make` does; equal data are loaded, and an equal device is prepared, only once."""
+
+    def __init__(self, make: Make):
+        self._make = make
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, settings: Mapping[str, Any], group: str) -> Any:
+        """Return the object that the settings of a group name."""
+        if group not in ("dataset", "device"):
+            return self._make(settings, group)
+        key = json.dumps([group, settings], sort_keys=True)
+        if key not in self._made:
+            made = self._make(settings, group)
+            if isinstance(made, Device):
+                made.prepare = cache(made.prepare)  # type: ignore[method-assign]
+            elif hasattr(made, "load"):
+                made = SimpleNamespace(load=cache(made.load))
+            self._made[key] = made
+        return self._made[key]
+
+
+class _Member:
+    """A job of a batch, from its preparation to its end; a context manager around both.
+
+    `runner` is None before it is prepared and after its end.
+    """
+
+    def __init__(self, number: int, job: BatchJob, ended: Ended):
+        self.number, self.job, self.ended = number, job, ended
+        self.runner: Runner | None = None
+        self._opened = ExitStack()
+
+    def __enter__(self) -> _Member:
+        self._output = os.open(self.job.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._opened.callback(os.close, self._output)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def prepare(self, make: Make) -> None:
+        """Set the run up, without writing anything."""
+        settings, choices, overrides, id, _ = self.job
+        self.runner = prepare_run(settings, choices, overrides, EXPERIMENT, make, id, render=lambda *_: "")
+        self._prepared = time.monotonic()
+        if self.runner is None:
+            self._end(DONE)
+
+    def start(self, stop: list[int]) -> None:
+        """Take the directory, and begin to write."""
+        assert self.runner is not None
+        self.runner.experiment.began += time.monotonic() - self._prepared  # without the set-up of other jobs
+        self._opened.enter_context(self.runner.directory)
+        self.runner.start(stop)
+        self._work(lambda: None)
+
+    def record(self, played: Interaction | Exception | None) -> None:
+        """Do what is due after rounds, of which `played` is what `play_together` has returned."""
+        runner = self.runner
+        assert runner is not None
+
+        def part() -> None:
+            if isinstance(played, Exception):
+                raise played
+            runner.record(played)
+
+        self._work(part)
+
+    def _work(self, part: Callable[[], object]) -> None:
+        """Do a part of the run, and finish it where no round is left; a run that has ended is left."""
+        runner = self.runner
+        assert runner is not None
+        if runner.code is None:
+            with runner.working():
+                runner.attempt(part)
+                if runner.code is None and not runner.rounds_now():
+                    runner.attempt(runner.finish)
+        if runner.code is None:
+            return
+        if runner.code == DONE:
+            runner.clean_up()
+        self._end(None if isinstance(runner.error, _MEMORY) else runner.code)
+
+    def attempt(self, part: Callable[..., object], argument: object) -> None:
+        """Do a part of the job, which prints to its file. An error in it ends the job."""
+        with _printing_to(self._output):
+            try:
+                part(argument)
+            except _MEMORY as error:
+                print(error, file=sys.stderr)
+                self._end(None)
+            except Exception as error:
+                self._end(explain_error(error, self.job.settings, EXPERIMENT))
+
+    def _end(self, code: int | None) -> None:
+        """Leave the directory before it is said that the job has ended: it may be run again at once."""
+        self.runner = None
+        self._opened.close()
+        self.ended(self.number, code)
+
+
+def _playing(members: Sequence[_Member]) -> list[_Member]:
+    return [member for member in members if member.runner is not None]
+
+
+def _play_step(members: Sequence[_Member]) -> None:
+    """Play rounds of all members, and do what is due after them."""
+    runners = [member.runner for member in members if member.runner is not None]
+    before, began = [int(runner.simulation.round) for runner in runners], clock.read()
+    played = play_together([runner.simulation for runner in runners], [runner.rounds_now() for runner in runners])
+    seconds = [now - then for now, then in zip(clock.read(), began, strict=True)]
+    counts = [int(runner.simulation.round) - first for runner, first in zip(runners, before, strict=True)]
+    for member, runner, count, happened in zip(members, runners, counts, played, strict=True):
+        share = count / max(1, sum(counts))
+        runner.time.add((share * seconds[0], share * seconds[1]))
+        member.attempt(member.record, happened)
+
+
+@contextmanager
+def _printing_to(descriptor: int) -> Iterator[None]:
+    """Let everything that this process prints go to a file during the block."""
+    kept = {stream: os.dup(stream) for stream in (1, 2)}
+    _flush()
+    for stream in kept:
+        os.dup2(descriptor, stream)
+    try:
+        yield
+    finally:
+        _flush()
+        for stream, copy in kept.items():
+            os.dup2(copy, stream)
+            os.close(copy)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()

@@ -1,0 +1,62 @@
+"""Which jobs of a sweep one process plays together, and how many of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ol2r_cli.config.catalogue import targets
+
+# Settings that say where a job writes, which data of equal form it reads, or what its random numbers are.
+_OWN = ("seed", "output_dir", "note", "launcher", "hydra")
+_OF_DATA = ("fold",)
+# Settings of the roles below that are no sizes: numbers, and lists of probabilities.
+_ROLES = ("ranker", "exploration", "click")
+NUMBERS = frozenset(
+    {
+        *("learning_rate", "decay", "floor", "l2", "damping", "variance_penalty", "clip", "discount"),
+        *("alpha", "epsilon", "tau", "temperature", "delta", "sigma", "c", "label_noise_variance"),
+        *("click", "stop", "examination", "eta", "continuation", "epsilon_plus", "epsilon_minus", "beta"),
+    }
+)
+
+SHARE = 3  # batches that each worker would get of the jobs that wait, so that none is without work before the end
+SECONDS = 5.0  # that a batch takes: the start of a process is little beside it, and its jobs do not end much later
+
+
+def shared_form(settings: Mapping[str, Any], choices: Mapping[str, str]) -> str | None:
+    """Return what jobs have in common that one process can play together; None for a job that is played alone.
+
+    It is everything but the seed, the fold, where outputs go, and the values of `NUMBERS`. Jobs with classes of the
+    user's own are played alone, as they may find what those of another job have left in the process.
+    """
+    if any(not target.startswith("ol2r_cli.") for target in targets(settings)):
+        return None
+    form: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OWN}
+    if isinstance(form.get("dataset"), Mapping):
+        form["dataset"] = {name: value for name, value in form["dataset"].items() if name not in _OF_DATA}
+    for role in _ROLES:
+        node = form.get(role) or {}
+        form[role] = {name: _form_of(value) if name in NUMBERS else value for name, value in node.items()}
+    return json.dumps([dict(choices), form], sort_keys=True, default=str)
+
+
+def _form_of(value: Any) -> Any:
+    """Return what values must have in common: whether they are numbers, or how many numbers they have."""
+    if isinstance(value, list):
+        return [_form_of(entry) for entry in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "a number" if is_number else value
+
+
+def automatic_size(waiting: int, workers: int, seconds: float | None) -> int:
+    """Return how many of the waiting jobs a worker should play together, at least one.
+
+    `seconds` is how long such a job takes alone, None while that is unknown. A long job gains nothing in a batch, and
+    needs its memory there all the while.
+    """
+    if seconds is None:
+        return 1
+    of_worker = waiting // (SHARE * workers)
+    return max(1, min(of_worker, int(SECONDS / max(seconds, 1e-3))))

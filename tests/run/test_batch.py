@@ -1,0 +1,243 @@
+"""Runs that one process plays together: each as alone, whatever happens to the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED
+from ol2r_cli.run.batch import play_together
+from ol2r_cli.run.experiment import Experiment, NotEnoughMemory
+from ol2r_cli.run.run import Run, find_runs, read_checkpoint
+from ol2r_cli.run.store import RunDirectory, save_checkpoint
+from tests.launch import die_before, ended
+from tests.moments import at_round
+from tests.run.batches import job, left, play, play_alone
+
+LIKE = [f"ranker=pdgd seed={seed} ranker.learning_rate={rate}" for seed in (0, 7) for rate in (0.1, 0.02)]
+UNLIKE = [
+    LIKE[0],
+    "ranker=pairrank seed=1 rounds=90",
+    "ranker=toprank seed=2",
+    "ranker=pdgd seed=3 save_interactions=true block_rounds=[10]",
+    LIKE[3],
+    "ranker=olranknet seed=4 rounds=12 device.engine=tensors",
+]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the runs of all commands leave that are run one after the other."""
+    folder = tmp_path_factory.mktemp("alone") / "runs"
+    for words in dict.fromkeys([*LIKE, *UNLIKE]):
+        assert play_alone(folder, words) == DONE
+    return left(folder)
+
+
+def of(alone: dict[str, object], found: dict[str, object]) -> dict[str, object]:
+    """What the same runs have left that were run alone."""
+    assert found.keys() <= alone.keys()
+    return {name: alone[name] for name in found}
+
+
+def once(number: int) -> Callable[[], None]:
+    """Sends a signal to this process when it is called first."""
+    numbers = [number]
+
+    def send() -> None:
+        if numbers:
+            os.kill(os.getpid(), numbers.pop())
+
+    return send
+
+
+def the_run(folder: Path, words: str) -> Path:
+    """The directory of a command's run."""
+    settings, choices, *_ = job(folder, words)
+    return Experiment(settings, choices).directory.path
+
+
+def test_a_run_in_a_batch_leaves_what_it_leaves_alone(tmp_path: Path, alone):
+    """In a batch of like settings, and in one of other rankers, numbers of rounds, single rounds, and interactions."""
+    for name, commands in {"like": LIKE, "unlike": UNLIKE}.items():
+        assert play(tmp_path / name, commands) == [DONE] * len(commands)
+        found = left(tmp_path / name)
+        assert len([path for path in found if "/" not in path]) == len(commands)
+        assert found == of(alone, found), name
+
+
+def test_equal_data_are_loaded_once(tmp_path: Path):
+    loaded = []
+
+    def make(settings, group):
+        made = build(settings, group)
+        if group != "dataset":
+            return made
+        return SimpleNamespace(load=lambda: loaded.append(settings["seed"]) or made.load())
+
+    assert play(tmp_path / "runs", [*LIKE, f"{LIKE[0]} dataset.seed=5"], make) == [DONE] * 5
+    assert sorted(loaded) == [0, 5]
+
+
+def test_a_run_that_fails_ends_no_other(tmp_path: Path, alone, capfd):
+    """One diverges, one has the checkpoint of another run, one is finished, and one belongs to another process."""
+    folder = tmp_path / "runs"
+    diverging = "ranker=pdgd seed=5 ranker.learning_rate=1e300"
+    other_run, elsewhere = "ranker=pdgd seed=8", "ranker=pdgd seed=9"
+    assert play_alone(folder, LIKE[1]) == DONE
+    before = (the_run(folder, LIKE[1]) / "run.json").stat().st_mtime_ns
+    other = the_run(folder, other_run)
+    save_checkpoint(RunDirectory(other), {}, "the id of another run")
+    settings, choices, *_ = job(folder, elsewhere)
+    with Experiment(settings, choices).directory, capfd.disabled():
+        codes = play(folder, [LIKE[0], diverging, LIKE[1], other_run, elsewhere, LIKE[2]])
+    assert codes == [DONE, FAILED, DONE, BAD_CONFIGURATION, BAD_CONFIGURATION, DONE]
+    assert (the_run(folder, LIKE[1]) / "run.json").stat().st_mtime_ns == before, "it was finished"
+    printed = [(tmp_path / f"runs.{number}").read_text().strip() for number in range(6)]
+    assert [bool(text) for text in printed] == [False, True, False, True, True, False]
+    assert "ranker.learning_rate must be smaller, got 1e+300" in printed[1]
+    assert "another process" in printed[4]
+    failed = Run.read(the_run(folder, diverging))
+    assert failed is not None
+    assert failed.state == "failed"
+    assert "ERROR" in (failed.path / "log.txt").read_text()
+    assert "ERROR" not in (the_run(folder, LIKE[0]) / "log.txt").read_text(), "the log of each run is its own"
+    for path in (failed.path, other):
+        for file in path.iterdir():
+            file.unlink()
+    found = left(folder)
+    assert found == of(alone, found)
+
+
+def test_a_damaged_run_starts_afresh_and_others_do_not(tmp_path: Path, monkeypatch, alone, capfd):
+    folder = tmp_path / "runs"
+    with monkeypatch.context() as patch:
+        at_round(patch, 40, once(signal.SIGTERM))
+        assert play(folder, LIKE[:2]) == [INTERRUPTED] * 2
+    damaged = the_run(folder, LIKE[0]) / CHECKPOINT
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with capfd.disabled():
+        assert play(folder, LIKE[:2]) == [DONE] * 2
+    assert (tmp_path / "runs.0").read_text().startswith("starts afresh: ")
+    assert "starts afresh" not in (tmp_path / "runs.1").read_text()
+    found = left(folder)
+    assert found == of(alone, found)
+    assert sorted(run.manifest["sittings"] for run in map(Run.read, find_runs(folder)) if run) == [1, 2]
+
+
+def test_a_signal_stops_all_runs_of_a_batch_with_a_checkpoint(tmp_path: Path, monkeypatch, alone, capfd):
+    folder = tmp_path / "runs"
+    commands = [LIKE[0], LIKE[3], UNLIKE[2]]
+    for number in signal.SIGTERM, signal.SIGINT:
+        with monkeypatch.context() as patch, capfd.disabled():
+            at_round(patch, 20 if number == signal.SIGTERM else 40, once(number))
+            assert play(folder, commands) == [INTERRUPTED] * 3
+        for path in find_runs(folder):
+            run, saved = Run.read(path), read_checkpoint(path)
+            assert run is not None
+            assert saved is not None
+            assert (run.state, run.round) == ("interrupted", int(saved["state"]["simulation"]["round"]))
+            assert run.round > 0
+    printed = (tmp_path / "runs.0").read_text().splitlines()
+    assert printed[-1] == "interrupted after round 40: the same command goes on from there"
+    assert play(folder, commands) == [DONE] * 3
+    found = left(folder)
+    assert found == of(alone, found)
+
+
+def test_a_second_signal_ends_all_runs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
+    def twice() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    folder = tmp_path / "runs"
+    with monkeypatch.context() as patch:
+        at_round(patch, 40, twice)
+        assert play(folder, LIKE[:2]) == [INTERRUPTED] * 2
+    assert play(folder, LIKE[:2]) == [DONE] * 2
+    found = left(folder)
+    assert found == of(alone, found)
+
+
+def test_a_run_without_memory_is_to_be_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What others of the batch need may be what it lacks: when it is set up, and when it plays."""
+    simulation = Experiment.simulation
+
+    def limited(experiment: Experiment):
+        if experiment.settings["seed"] == 0:
+            raise NotEnoughMemory("rounds=60 need more memory than there is")
+        return simulation(experiment)
+
+    monkeypatch.setattr(Experiment, "simulation", limited)
+
+    def full() -> None:
+        raise MemoryError
+
+    at_round(monkeypatch, 40, full)
+    assert play(tmp_path / "runs", [LIKE[0], LIKE[2], f"{LIKE[2]} rounds=30"]) == [None, None, DONE]
+
+
+def test_errors_in_a_simulation_stand_in_the_place_of_its_rounds():
+    class Playing:
+        def advance(self, rounds: int) -> None:
+            if rounds == 2:
+                raise ZeroDivisionError("two")
+
+    first, second, third = play_together([Playing()] * 3, [1, 2, 3])  # type: ignore[list-item]
+    assert (first, third) == (None, None)
+    assert isinstance(second, ZeroDivisionError)
+
+
+def test_a_run_counts_its_own_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of two equal runs each has about half of the time in which both were played, and none that of the other."""
+
+    class Times:
+        """A clock that advances a second whenever it is read."""
+
+        def __init__(self) -> None:
+            self.now = 0.0
+
+        def read(self) -> tuple[float, float]:
+            self.now += 1.0
+            return self.now, self.now / 2
+
+    clock = Times()
+    monkeypatch.setattr("ol2r_cli.run.batch.clock", clock)
+    monkeypatch.setattr("ol2r_cli.run.own_time.clock", clock)
+    assert play(tmp_path / "runs", LIKE) == [DONE] * 4
+    manifests = [json.loads((path / "run.json").read_text()) for path in find_runs(tmp_path / "runs")]
+    seconds = [manifest["seconds"] for manifest in manifests]
+    assert sum(seconds) < clock.now
+    assert max(seconds) - min(seconds) < 0.1 * sum(seconds)
+    assert [manifest["cpu_seconds"] for manifest in manifests] == [pytest.approx(value / 2) for value in seconds]
+
+
+def _play_and_die(folder: Path, count: int) -> None:
+    die_before(count, 2**22)
+    play(folder, LIKE[:2])
+
+
+@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_in_a_batch_damages_no_run(tmp_path: Path, alone, step: int):
+    """In place of any file operation: runs of the batch are killed or finished, and go on to the same files."""
+    for count in range(step, 1000, step):
+        folder = tmp_path / f"{count}"
+        code = ended(_play_and_die, folder, count)
+        assert code in (0, -signal.SIGKILL)
+        for path in find_runs(folder):
+            run = Run.read(path, thorough=True)
+            assert run is not None
+            assert run.state in ("killed", "finished"), count
+        assert play(folder, LIKE[:2]) == [DONE] * 2
+        found = left(folder)
+        assert found == of(alone, found), count
+        if code == 0:
+            break
+    assert count > 60, "the batch has fewer operations than it is killed in"
