@@ -494,7 +494,7 @@ class Measure(Configured):
         """
 
     def for_loops(self) -> Any:
-        """Return arrays that `loops.play` fills where proposals have blocks, in place of `record`; None without such.
+        """Return tensors that loops fill where proposals have blocks, in place of `record`; None without such.
 
         They are the blocks by place of the proposal [R, B, D], and the certain pairs by place [R, B, c, c].
         """

@@ -260,7 +260,7 @@ class Simulation(nn.Module):
         with_blocks = CERTAIN in self.exploration.offers
         recording: list[Any] = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
         for measure in recording:
-            if on_gpu or "for_loops" not in vars(type(measure)) or measure.for_loops() is None:
+            if "for_loops" not in vars(type(measure)) or measure.for_loops() is None:
                 return None
         by_theta = self._shown_by_theta()
         late = self.late is not None and (self.late.delay or not by_theta)
@@ -281,15 +281,15 @@ class Simulation(nn.Module):
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         if self._has_stages():
-            return self._play_stages(first, most)
-        return self._play_old(first, most, recording)
+            return self._play_stages(first, most, recording)
+        return self._play_old(first, most)
 
     def _has_stages(self) -> bool:
         """Return whether ranker, exploration, fairness and user are stages of loops."""
         parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
         return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
 
-    def _play_stages(self, first: int, most: int) -> int:
+    def _play_stages(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
 
         Every stage does what a role does in a single round, with the same random numbers.
@@ -306,12 +306,16 @@ class Simulation(nn.Module):
         measurement.begin(first + 1)
         recorded = slice(measurement.recorded, measurement.recorded + rounds)
         record = loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds))
+        explored = exploration.state
+        for measure in recording:
+            blocks, certain = measure.for_loops()
+            explored = explored._replace(blocks=blocks[recorded], certain=certain[recorded])
         queries = loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length)
         sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
         room = loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room)
-        roles = user.state, exploration.state, state
+        roles = user.state, explored, state
         arguments = first, rounds, sizes, queries, intents, self.streams.seeds, *roles, record
         loops.launch.launch(loops.rounds.rounds_of(*stages), context.replicas, room, *arguments)
         measurement.recorded += rounds
@@ -322,7 +326,7 @@ class Simulation(nn.Module):
         self.exploration.after_loops(rounds, self.streams.at("learn/exploration", last))
         return rounds
 
-    def _play_old(self, first: int, most: int, recording: Sequence[Measure]) -> int:
+    def _play_old(self, first: int, most: int) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
 
         Every stage does what a role does in a single round, with the same random numbers.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -58,7 +57,7 @@ class Confidence(DivideAndConquer):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        identity = torch.eye(context.features, dtype=context.dtype, device=context.device)
+        identity = torch.eye(context.features, dtype=torch.float64, device=context.device)
         identity = identity.repeat(context.replicas, 1, 1)
         self.register_buffer("matrix", identity * self.l2)
         self.register_buffer("inverse", identity / self.l2)
@@ -66,7 +65,7 @@ class Confidence(DivideAndConquer):
         self.window, self.discount = context.forgetting.window, context.forgetting.discount
         if self.window is not None:
             shape = context.replicas, min(self.window, context.rounds) + 1, context.pairs, context.features
-            self.register_buffer("recent", torch.zeros(shape, dtype=context.dtype, device=context.device))
+            self.register_buffer("recent", torch.zeros(shape, dtype=torch.float64, device=context.device))
         if self.discount < 1:
             self.register_buffer("squared", self.matrix.clone())
         if context.forgetting != Forgetting() and self.alpha == "theory":
@@ -74,18 +73,29 @@ class Confidence(DivideAndConquer):
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
         self.form = FORMS.index("diagonal" if of_discount else self.covariance)  # what of `inverse`, or of M, is used
         self.horizon, self.loops = context.rounds, context.loops
+        self.documents, self.pairs = context.documents, context.pairs
+        self.records = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
             slope = torch.sigmoid(span.double().norm())
             self.steepness = 2 * 0.25 / float(slope * (1 - slope))
 
-    def for_loops(self) -> Any:
+    def stages(self) -> Any:
         if self.alpha == "theory" or self.window is not None or self.discount < 1:
             return None
-        how = self.transitive, self.shuffle == "conservative", self.ranking_depth
-        intervals = self.form, float(self.alpha) ** 2, *how, self.matrix.numpy(), self.inverse.numpy()
-        rounds = self.refresh - int(self.rounds) % self.refresh
-        return loops.play.Strategy(loops.play.INTERVALS, rounds=rounds, intervals=intervals)
+        arrange, remember = loops.intervals.arranges_by_intervals, loops.intervals.remembers_pairs
+        left = self.refresh - int(self.rounds) % self.refresh
+        room = loops.intervals.room_of_intervals(self.documents, self.matrix.shape[1], self.pairs)
+        return loops.rounds.ExplorationStages(arrange, self._state(), remember, room, left)
+
+    def _state(self) -> Any:
+        """Return what the loops know of it."""
+        device = self.matrix.device
+        square = 0.0 if isinstance(self.alpha, str) else self.alpha**2
+        scale = torch.full((len(self.matrix),), square, dtype=torch.float64, device=device)
+        how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
+        nothing = (each.to(device) for each in self.records)
+        return loops.intervals.Intervals(self.matrix, self.inverse, scale, self.form, *how, *nothing)
 
     def after_loops(self, rounds: int, random: Random) -> None:
         self.rounds.add_(rounds)  # `+=` would go through Module.__setattr__, at several times the cost
@@ -93,13 +103,14 @@ class Confidence(DivideAndConquer):
             self.inverse.copy_(torch.linalg.inv(self.matrix))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        rows = interaction.prediction.tangent().differences(interaction.preferences)
+        rows = interaction.prediction.tangent().differences(interaction.preferences).double()
         if self.discount < 1:
             self._discount(rows)
             return
         if self.loops:
-            state, valid = (self.matrix.numpy(), self.inverse.numpy()), interaction.preferences.valid.numpy()
-            loops.updates.add_outer_products(*state, rows.numpy(), valid)
+            room = loops.intervals.room_of_intervals(0, rows.shape[2], rows.shape[1])
+            written = rows.contiguous(), interaction.preferences.valid, self.matrix, self.inverse
+            loops.launch.launch(loops.intervals.adds_rows, len(rows), room, *written)
         else:
             self.matrix.baddbmm_(rows.mT, rows)
             add_outer_products(self.inverse, rows)
@@ -151,18 +162,21 @@ class Confidence(DivideAndConquer):
         """
         replicas, scores = ranked.replicas, ranked.scores
         x = gather(ranked.prediction.tangent().dense()[replicas, : ranked.order.shape[1]], ranked.order)
-        scale: float | Tensor = 0.0
+        x, scores = x.double(), scores.double()
+        scale = torch.full((len(x), 1, 1), 0.0, dtype=torch.float64, device=x.device)
         if self.alpha == "theory":
             growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
             spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
             scale = (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None] ** 2
         else:
-            scale = float(self.alpha) ** 2
+            scale += float(self.alpha) ** 2
         if ranked.loops:
-            certain = np.zeros((x.shape[1], x.shape[1]), np.bool_)
-            state = self.matrix[replicas][0].numpy(), self.inverse[replicas][0].numpy(), self.form
-            loops.certain_pairs.confident(x[0].numpy(), *state, scores[0].numpy(), float(scale), certain)
-            return torch.from_numpy(certain)[None]
+            certain = torch.zeros(len(x), x.shape[1], x.shape[1], dtype=torch.bool)
+            room = loops.intervals.room_of_intervals(*x.shape[1:], 0)
+            matrices = {"matrix": self.matrix[replicas], "inverse": self.inverse[replicas], "scale": scale[:, 0, 0]}
+            lists = x.contiguous(), scores.contiguous(), self._state()._replace(**matrices), certain
+            loops.launch.launch(loops.intervals.compares_lists, len(x), room, *lists)
+            return certain
         if FORMS[self.form] == "full":
             projected = torch.bmm(x, self.inverse)
         elif FORMS[self.form] == "diagonal":
@@ -189,9 +203,5 @@ class Ensemble(DivideAndConquer):
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
         members = members.gather(2, ranked.order[:, None].expand_as(members))
-        if ranked.loops:
-            certain = np.zeros((members.shape[2], members.shape[2]), np.bool_)
-            loops.certain_pairs.unanimous(members[0].numpy(), certain)
-            return torch.from_numpy(certain)[None]
         unanimous = (members[:, :, :, None] > members[:, :, None, :]).all(1)
         return unanimous.triu_(1)  # rounding may order a mean against all members

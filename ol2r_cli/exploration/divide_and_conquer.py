@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -84,23 +83,28 @@ class DivideAndConquer(Exploration):
         """
         scores, mask, documents = mean_of_members(prediction), candidates.mask, candidates.mask.shape[1]
         if candidates.rows is not None:
-            chance, explained = random.array(documents), self.needs_reasons
-            orders, blocks = (np.empty((len(mask), documents), dtype=np.int64) for _ in range(2))
+            explained = self.needs_reasons
+            orders, blocks, by_ranks = (torch.zeros(mask.shape, dtype=torch.int64) for _ in range(3))
             width, by_place = min(self.certain_places, documents), self.certain_places < documents
-            pairs = np.zeros((len(mask), width, width), dtype=np.bool_)
-            how = self.transitive, self.shuffle == "conservative", self.ranking_depth
+            pairs = torch.zeros(len(mask), width, width, dtype=torch.bool)
+            certain = torch.zeros(len(mask), documents, documents, dtype=torch.bool)
+            compared = torch.zeros(len(mask), dtype=torch.int64)
             for b, length in enumerate(candidates.rows.length.tolist()):
                 sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
                 real = torch.ones_like(by_score, dtype=torch.bool)
                 ranked = ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, real, loops=True)
-                certain_pairs = self.certain(ranked)[0].numpy()
-                explained &= len(certain_pairs) == length
-                written = orders[b], blocks[b], pairs[b], by_place
-                loops.certain_pairs.propose(certain_pairs, by_score[0].numpy(), chance[b], *how, *written)
+                found = self.certain(ranked)[0]
+                by_ranks[b, :length], compared[b] = by_score[0], len(found)
+                certain[b, : len(found), : len(found)] = found
+                explained &= len(found) == length
+            lists = certain, compared, torch.from_numpy(candidates.rows.length), by_ranks, random.uniform(documents)
+            how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
+            room = documents * (documents // 64 + 12) + 64
+            written = orders, blocks, pairs, int(by_place)
+            loops.launch.launch(loops.certain_pairs.proposes, len(mask), room, *lists, how, *written)
             if not explained:
-                return Proposal(torch.from_numpy(orders), scores)
-            reasons = {"certain_by_place" if by_place else "certain": torch.from_numpy(pairs)}
-            return Proposal(torch.from_numpy(orders), scores, torch.from_numpy(blocks), **reasons)
+                return Proposal(orders, scores)
+            return Proposal(orders, scores, blocks, **{"certain_by_place" if by_place else "certain": pairs})
 
         by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
         certain = self.certain(ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask))

@@ -47,7 +47,7 @@ class CountedBuffer(nn.Module):
         self.capacity, self.per_round = capacity, per_round
         self.register_buffer("count", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
         self.replica = torch.arange(context.replicas, device=context.device)[:, None]
-        self.forgetting, self.dtype = context.forgetting, context.dtype
+        self.forgetting, self.dtype = context.forgetting, torch.float64 if context.loops else context.dtype
         self.forgets = context.forgetting != Forgetting()
         self.register_buffer("first", torch.zeros_like(self.count))
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
@@ -131,24 +131,26 @@ class PairHistory(PairLog):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
         super().setup(context, features, per_round)
-        shape = context.replicas, self.capacity + 1, context.features
-        self.rows = torch.zeros(shape, dtype=context.dtype, device=context.device)  # tensors read unused rows, too
+        on_gpu = context.device.type == "cuda" and loops.gpu_is_missing() == ""
+        self.in_loops = context.loops or on_gpu
+        # Tensors read unused rows, too. On a GPU loops compute rows again, which would fill its memory.
+        count = 0 if on_gpu else self.capacity + 1
+        self.rows = torch.zeros(context.replicas, count, context.features, dtype=self.dtype, device=context.device)
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
+        if not self.rows.shape[1]:
+            self.rows = torch.zeros_like(self.rows).expand(-1, self.capacity + 1, -1).contiguous()
+        self.rows[self.replica, self.remember(document, preferences)] = differences.to(self.rows.dtype)
         if self.loops:
-            pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
-            history = self.count.numpy(), self.pairs.numpy(), self.rows.numpy()
-            loops.updates.append(document.numpy(), *pairs, differences.numpy(), *history)
-            if self.forgets:
-                self.pass_round(preferences.valid)
-            return
-        self.rows[self.replica, self.remember(document, preferences)] = differences
+            self.pairs[:, self.capacity] = 0  # as rounds leave it that are played together
 
 
 def _rebuild(history: PairHistory, _: object) -> None:
     """Fill `rows` again after the pairs have been loaded. A bound method as hook would make the module hold itself."""
+    if not history.rows.shape[1]:
+        return
     for rows, pairs, count in zip(history.rows, history.pairs.long(), history.count.tolist(), strict=True):
         winner, loser = history.features[pairs[:count, 0]], history.features[pairs[:count, 1]]
         rows[:count] = winner.to(rows.dtype) - loser.to(rows.dtype)

@@ -35,7 +35,7 @@ class AnchoredNewton(nn.Module):
     round. The squared length q = g.H^-1 g of that step, in the norm of the Hessian, tells when it is no longer good
     enough: then the anchor moves to theta, which takes one pass over the history for the gradient. The Hessian is only
     a guide: it lacks at most the latest `growth` of the pairs, and is corrected for those whose score has drifted. A
-    step that changes some pair's score by r > `drift` is damped by log(1 + r) / r, which makes it descend from
+    step that changes some pair's score by r > `DRIFT` is damped by log(1 + r) / r, which makes it descend from
     anywhere (Sun and Tran-Dinh, Generalized self-concordant functions, 2019, for the order 2 of logistic losses).
 
     Each of these decisions depends on values, so this is the form of the loops, with the sums of a round compiled. As
@@ -64,9 +64,7 @@ class AnchoredNewton(nn.Module):
     cleared: Tensor
     history: PairHistory
 
-    drift = 0.3  # in units of score: every pair's weight in the Hessian is then within a factor exp(0.3) of the truth
     growth = 1.05
-    passes = 100  # at most, in one round: rounding could keep float32 from ever reaching the tolerance
 
     def __init__(self, l2: float, reduction: str, exact: bool = False):
         super().__init__()
@@ -75,13 +73,14 @@ class AnchoredNewton(nn.Module):
     def setup(self, context: RunContext, history: PairHistory) -> None:
         self.loops = context.loops
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
-        place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
         shape = context.replicas, context.features
         self.discount = history.forgetting.discount
-        self.register_buffer("theta", torch.zeros(shape, **place))
+        self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))
         self.start = torch.zeros_like(self.theta)  # theta_0: a setting, not state
-        if not self.loops:
+        if not history.in_loops:
             return
+        place: dict[str, Any] = {"dtype": torch.float64, "device": context.device}
+        self.start = self.start.double()
         for name in "anchor", "gradient":
             self.register_buffer(name, torch.zeros(shape, **place))
         self.register_buffer("objective", torch.zeros(context.replicas, **place))
@@ -96,7 +95,7 @@ class AnchoredNewton(nn.Module):
 
     def start_from(self, theta: Float[Tensor, "B F"]) -> None:
         """Begin with theta_0, the minimum of the objective without pairs."""
-        for values in (self.theta, self.start, *([self.anchor] if self.loops else [])):
+        for values in (self.theta, self.start, *([self.anchor] if self.history.in_loops else [])):
             values.copy_(theta)
 
     def l2_for(self, count: Int[Tensor, "*B"] | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
@@ -109,35 +108,38 @@ class AnchoredNewton(nn.Module):
         mass = self.history.mass
         return self.l2_for(mass) + self.l2 * (mass == 0)
 
-    def for_loops(self) -> Any:
-        """The state for rounds that are played together, after which `attend` must be called."""
+    def state(self) -> Any:
+        """Return what the loops know of it, `anchored_newton.PairwiseState`."""
         history = self.history
-        self._step, self._attend = np.empty_like(self.anchor.numpy()), np.zeros(len(self.anchor), np.int64)
-        buffers = [history.count, history.pairs, history.rows, self.start, self.anchor, self.gradient, self.objective]
-        buffers += [self.inverse, self.scores, self.base_count]
-        arrays = *(buffer.numpy() for buffer in buffers), self._step, self._attend
-        return self.l2, self.reduction == "mean", self.growth, *arrays
+        one = torch.ones_like(self.objective)
+        l2, l2_of_pair = (self.l2, 0.0) if self.reduction == "sum" else (0.0, 2 * self.l2)
+        fitted = self.theta, self.start, self.anchor, self.gradient, self.objective, self.hessian, self.inverse
+        of_pairs = self.scores, self.base_scores, self.base_count, history.count, history.pairs, history.rows
+        settings = one * l2, one * l2_of_pair, one * self.growth, one * float(self.exact)
+        return loops.anchored_newton.PairwiseState(*fitted, *of_pairs, *settings)
 
-    def attend(self) -> None:
-        """Move the anchors from which a step is not good enough, after rounds that were played together."""
-        for replica in np.flatnonzero(self._attend).tolist():
-            step = self._move_anchor(replica, int(self.history.count[replica]), bool(self._attend[replica] == 2))
-            torch.add(self.anchor[replica], step, out=self.theta[replica])
+    def room(self, pairs: int) -> int:
+        """Return how many numbers the loops take of their workspace, for so many pairs in a round."""
+        return loops.anchored_newton.room_of_newton(self.history.capacity + 1, self.theta.shape[1], pairs)
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
         if not self.loops:
             self._descend(random.round + 1)
             return
-        if self.history.forgets:
-            self._forget()
-        count, step = self.history.count, torch.empty_like(self.anchor)
-        buffers = count, self.start, self.anchor, self.gradient, self.objective, self.inverse, self.scores, step
-        how = added.numpy(), valid.numpy(), self.l2, self.reduction == "mean"
-        q = loops.updates.newton_step(*how, *(buffer.numpy() for buffer in buffers)).tolist()
-        state = zip(q, self.objective.tolist(), count.tolist(), self.base_count.tolist(), strict=True)
+        replicas, room, rows = len(self.theta), self.room(added.shape[1]), added.contiguous()
+        if not self.history.forgets:
+            arguments = rows, valid, self.history.features, self.state()
+            loops.launch.launch(loops.anchored_newton.learns_from_rows, replicas, room, *arguments)
+            return
+        self._forget()
+        step, sizes = torch.empty_like(self.anchor), torch.empty_like(self.objective)
+        written = rows, valid, step, sizes, self.state()
+        loops.launch.launch(loops.anchored_newton.adds_rows_at_anchor, replicas, room, *written)
+        counts, held = self.history.count.tolist(), self.base_count.tolist()
+        state = zip(sizes.tolist(), self.objective.tolist(), counts, held, strict=True)
         for replica, (size, objective, now, held) in enumerate(state):
-            if self.history.forgets and now == int(self.history.first[replica]):
+            if now == int(self.history.first[replica]):
                 self._restart(replica, now)
                 step[replica] = 0
                 continue
@@ -182,8 +184,6 @@ class AnchoredNewton(nn.Module):
 
     def _outgrown(self, replica: int, count: int, held: int) -> bool:
         """Whether the Hessian lacks, or still has, too much of what the pairs weigh."""
-        if not self.history.forgets:
-            return count > self.growth * held
         now, base = float(self.history.mass[replica]), float(self.base_mass[replica])
         shared = float(held - int(self.history.first[replica]))
         if self.discount < 1:
@@ -207,15 +207,13 @@ class AnchoredNewton(nn.Module):
 
     def _poor(self, q: float, objective: float) -> bool:
         """Whether the step from the anchor may miss the guarantee."""
-        if self.exact:
-            return q > torch.finfo(self.theta.dtype).eps
-        return bool(loops.updates.is_poor(q, objective, self.theta.shape[1]))
+        return bool(loops.anchored_newton.is_poor(q, objective, self.theta.shape[1], self.exact))
 
     def _move_anchor(self, replica: int, count: int, outgrown: bool) -> Float[Tensor, "F"]:
         """Move one replica's anchor until the step from it is good enough, and return that step."""
         first = int(self.history.first[replica])
         factor = self._correct(replica, first, count) if outgrown else None
-        for _ in range(self.passes):
+        for _ in range(loops.anchored_newton.PASSES):
             gradient = self.gradient[replica]
             if factor is None:
                 step = -(self.inverse[replica] @ gradient)
@@ -225,7 +223,7 @@ class AnchoredNewton(nn.Module):
                 break
             change = self.history.rows[replica, first:count] @ step
             longest = float(change.abs().max())
-            damping = math.log1p(longest) / longest if longest > self.drift else 1.0
+            damping = math.log1p(longest) / longest if longest > loops.anchored_newton.DRIFT else 1.0
             self.anchor[replica] += damping * step
             scores = self.scores[replica, first:count].add_(damping * change)
             moved, l2 = self.anchor[replica] - self.start[replica], self.l2_for(self.history.mass[replica])
@@ -250,7 +248,7 @@ class AnchoredNewton(nn.Module):
         history, hessian, held = self.history, self.hessian[replica], int(self.base_count[replica])
         start = int(self.base_first[replica])
         scores, base = self.scores[replica, start:count], self.base_scores[replica, start:count]
-        stale = (scores - base).abs() > self.drift
+        stale = (scores - base).abs() > loops.anchored_newton.DRIFT
         if not stale[first - start : max(held, first) - start].any() and not self._outgrown(replica, count, held):
             return None
         if first - int(self.cleared[replica]) > count - first:

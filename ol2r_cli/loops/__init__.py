@@ -15,12 +15,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ol2r_cli.loops import anchored_newton as anchored_newton
     from ol2r_cli.loops import certain_pairs as certain_pairs
     from ol2r_cli.loops import coltr as coltr
     from ol2r_cli.loops import duels as duels
     from ol2r_cli.loops import evaluation as evaluation
     from ol2r_cli.loops import explorations as explorations
     from ol2r_cli.loops import gradient_steps as gradient_steps
+    from ol2r_cli.loops import intervals as intervals
     from ol2r_cli.loops import launch as launch
     from ol2r_cli.loops import lists as lists
     from ol2r_cli.loops import null_space as null_space

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numba import types
 
-from ol2r_cli.loops import lanes, workspace
+from ol2r_cli.loops import dense, lanes, workspace
 from ol2r_cli.loops.arguments import as_arrays, device_of
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
@@ -21,6 +21,7 @@ if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, and numpy 2.5 h
 config: Any = numba.config
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a single replica is a block alone
 cuda: Any = import_module("numba.cuda")
+gpu_dense: Any = import_module("ol2r_cli.loops.gpu_dense")
 boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64", "int64"))
 
 THREADS = 64
@@ -103,25 +104,36 @@ def _as_device_function(loop: Any, function: Any) -> Any:
 
 _mark, _release, _take = device_form(workspace.mark), device_form(workspace.release), device_form(workspace.take)
 _FORMS |= {lanes.lane_sum: _over_block(_plus), lanes.lane_max: _over_block(_larger)}
+_OF_PRODUCTS = "times", "times_transposed", "few_times", "add_products", "difference", "keep_difference"
+_FORMS |= {getattr(dense, name): getattr(gpu_dense, name) for name in _OF_PRODUCTS}
+_WITH_TILES = {dense.times, dense.times_transposed, dense.add_products}
 
 
 @cache
 def kernel_function(loop: Any) -> Any:
     """Return the kernel, not compiled, in which every block plays a loop for its replica."""
-    play = device_form(loop)
+    play, tiles = device_form(loop), _size_of_tiles(loop)
 
     def kernel(is_fast, memories, too_small, arguments):
         b = int64(cuda.blockIdx.x)
         state = cuda.local.array(2, int64)
         state[USED], state[TOO_SMALL] = 0, 0
-        memory = memories[b]
+        memory, shared = memories[b], cuda.shared.array(0, float64)
         if is_fast:
-            memory = cuda.shared.array(0, float64)
-        play(b, Workspace(memory, state), *arguments)
+            memory = shared[tiles:]
+        play(b, Workspace(memory, state, shared[:tiles]), *arguments)
         if state[TOO_SMALL]:
             too_small[0] = 1
 
     return kernel
+
+
+@cache
+def _size_of_tiles(loop: Any) -> int:
+    """Return how many numbers of fast memory the products of matrices of a loop take: 0 without such."""
+    used: dict[Any, Any] = {}
+    lanes.rebound(loop, used, lambda loop, function: loop)
+    return gpu_dense.TILES if used.keys() & _WITH_TILES else 0
 
 
 @cache
@@ -135,13 +147,14 @@ def launch(loop: Any, replicas: int, room: int, arguments: Any) -> None:
     The workspace is fast memory of the block, where there is room in it.
     """
     device = device_of(arguments)
-    size = 8 * room
-    is_fast = size <= SHARED
+    tiles = _size_of_tiles(loop)
+    is_fast = 8 * (tiles + room) <= SHARED
+    shared = tiles + (room if is_fast else 0)
     memories = torch.empty(replicas, 0 if is_fast else room, dtype=torch.float64, device=device)
     too_small = torch.zeros(1, dtype=torch.int64, device=device)
     stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
     with torch.cuda.device(device):
-        kernel = _kernel(loop)[replicas, THREADS, stream, size if is_fast else 0]
+        kernel = _kernel(loop)[replicas, gpu_dense.THREADS if tiles else THREADS, stream, 8 * shared]
         kernel(is_fast, *as_arrays((memories, too_small, arguments), cuda.as_cuda_array))
     if int(too_small):
         raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")

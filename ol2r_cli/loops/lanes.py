@@ -52,12 +52,27 @@ def lane_max(value, space):
     return value
 
 
+_OF_MANY_LANES: dict[Any, Any] = {}
+
+
+def of_many_lanes(loop: Any) -> Callable[[Any], Any]:
+    """Return a decorator: the loop that it decorates takes the place of this one where there are many lanes."""
+
+    def decorate(other: Any) -> Any:
+        _OF_MANY_LANES[loop] = other
+        return other
+
+    return decorate
+
+
 def rebound(loop: Any, forms: dict[Any, Any], make: Callable[[Any, Callable[..., Any]], Any]) -> Any:
     """Return a loop in another form, in which it calls the other forms of all loops that it calls.
 
     `make` makes the form of a loop from a function with the same code; `forms` has those that are there, by loop, such
     as `lane`, and receives the others.
     """
+    if loop not in forms and loop in _OF_MANY_LANES:
+        forms[loop] = rebound(_OF_MANY_LANES[loop], forms, make)
     if loop not in forms:
         function = loop.function
         names = {name: rebound(value, forms, make) for name, value in _used(function).items() if is_loop(value)}

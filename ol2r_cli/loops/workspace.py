@@ -13,10 +13,11 @@ USED, TOO_SMALL = range(2)
 
 class Workspace(NamedTuple):
     """The memory of one replica, float64 `memory` [n], and `state` [2], which every lane keeps for itself: how much is
-    used, and 1 if a part was larger than what was left."""
+    used, and 1 if a part was larger than what was left. `tiles` is fast memory of a GPU for products of matrices."""
 
     memory: Any
     state: Any
+    tiles: Any = None
 
 
 @part_of_caller

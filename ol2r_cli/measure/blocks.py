@@ -38,11 +38,11 @@ class Blocks(Measure):
         self.has_blocks = self.has_certain = False
 
     def for_loops(self) -> Any:
-        """The memory for rounds that are played together."""
+        """Return the memory for rounds that are played together."""
         if self.counts_violations:
             return None
         self.has_blocks = self.has_certain = True
-        return self.block.numpy(), self.certain.numpy()
+        return self.block, self.certain
 
     def record(self, row: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Keep blocks and certain pairs by place of the proposed order."""

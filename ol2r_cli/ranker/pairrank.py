@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,18 +87,13 @@ class PairwiseRanker(LinearRanker):
             remedy = f"type {self.setting('reduction')}=sum {self.setting('l2')}=100 to count it as 100"
             self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 
-    def for_loops(self) -> Any:
-        if self.solver_name != "newton" or self.history.forgets:
+    def stages(self) -> Any:
+        if self.solver_name == "lbfgs_restart" or self.history.forgets:
             return None
         assert isinstance(self.solver, AnchoredNewton)
-        theta = self.solver.theta.numpy()
-        state = theta, np.empty((len(theta), 1), theta.dtype), 1.0
-        pairs = loops.play.PAIRS[self.pairs]
-        return loops.play.Learner(loops.play.PAIRWISE, pairs, *state, kept=self.solver.for_loops())
-
-    def after_loops(self, rounds: int, random: Random) -> None:
-        assert isinstance(self.solver, AnchoredNewton)
-        self.solver.attend()
+        score, learn = loops.gradient_steps.scores_by_theta, loops.anchored_newton.learns_from_all_pairs
+        room = self.solver.room(self.history.per_round)
+        return loops.rounds.RankerStages(score, learn, self.solver.state(), room=room)
 
     def weights(self) -> Float[Tensor, "B N F"]:
         return self.solver.theta[:, None]
