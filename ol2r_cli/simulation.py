@@ -277,7 +277,7 @@ class Simulation(nn.Module):
         has_loops = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
         if not self.context.loops or not has_loops:
             return None
-        return ranker.for_loops().kind in loops.play.BY_THETA and not exploration.for_loops().intervals
+        return ranker.for_loops().kind in loops.play.BY_THETA
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         if self._has_stages():
@@ -335,7 +335,7 @@ class Simulation(nn.Module):
         assert rows is not None
         ranker: Any = self.ranker
         kind, pairs, *state, kept, until = learner = ranker.for_loops()
-        listing, parameter, at_once, intervals = self.exploration.for_loops()
+        listing, parameter, at_once = self.exploration.for_loops()
         kind_of_user, *user = self.click.for_loops()
         moving, every = (learner.theta, 1 << 62) if self.late is None else (self.moved.numpy(), self.late.every)
         rounds = min(most, at_once, until, every - first % every)
@@ -344,15 +344,12 @@ class Simulation(nn.Module):
             intents = self.intents(first, rounds).numpy()
         queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
         numbers = self.streams.seeds.numpy(), *(crc32(stream.encode()) for stream in _STREAMS)
-        blocks = np.empty((0, 0, 0), np.int16), np.empty((0, 0, 0, 0), np.bool_)
         self.measurement.begin(first + 1)
         recorded = slice(self.measurement.recorded, self.measurement.recorded + rounds)
-        for measure in recording:
-            blocks = tuple(array[recorded] for array in measure.for_loops())
-        record = *(array[recorded] for array in self.measurement.arrays), *blocks
+        record = tuple(array[recorded] for array in self.measurement.arrays)
         play = loops.play.playing(listing, kind_of_user, kind, pairs)
         state = [learner.theta, moving, *state[1:]]
-        roles = parameter, intervals, tuple(user), tuple(state), kept
+        roles = parameter, tuple(user), tuple(state), kept
         played: int = play(first, rounds, queries, intents, numbers, *roles, record)
         self.measurement.recorded += played
         last = first + played - 1

@@ -172,7 +172,7 @@ class Confidence(DivideAndConquer):
             scale += float(self.alpha) ** 2
         if ranked.loops:
             certain = torch.zeros(len(x), x.shape[1], x.shape[1], dtype=torch.bool)
-            room = loops.intervals.room_of_intervals(*x.shape[1:], 0)
+            room = loops.intervals.room_of_intervals(x.shape[1], x.shape[2], 0)
             matrices = {"matrix": self.matrix[replicas], "inverse": self.inverse[replicas], "scale": scale[:, 0, 0]}
             lists = x.contiguous(), scores.contiguous(), self._state()._replace(**matrices), certain
             loops.launch.launch(loops.intervals.compares_lists, len(x), room, *lists)

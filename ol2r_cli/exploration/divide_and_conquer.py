@@ -99,8 +99,7 @@ class DivideAndConquer(Exploration):
                 explained &= len(found) == length
             lists = certain, compared, torch.from_numpy(candidates.rows.length), by_ranks, random.uniform(documents)
             how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
-            room = documents * (documents // 64 + 12) + 64
-            written = orders, blocks, pairs, int(by_place)
+            room, written = loops.certain_pairs.room_of_lists(documents), (orders, blocks, pairs, int(by_place))
             loops.launch.launch(loops.certain_pairs.proposes, len(mask), room, *lists, how, *written)
             if not explained:
                 return Proposal(orders, scores)

@@ -24,6 +24,11 @@ for _place in range(64):
     _PLACE[(int(_SEQUENCE) << _place) % 2**64 >> 58] = _place
 
 
+def room_of_lists(documents: int) -> int:
+    """Return how many numbers of the workspace `proposes` takes for lists of at most so many documents."""
+    return documents * ((documents + 63) // 64 + 10) + documents // 64 + 64
+
+
 @compiled
 def words_of(documents):
     """Return how many words have a bit for every document."""
@@ -248,7 +253,7 @@ def keep_reasons(bits, order, block, blocks, certain):
 
 @compiled
 def proposes(b, space, certain, compared, lengths, by_score, chance, how, order, block, pairs, by_place):
-    """Fill order and block [B, D] of lists [B] of which the first s = `compared` documents have certain pairs [B, S, S].
+    """Fill order and block [B, D] of lists, of which the first s = `compared` [B] have certain pairs [B, S, S].
 
     `by_score` [B, D] are the documents at each rank in the score order, chance [B, D] has uniform numbers by document;
     `how` is whether pairs are closed, whether shuffles are conservative, and the places that are used. Documents below

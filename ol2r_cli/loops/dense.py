@@ -1,4 +1,4 @@
-"""Products of matrices, in the form of a CPU; loops/gpu_dense.py has that of a GPU, and loops/gpu.py says which is which.
+"""Products of matrices, in the form of a CPU; loops/gpu_dense.py has that of a GPU.
 
 These are the only loops of which a CPU and a GPU have different ones: BLAS and sums along rows, or tiles. All lanes
 call them, and the result is there when they return.

@@ -283,10 +283,11 @@ def remembers_pairs(b, space, round, queries, exploration):
 def adds_rows(b, space, rows, valid, matrix, inverse):
     """Add the outer products of the valid rows [B, M, F] to M [B, F, F], and bring its inverse up to date."""
     before = mark(space)
-    features, pair = rows.shape[2], 0
-    while pair < rows.shape[1]:
-        chosen, count = take(space, AT_ONCE * features).reshape((AT_ONCE, features)), 0
-        while pair < rows.shape[1] and count < AT_ONCE:
+    pairs, features = rows.shape[1], rows.shape[2]
+    at_once, pair = min(pairs, AT_ONCE), 0
+    while pair < pairs:
+        chosen, count = take(space, at_once * features).reshape((at_once, features)), 0
+        while pair < pairs and count < at_once:
             if valid[b, pair]:
                 for f in range(lane(), features, lanes()):
                     chosen[count, f] = rows[b, pair, f]

@@ -12,36 +12,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops import certain_pairs, lists, updates
-from ol2r_cli.loops.compile import compiled, part_of_caller
+from ol2r_cli.loops import lists, updates
+from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.random_numbers import uniform_of_rounds as uniform
 
 # Numbers that stand for roles: the list of an exploration, the user, the step of a ranker, and its pairs.
-BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY, INTERVALS = range(4)
+BY_SCORE, PLACKETT_LUCE, EPSILON_GREEDY = range(3)
 CASCADE, INDEPENDENT, USER_BROWSING = range(3)
-PDGD, RANKNET, PAIRWISE = range(3)
+PDGD, RANKNET = range(2)
 BY_THETA = PDGD, RANKNET  # rankers of whose state nothing but theta shows in their lists
 PAIRS = {"none": 0, "all": 1, "matching": 2, "adjacent": 3}
 _NONE, _ALL, _MATCHING, _ADJACENT = range(4)
 
 
 class Strategy(NamedTuple):
-    """An exploration: its number, epsilon of epsilon-greedy, how many rounds may be played in one call, and of
-    confidence intervals (exploration/confidence.py) the form of M^-1, alpha^2, whether pairs are closed, whether
-    shuffles are conservative, the places that are used, M and M^-1 [B, F, F]."""
+    """An exploration: its number, epsilon of epsilon-greedy, and how many rounds may be played in one call."""
 
     kind: int
     parameter: float = 0.0
     rounds: int = 1 << 62
-    intervals: tuple[Any, ...] = ()
 
 
 class Learner(NamedTuple):
     """A ranker: its number, its pairs, and its state, which changes: theta [B, F] and rate [B, 1].
 
-    `kept` is what it keeps of earlier rounds. For a pairwise ranker it is that of `AnchoredNewton` and of its
-    `PairHistory`, as `_refit` names it; its last part, `attend` [B], becomes 1 where the step from the anchor is not
-    good enough, 2 where the Hessian has been outgrown.
+    `kept` is what it keeps of earlier rounds.
     """
 
     kind: int
@@ -58,29 +53,27 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
     """Return what plays rounds with this exploration, user, ranker and pairs. It alone is compiled, not the
     others.
 
-    `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other. It returns how many were
-    played: fewer if a pairwise ranker has to be attended to. It receives plain tuples, whose classes would otherwise be
-    part of the machine code on disk:
+    `play` plays `rounds` rounds from number `first` (from 0) on, one replica after the other, and returns how many. It
+    receives plain tuples, whose classes would otherwise be part of the machine code on disk:
 
     - `queries`: the documents [N, F], their labels [I N] (that of document d for intent i is at i N + d), their groups
       [N] or nothing, and first row and length [Q] of every query;
     - `intents` [rounds, B] of the users, from 0;
     - `numbers`: the seeds [B], and the number of each stream (tensor/streams.py);
-    - parameter and intervals of `Strategy`; theta, what moves (theta itself, or a copy, for rounds that are learned
+    - parameter of `Strategy`; theta, what moves (theta itself, or a copy, for rounds that are learned
       from at once), rate and decay of `Learner`, and what it has `kept`;
     - `user`: probabilities by grade [G] of a click, not used if clicks are independent, and by place: [2, K, G] of
       leaving, [1, K, G] of a click, or [1, K, K] of examination;
     - `record`, which is written: query, number of valid pairs and sum of all scores [R, B]; grade, group (or nothing)
-      and click of the shown places [R, B, K]; block of every place of the proposed order [R, B, D] (or nothing); and
-      the certain pairs by place [R, B, c, c].
+      and click of the shown places [R, B, K].
     """
 
-    def play(first, rounds, queries, intents, numbers, parameter, intervals, user, learner, kept, record):
+    def play(first, rounds, queries, intents, numbers, parameter, user, learner, kept, record):
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, click_stream, pair_stream = numbers
         by_grade, by_place = user
         (thetas, moving, rates, decay), state = learner, kept
-        queried, valid_pairs, totals, grade, group, clicked, blocks, certain = record
+        queried, valid_pairs, totals, grade, group, clicked = record
         features, positions = table.shape[1], clicked.shape[2]
         dtype = thetas.dtype
         for row in range(rounds):
@@ -113,20 +106,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     shuffle = uniform(seed, document, t, 1, width)[0, 0]
                     coins = uniform(seed, coin, t, 1, _in_fours(places))[0, 0] < parameter
                     lists.epsilon_greedy(scores[0, 0], chance, shuffle, coins, ranking)
-                else:
-                    most = min(certain.shape[2], documents)
-                    reasons = np.zeros((most, most), np.bool_)
-                    order, block = certain_pairs.by_intervals(
-                        table, start[0], scores[0, 0], chance, intervals, b, reasons
-                    )
-                    for place in range(places):
-                        ranking[place] = order[place]
-                    if len(blocks):
-                        for place in range(documents):
-                            blocks[row, b, place] = block[order[place]]
-                        for above in range(most):
-                            for below in range(most):
-                                certain[row, b, above, below] = reasons[above, below]
 
                 grades = np.empty((1, places), np.int64)
                 shown, clicks = np.empty((1, places), np.bool_), np.empty((1, places), np.bool_)
@@ -157,14 +136,6 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     pairs = winner[0], loser[0], valid[0]
                     updates.ranknet(moved, rate[0], decay, table, start[0], scores[0, 0], *pairs)
 
-                added = np.empty((1, winner.shape[1], features), dtype)
-                if kind == PAIRWISE or listing == INTERVALS:
-                    updates.differences(table, start, winner, loser, valid, added)
-                if kind == PAIRWISE:
-                    _refit(b, theta, in_table, winner, loser, valid, added, state)
-                if listing == INTERVALS:
-                    updates.add_outer_products(intervals[5][b : b + 1], intervals[6][b : b + 1], added, valid)
-
                 queried[row, b], valid_pairs[row, b] = query, 0
                 for pair in range(most_pairs):
                     valid_pairs[row, b] += valid[0, pair]
@@ -176,32 +147,9 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
                     clicked[row, b, place] = clicks[0, place]
                     if len(groups):
                         group[row, b, place] = groups[start[0] + ranking[place]]
-            if kind == PAIRWISE:
-                for attend in state[-1]:
-                    if attend:
-                        return row + 1
         return rounds
 
     return compiled(play)
-
-
-@part_of_caller
-def _refit(b, theta, document, winner, loser, valid, added, newton):
-    """Add the pairs [1, M] of documents with these numbers [1, d] to replica b of a pairwise ranker, and move theta
-    [1, F] to the optimum, unless the ranker has to be attended to."""
-    l2, mean, growth, count, logged, rows, start, anchor = newton[:8]
-    gradient, objective, inverse, scores, held, step, attend = newton[8:]
-    one = slice(b, b + 1)
-    updates.append(document, winner, loser, valid, added, count[one], logged[one], rows[one])
-    state = start[one], anchor[one], gradient[one], objective[one], inverse[one], scores[one]
-    q = updates.newton_step(added, valid, l2, mean, count[one], *state, step[one])
-    if count[b] > growth * held[b]:
-        attend[b] = 2
-    elif updates.is_poor(q[0], objective[b], theta.shape[1]):
-        attend[b] = 1
-    else:
-        for f in range(theta.shape[1]):
-            theta[0, f] = anchor[b, f] + step[b, f]
 
 
 @compiled

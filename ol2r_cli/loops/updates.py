@@ -10,8 +10,6 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.lists import examined
 
-_MANY, _PART = 1024, 128  # rows, as in learning/covariance.py
-
 
 @compiled_sums
 def linear(weights, table, start, length, scores):
@@ -130,126 +128,6 @@ def differences(table, start, winner, loser, valid, rows):
             else:
                 for f in range(rows.shape[2]):
                     rows[b, pair, f] = 0
-
-
-@compiled
-def append(document, winner, loser, valid, added, count, pairs, rows):
-    """Append the valid pairs to pairs [B, capacity, 2] as document numbers, and their differences, added [B, M, F], to
-    rows [B, capacity, F]; add their number to count [B]."""
-    for b in range(len(count)):
-        for pair in range(valid.shape[1]):
-            if valid[b, pair]:
-                pairs[b, count[b], 0] = document[b, winner[b, pair]]
-                pairs[b, count[b], 1] = document[b, loser[b, pair]]
-                for f in range(rows.shape[2]):
-                    rows[b, count[b], f] = added[b, pair, f]
-                count[b] += 1
-
-
-@compiled
-def add_outer_products(matrix, inverse, rows, valid):
-    """Add rows^T rows of the valid rows [B, M, F] to matrix, and bring its inverse up to date: [B, F, F] each.
-
-    As in learning/covariance.py, many rows are added in parts: their products with each other would fill the memory.
-    """
-    for b in range(len(matrix)):
-        chosen, count = np.empty(valid.shape[1], np.int64), 0
-        for pair in range(valid.shape[1]):
-            chosen[count] = pair
-            count += valid[b, pair]
-        at_once = count if count <= _MANY else _PART
-        for first in range(0, count, max(1, at_once)):
-            _add_rows_at_once(matrix[b], inverse[b], rows[b], chosen[first : min(first + at_once, count)])
-
-
-@compiled_sums
-def _add_rows_at_once(matrix, inverse, rows, chosen):
-    """Add the outer products of the chosen rows [c] to matrix and to what inverse is the inverse of, [F, F] each.
-
-    Woodbury's identity: W^T W is subtracted from the inverse, with L W = rows A^-1 and L L^T = I + rows A^-1 rows^T.
-    """
-    features, count = len(matrix), len(chosen)
-    projected, small = np.zeros((count, features), rows.dtype), np.zeros((count, count), rows.dtype)
-    for f in range(features):
-        for r in range(count):
-            factor = rows[chosen[r], f]
-            if factor != 0:
-                for g in range(features):
-                    projected[r, g] += factor * inverse[f, g]
-                    matrix[f, g] += factor * rows[chosen[r], g]
-    for r in range(count):
-        for c in range(r + 1):
-            total = 0.0
-            for f in range(features):
-                total += projected[r, f] * rows[chosen[c], f]
-            small[r, c] = total + (r == c)
-    for r in range(count):  # the triangle L in place, and W in place of what is projected
-        for c in range(r):
-            for k in range(c):
-                small[r, c] -= small[r, k] * small[c, k]
-            small[r, c] /= small[c, c]
-            small[r, r] -= small[r, c] * small[r, c]
-            for f in range(features):
-                projected[r, f] -= small[r, c] * projected[c, f]
-        small[r, r] = np.sqrt(small[r, r])
-        for f in range(features):
-            projected[r, f] /= small[r, r]
-    for f in range(features):
-        for r in range(count):
-            factor = projected[r, f]
-            for g in range(features):
-                inverse[f, g] -= factor * projected[r, g]
-
-
-@compiled_sums
-def newton_step(added, valid, l2, mean, count, start, anchor, gradient, objective, inverse, scores, step):
-    """Add a round's pairs at the anchor of `AnchoredNewton`, and write the step [B, F]; return q [B] of every step.
-
-    `added` [B, M, F], of which `valid` [B, M] are pairs; count[b] includes them. `mean` is whether the penalty, of the
-    distance from `start` [B, F], grows with the pairs.
-    """
-    features = anchor.shape[1]
-    q = np.empty(len(anchor))
-    for b in range(len(anchor)):
-        new = 0
-        for pair in range(valid.shape[1]):
-            new += valid[b, pair]
-        place = count[b] - new
-        for pair in range(valid.shape[1]):
-            if valid[b, pair]:
-                score = 0.0
-                for f in range(features):
-                    score += added[b, pair, f] * anchor[b, f]
-                scores[b, place] = score
-                place += 1
-                slope = 1 / (1 + np.exp(score))
-                for f in range(features):
-                    gradient[b, f] -= slope * added[b, pair, f]
-                objective[b] += np.log1p(np.exp(-score)) if score > -30 else -score
-        if mean:
-            for f in range(features):
-                gradient[b, f] += 2 * l2 * new * (anchor[b, f] - start[b, f])
-        total = 0.0
-        for f in range(features):
-            moved = 0.0
-            for g in range(features):
-                moved += inverse[b, f, g] * gradient[b, g]
-            step[b, f] = -moved
-            total += moved * gradient[b, f]
-        q[b] = total
-    return q
-
-
-@compiled
-def is_poor(q, objective, features):
-    """Return whether the step from the anchor may miss the guarantee of `AnchoredNewton`.
-
-    The gap left by a step is of higher order in q, the more so the more evidence there is per parameter: q may exceed
-    the tolerated gap 100-fold then, but not at all while pairs are few or separable (calibrated; see
-    docs/algorithms/pairrank.md).
-    """
-    evidence = objective / (3 * features)
-    return q > min(max(20 * evidence * evidence, 1.0), 100.0) * (1e-3 + 1e-5 * objective)
 
 
 @compiled_sums

@@ -50,14 +50,23 @@ def margins_and_widths(x, inverse, scores):
 
 
 def confident(x, matrix, inverse, scores, scale, form=None):
-    certain = np.zeros((len(x), len(x)), np.bool_)
-    form = loops.certain_pairs.FULL if form is None else form
-    loops.certain_pairs.confident(x, matrix, inverse, form, scores, scale, certain)
-    return certain
+    """The certain pairs of one list."""
+    form = loops.intervals.FULL if form is None else form
+    documents, features = x.shape
+    state = loops.intervals.Intervals(*map(batch, (matrix, inverse, scale)), form, 0, 0, 0, batch([]), batch([]))
+    certain = torch.zeros(1, documents, documents, dtype=torch.bool)
+    room = loops.intervals.room_of_intervals(documents, features, 0)
+    loops.launch.launch(loops.intervals.compares_lists, 1, room, batch(x), batch(scores), state, certain)
+    return certain[0].numpy()
+
+
+def batch(values):
+    """One replica with these values."""
+    return torch.as_tensor(values, dtype=torch.float64)[None]
 
 
 def test_pairs_in_single_precision_are_those_of_double_precision():
-    forms = loops.certain_pairs
+    forms = loops.intervals
     for documents in 1, 2, 63, 64, 65, 150:
         rng = np.random.default_rng(documents)
         matrix, inverse = state(rng, 30, 40)

@@ -42,10 +42,12 @@ def ordered(certain: np.ndarray, clock: torch.Tensor, conservative: bool) -> lis
 def by_loops(certain: np.ndarray, chance: np.ndarray, transitive: bool, conservative: bool):
     """Order, blocks and pairs by document of one list, whose documents are in score order."""
     d = len(certain)
-    order, block, pairs = np.empty(d, np.int64), np.empty(d, np.int64), np.zeros((d, d), np.bool_)
-    how = transitive, conservative, d
-    loops.certain_pairs.propose(certain, np.arange(d), chance, *how, order, block, pairs, False)
-    return order.tolist(), block, pairs
+    order, block = torch.empty(1, d, dtype=torch.int64), torch.empty(1, d, dtype=torch.int64)
+    pairs, length = torch.zeros(1, d, d, dtype=torch.bool), torch.tensor([d])
+    lists = torch.from_numpy(certain)[None], length, length, torch.arange(d)[None], torch.from_numpy(chance)[None]
+    written = (int(transitive), int(conservative), d), order, block, pairs, 0
+    loops.launch.launch(loops.certain_pairs.proposes, 1, loops.certain_pairs.room_of_lists(d), *lists, *written)
+    return order[0].tolist(), block[0].numpy(), pairs[0].numpy()
 
 
 def check(certain: np.ndarray, round: int) -> None:

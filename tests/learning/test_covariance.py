@@ -180,7 +180,8 @@ def test_very_many_rows_are_added_in_parts(in_loops):
     inverse = torch.linalg.inv(matrix)
     if in_loops:
         valid = torch.ones(1, 20_000, dtype=torch.bool)
-        loops.updates.add_outer_products(*(each.numpy() for each in (matrix, inverse, rows, valid)))
+        room = loops.intervals.room_of_intervals(0, 3, 20_000)
+        loops.launch.launch(loops.intervals.adds_rows, 1, room, rows, valid, matrix, inverse)
         torch.testing.assert_close(matrix, expected)
     else:
         add_outer_products(inverse, rows)
