@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.loops import lanes
+from ol2r_cli.loops import dense, lanes
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 ORDERS = ("forward", "backward", "random")
@@ -69,7 +69,23 @@ class Lanes:
             lanes.barrier: self._barrier,
             lanes.lane_sum: lambda value, space: self._over_lanes(value, space, sum),
             lanes.lane_max: lambda value, space: self._over_lanes(value, space, max),
+            dense.times: lambda left, right, out, space: self._write(out, lambda: left @ right),
+            dense.times_transposed: lambda left, right, out, space: self._write(out, lambda: np.triu(left @ right.T)),
+            dense.few_times: lambda rows, matrix, out: self._write(out, lambda: rows @ matrix),
+            dense.add_products: self._add_products,
         }
+
+    def _write(self, out: Any, result: Callable[[], Any]) -> None:
+        """Let the first lane write what a product is, as soon as all of them have begun it."""
+        self._barrier()
+        if _own.lane == 0:
+            out[:] = result()
+        self._barrier()
+
+    def _add_products(self, left: Any, right: Any, sign: float, out: Any, is_upper: bool, space: Workspace) -> None:
+        """Also what need not be right of a symmetric matrix is there, but is not a number."""
+        below = np.tril(np.full(out.shape, np.nan if is_upper else 0.0), -1)
+        self._write(out, lambda: out + sign * (left.T @ right) + below)
 
     def _play(self, play: Callable[[Workspace], None], space: Workspace) -> None:
         """Play a loop with all lanes in the memory of `space`; raises what a lane raises, or AssertionError."""
