@@ -88,7 +88,7 @@ class PairwiseRanker(LinearRanker):
             self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 
     def stages(self) -> Any:
-        if self.solver_name == "lbfgs_restart" or self.history.forgets:
+        if self.solver_name == "lbfgs_restart" or self.history.forgets or not self.history.in_loops:
             return None
         assert isinstance(self.solver, AnchoredNewton)
         score, learn = loops.gradient_steps.scores_by_theta, loops.anchored_newton.learns_from_all_pairs
