@@ -72,7 +72,7 @@ def playing(listing: int, kind_of_user: int, kind: int, kind_of_pairs: int) -> C
         table, labels, groups, starts, lengths = queries
         seeds, query_stream, explore, document, coin, click_stream, pair_stream = numbers
         by_grade, by_place = user
-        (thetas, moving, rates, decay), state = learner, kept
+        thetas, moving, rates, decay = learner
         queried, valid_pairs, totals, grade, group, clicked = record
         features, positions = table.shape[1], clicked.shape[2]
         dtype = thetas.dtype
