@@ -1,4 +1,4 @@
-"""The device, the engine and the precision of a run."""
+"""The device and the precision of a run."""
 
 from __future__ import annotations
 
@@ -29,44 +29,31 @@ NETWORK_ON_GPU, ONE_STEP_ON_GPU, HISTORY_ON_GPU = 2, 27, 49
 
 
 class Device:
-    """Device, engine and precision of a run.
+    """Device and precision of a run.
 
     `name` is auto (a GPU if there is one; a run has what `automatic` takes), cpu, cuda or cuda:N. `dtype` auto leaves
     the precision to the ranker: float64 for linear rankers, because their confidence widths cancel in float32, and
-    float32 for networks. `threads` is the number of threads of one tensor operation on the CPU. `engine` is loops
-    (plain loops that numba compiles, for a CPU), tensors (operations of torch), or auto: loops on a CPU, unless numba
-    cannot be imported.
+    float32 for networks. `threads` is the number of threads of one tensor operation on the CPU.
     """
 
     group = "device"
     dtype: torch.dtype | None  # None: the ranker decides
 
-    def __init__(
-        self,
-        name: str,
-        dtype: Literal["auto", "float64", "float32"],
-        threads: Threads,
-        engine: Literal["auto", "loops", "tensors"],
-    ):
+    def __init__(self, name: str, dtype: Literal["auto", "float64", "float32"], threads: Threads):
         self.dtype, self.threads = _DTYPES[dtype], threads
         if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
+            name = "cuda" if has_gpu() else "cpu"
         try:
             self.torch = torch.device(name)
         except RuntimeError:
             raise ValueError(f"{self.group}.name must be auto, cpu, cuda or cuda:N, got {name!r}") from None
-        if self.torch.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device=cuda needs a CUDA GPU and a torch built for it, none was found: use device=cpu")
-
-        if engine == "loops" and self.torch.type != "cpu":
-            raise ValueError(f"{self.group}.engine=loops needs {self.group}.name=cpu, got {self.torch}")
-        if engine == "loops" and not loops.available():
-            raise ValueError(
-                f"{self.group}.engine=loops needs numba, which {loops.missing()}: type pip install -U numba"
-            )
-        if engine == "auto":
-            engine = "loops" if self.torch.type == "cpu" and loops.available() else "tensors"
-        self.engine = engine
+        if self.torch.type == "cuda":
+            if not torch.cuda.is_available():
+                raise ValueError(
+                    "device=cuda needs a CUDA GPU and a torch built for it, none was found: use device=cpu"
+                )
+            if missing := loops.gpu_is_missing():
+                raise ValueError(f"device=cuda compiles its loops, but {missing}: type pip install 'ol2r[gpu]'")
 
     @property
     def label(self) -> str:
@@ -82,7 +69,7 @@ class Device:
         if not (torch.full((2**15 * self.threads,), sys.float_info.min, dtype=torch.float64) / 2).all():
             cause = "torch.set_flush_denormal(True), or a library linked with -Ofast"
             raise ValueError(f"{self.group}.threads must be 1 where threads take small numbers as zero ({cause})")
-        if self.engine == "loops":
+        if self.torch.type == "cpu":
             # The library that multiplies matrices in compiled loops gets one thread, torch has its own: a round's
             # matrices are small, and two threads took 3 to 75 times as long as one.
             import_module("scipy.linalg.cython_blas")  # numba calls this; only what is loaded can be limited
@@ -93,6 +80,11 @@ class Device:
             trim_threshold, mmap_threshold = -1, -3  # parameters of mallopt(3)
             libc.mallopt(trim_threshold, 2**30)
             libc.mallopt(mmap_threshold, 2**25)  # 32 MB, the largest value that glibc accepts
+
+
+def has_gpu() -> bool:
+    """Return whether there is a GPU, and what compiles loops for it."""
+    return torch.cuda.is_available() and not loops.gpu_is_missing()
 
 
 def on_gpu_from(ranker: Ranker) -> int:
@@ -107,15 +99,15 @@ def on_gpu_from(ranker: Ranker) -> int:
     return ONE_STEP_ON_GPU if ranker.one_step else HISTORY_ON_GPU
 
 
-def automatic(ranker: Ranker, replicas: int, engine: str) -> tuple[str, str]:
+def automatic(ranker: Ranker, replicas: int) -> tuple[str, str]:
     """Return the name of the device that `device.name=auto` takes for a run, and a line that says why.
 
-    `engine` is the setting `device.engine`. The line is empty where there is no GPU.
+    The line is empty where there is no GPU.
     """
     if not torch.cuda.is_available():
         return "cpu", ""
-    if engine == "loops":
-        return "cpu", "device: cpu, for device.engine=loops"
+    if missing := loops.gpu_is_missing():
+        return "cpu", f"device: cpu, because {missing}, which compiles loops for a GPU (type pip install 'ol2r[gpu]')"
     if replicas < (least := on_gpu_from(ranker)):
         return "cpu", f"device: cpu, faster than a GPU with fewer than {least} replicas (or type device=cuda)"
     return "cuda", f"device: cuda, faster than a CPU core from {plural(least, 'replica')} on (or type device=cpu)"

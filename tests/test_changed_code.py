@@ -176,7 +176,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path, monkeypatch, capsys):
     """It goes on from its last checkpoint, which is of one version. A process with old modules starts no run."""
-    words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", "device.engine=tensors", f"output_dir={tmp_path}/runs"]
+    words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", f"output_dir={tmp_path}/runs"]
     with monkeypatch.context() as patch:
         at_round(patch, 15, lambda: (package / "kind.py").write_text("A = 2\n"))
         assert cli.main(words) == 1
@@ -257,7 +257,6 @@ def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(tmp_path: Path):
     words = [
         *TINY,
         "rounds=5",
-        "device.engine=tensors",
         "ranker=editing,batchrank",
         "exploration=none",
         "launcher.jobs=1",

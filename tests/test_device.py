@@ -1,14 +1,11 @@
-"""The precision of a run is `device.dtype` or the one its ranker needs, its engine `device.engine` or the fastest."""
+"""The precision of a run is `device.dtype` or the one its ranker needs; auto takes the faster device."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -99,26 +96,23 @@ def test_where_a_gpu_overtakes_a_core_is_that_of_the_table():
     ("words", "least"), [(LINEAR, ONE_STEP_ON_GPU), (["ranker=pairrank"], HISTORY_ON_GPU), (NETWORK, NETWORK_ON_GPU)]
 )
 def test_auto_takes_a_gpu_from_so_many_replicas_on(words, least, gpu):
-    """The id follows the device, and one line says which it is and why; `device=cuda` does as it says."""
+    """One line says which device it is and why; `device=cuda` does as it says. The id does not say the device."""
 
     def made(name: str, replicas: int) -> Experiment:
         return experiment(*words, f"replicas={replicas}", f"device={name}")
 
     few, many = made("auto", least - 1), made("auto", least)
-    assert (few.device.torch.type, few.device.engine, few.needs_gpu) == ("cpu", "loops", False)
-    assert few.id == made("cpu", least - 1).id != made("cuda", least - 1).id
+    assert (few.device.torch.type, few.needs_gpu) == ("cpu", False)
+    assert few.id == made("cpu", least - 1).id == made("cuda", least - 1).id
     assert few.reason_of_device.startswith(f"device: cpu, faster than a GPU with fewer than {least} replicas")
-    assert (many.device.torch.type, many.device.engine, many.needs_gpu) == ("cuda", "tensors", True)
-    assert many.id == made("cuda", least).id != made("cpu", least).id
+    assert (many.device.torch.type, many.needs_gpu) == ("cuda", True)
     assert many.reason_of_device.startswith(f"device: cuda, faster than a CPU core from {least} replicas on")
     assert max(len(each.reason_of_device) for each in (few, many)) <= 80
     assert not few.warnings() + many.warnings() + made("cuda", least).warnings()
     assert [line.endswith("type device=cpu") for line in made("cuda", least - 1).warnings()] == [True]
 
 
-def test_auto_takes_a_cpu_for_loops_and_a_gpu_for_an_own_network(gpu, monkeypatch):
-    loops_typed = experiment(*LINEAR, "replicas=1000", "device=auto", "device.engine=loops")
-    assert (loops_typed.device.torch.type, loops_typed.device.engine) == ("cpu", "loops")
+def test_auto_takes_a_gpu_for_an_own_network(gpu, monkeypatch):
     assert experiment(*NETWORK, "device=auto").device.torch.type == "cpu"
     monkeypatch.setattr(MLP, "__module__", "mine")
     assert experiment(*NETWORK, "device=auto").device.torch.type == "cuda"
@@ -167,47 +161,27 @@ def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
 
 def test_settings_outside_their_range_are_refused():
     assert Ranker.dtype == torch.float64
-    settings = {"name": "cpu", "dtype": "auto", "threads": 1, "engine": "auto"}
+    settings = {"name": "cpu", "dtype": "auto", "threads": 1}
     for name, value, message in (
         ("dtype", "half", "must be one of auto, float64, float32, got 'half'"),
         ("threads", 0, "must be from 1 to 1024, got 0"),
-        ("engine", "jit", "must be one of auto, loops, tensors, got 'jit'"),
     ):
         with pytest.raises(ValueError, match=f"^device.{name} {message}$"):
             check_settings(Device, settings | {name: value}, "device")
     with pytest.raises(ValueError, match=r"^device\.name must be auto, cpu, cuda or cuda:N, got 'tpu9'$"):
-        Device("tpu9", "auto", 1, "auto")
+        Device("tpu9", "auto", 1)
 
 
-def test_the_engine_is_part_of_the_id(monkeypatch):
-    ids = {}
-    for installed in (True, False):
-        monkeypatch.setattr(loops, "available", lambda installed=installed: installed)
-        for engine in ("auto", "tensors"):
-            made = experiment(f"device.engine={engine}")
-            ids[installed, engine] = made.id
-            assert made.device.engine == ("loops" if installed and engine == "auto" else "tensors")
-            assert made.simulation().context.loops == (made.device.engine == "loops")
-    assert ids[True, "tensors"] == ids[False, "auto"] == ids[False, "tensors"] != ids[True, "auto"]
+def test_a_gpu_without_what_compiles_its_loops_is_not_taken(gpu, monkeypatch):
+    monkeypatch.setattr(loops, "gpu_is_missing", lambda: "numba-cuda is not installed")
+    with pytest.raises(ValueError, match=r"numba-cuda is not installed: type pip install 'ol2r\[gpu\]'$"):
+        Device("cuda", "auto", 1)
+    made = experiment(*LINEAR, "replicas=1000", "device=auto")
+    assert (made.device.torch.type, made.reason_of_device.partition(",")[0]) == ("cpu", "device: cpu")
 
 
-def test_an_engine_that_cannot_run_is_refused(monkeypatch):
-    turned_off = SimpleNamespace(config=SimpleNamespace(DISABLE_JIT=1))
-    found = {
-        "is not installed": Mock(side_effect=ModuleNotFoundError("No module named 'numba'")),
-        "cannot be imported (Numba needs NumPy 2.4 or less)": Mock(
-            side_effect=ImportError("Numba needs NumPy 2.4 or less\nmore")
-        ),
-        "NUMBA_DISABLE_JIT turns off": Mock(return_value=turned_off),
-    }
-    monkeypatch.setattr(loops, "missing", loops.missing.__wrapped__)  # without what was found before
-    for reason, imported in found.items():
-        monkeypatch.setattr(loops, "import_module", imported)
-        assert Device("cpu", "auto", 1, "auto").engine == "tensors"
-        message = re.escape(f"device.engine=loops needs numba, which {reason}: type pip install -U numba")
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            Device("cpu", "auto", 1, "loops")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(ValueError, match=r"^device\.engine=loops needs device\.name=cpu, got cuda$"):
-        Device("cuda", "auto", 1, "loops")
-    assert Device("auto", "auto", 1, "auto").engine == "tensors"
+def test_finished_runs_of_before_have_an_engine():
+    """Earlier versions stored this setting with a run."""
+    settings = experiment().settings
+    settings["device"]["engine"] = "auto"
+    assert Experiment(settings, experiment().choices).id == experiment().id

@@ -23,7 +23,7 @@ def refuse(*_: object) -> None:
 
 def words(root: Path) -> list[str]:
     sizes = ["dataset.documents=8", "dataset.features=5", "rounds=400", "checkpoint_rounds=20", "replicas=2"]
-    return ["run", "ranker=sgd_ranknet", QUERIES, *sizes, "device.engine=tensors", f"output_dir={root}"]
+    return ["run", "ranker=sgd_ranknet", QUERIES, *sizes, f"output_dir={root}"]
 
 
 def results(root: Path) -> list[bytes]:

@@ -72,7 +72,7 @@ def _own_choices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def error_of(capsys: pytest.CaptureFixture[str], *words: str, code: int) -> str:
     capsys.readouterr()
-    assert cli.main(["run", "--config-dir=choices", "device.engine=tensors", "rounds=2", *words]) == code
+    assert cli.main(["run", "--config-dir=choices", "rounds=2", *words]) == code
     return capsys.readouterr().err
 
 

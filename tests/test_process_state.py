@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numba
 import pytest
 import torch
 
 from ol2r_cli import api as ol2r
-from ol2r_cli import loops
 from ol2r_cli.device import Device, restored
 from ol2r_cli.run.runner import Runner
 from tests.worlds import TINY
@@ -21,7 +21,6 @@ RANKERS = (
     "pairrank", "pepairrank", "pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd", "nsgd", "random", "olranknet",
     "toprank",
 )  # fmt: skip
-ENGINES = ["tensors", pytest.param("loops", marks=pytest.mark.skipif(not loops.available(), reason="needs numba"))]
 ROUNDS = 60
 NETWORK = [*TINY, "ranker=pdgd", "ranker/model=mlp", "device=cpu", f"rounds={ROUNDS}"]
 
@@ -37,9 +36,9 @@ def _restored():
         yield
 
 
-def numbers(ranker: str, engine: str, flush: bool) -> dict[str, float]:
+def numbers(ranker: str, flush: bool) -> dict[str, float]:
     """Online NDCG of a short run, its discounted sum, and NDCG before it; the mode is set after what resets it."""
-    words = [f"ranker={ranker}", "device=cpu", f"device.engine={engine}", f"rounds={ROUNDS}", "click=informational"]
+    words = [f"ranker={ranker}", "device=cpu", f"rounds={ROUNDS}", "click=informational"]
     with torch.inference_mode():
         experiment = ol2r.experiment([*TINY, *words])
         torch.set_flush_denormal(flush)
@@ -52,32 +51,27 @@ def numbers(ranker: str, engine: str, flush: bool) -> dict[str, float]:
     return {"online": online, "cumulative": cumulative, "untrained": untrained}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rankers", [("sgd_ranknet", "nsgd"), pytest.param(RANKERS, marks=pytest.mark.slow)])
-def test_ties_are_broken_alike_where_small_numbers_are_zero(rankers: tuple[str, ...], engine: str):
+def test_ties_are_broken_alike_where_small_numbers_are_zero(rankers: tuple[str, ...]):
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot")
     for ranker in rankers:
-        usual, flushed = (numbers(ranker, engine, flush) for flush in (False, True))
-        assert flushed == usual, f"{ranker} {engine}: with flush-to-zero {flushed}, without {usual}"
+        usual, flushed = (numbers(ranker, flush) for flush in (False, True))
+        assert flushed == usual, f"{ranker}: with flush-to-zero {flushed}, without {usual}"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_computes_with_small_numbers(engine: str):
+def test_a_run_computes_with_small_numbers():
     torch.set_flush_denormal(True)
-    Device("cpu", "auto", 1, engine).prepare()
-    small = torch.tensor([sys.float_info.min], dtype=torch.float64) / 2 if engine == "tensors" else None
-    if small is None:
-        import numba
-
-        small = numba.njit(lambda number: number / 2)(sys.float_info.min)
+    Device("cpu", "auto", 1).prepare()
+    small = torch.tensor([sys.float_info.min], dtype=torch.float64) / 2
     assert small * 2 > 0
+    assert numba.njit(lambda number: number / 2)(sys.float_info.min) * 2 > 0
 
 
 def test_threads_of_torch_that_compute_otherwise_are_refused():
     program = (
         "import torch; from ol2r_cli.device import Device; torch.set_num_threads(2); torch.set_flush_denormal(True); "
-        "torch.ones(2**20).sum(); [Device('cpu', 'auto', threads, 'tensors').prepare() for threads in (1, 2)]"
+        "torch.ones(2**20).sum(); [Device('cpu', 'auto', threads).prepare() for threads in (1, 2)]"
     )
     root = {"PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", program], env=os.environ | root, capture_output=True, text=True)

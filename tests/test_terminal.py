@@ -100,7 +100,7 @@ def test_characters_that_a_stream_lacks_are_printed_in_others(tmp_path: Path):
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
-    words = ["run", *TINY, "rounds=2", "device.engine=tensors", "output_dir=outputs"]
+    words = ["run", *TINY, "rounds=2", "output_dir=outputs"]
     with FULL.open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "ol2r_cli", *words],

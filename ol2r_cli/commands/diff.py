@@ -136,7 +136,7 @@ def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "results_version": manifest["results_version"],
         **(manifest.get("versions") or {}),
         "commit": git and git["commit"][:12] + " and changes" * git["dirty"],
-        **{name: manifest.get(name) for name in ("device", "engine", "threads", "host")},
+        **{name: manifest.get(name) for name in ("device", "threads", "host")},
     }
 
 

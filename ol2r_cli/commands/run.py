@@ -200,8 +200,7 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
         from ol2r_cli.run.runner import run_experiment
         from ol2r_cli.run.summary import record
 
-        plays = kind.command == "run" and composition.settings["device"].get("engine") != "tensors"
-        if plays and loops.available():
+        if kind.command == "run":
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
     shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else kind.render

@@ -14,7 +14,6 @@ import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
@@ -231,10 +230,9 @@ class Subject:
     ) -> Simulation:
         """Return a simulation of the choices, ready for round 1; `more` is what `small_world.simulation` takes.
 
-        It has the engine that a run on a CPU would have. NotApplicable if a role refuses the world with a ValueError of
-        its own.
+        NotApplicable if a role refuses the world with a ValueError of its own.
         """
-        more.setdefault("loops", loops.available() and self.config.device.engine != "tensors")
+        more.setdefault("loops", True)
         self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
         try:
             running = simulation(self.config, seeds=seeds, **{"dataset": world(lists)} | more)

@@ -58,7 +58,7 @@ def load(run: Mapping[str, Any]) -> None:
 
 
 if VARIABLE in os.environ:
-    checkout_in_memory(), versions("loops")  # both are kept in memory
+    checkout_in_memory(), versions()  # both are kept in memory
     with redirect_stdout(None), redirect_stderr(None):
         for payload in pickle.loads(Path(os.environ[VARIABLE]).read_bytes()):
             with suppress(Exception):  # the jobs will tell

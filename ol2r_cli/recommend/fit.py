@@ -195,7 +195,6 @@ class Fitting(Runner):
             seeds=[self.settings["seed"]],
             rounds=1,
             device="cpu",
-            engine="loops",
             threads=self.settings["device"]["threads"],
             packages=["scikit-learn", "scipy", *fit.model.packages],
             command=self.command,

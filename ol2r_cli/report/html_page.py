@@ -206,8 +206,7 @@ def _commit(manifest: Manifest) -> str:
 
 
 def _device(manifest: Manifest) -> str:
-    engine = f", {manifest['engine']}" if "engine" in manifest else ""
-    return f"{manifest.get('device')}{engine}, {plural(manifest.get('threads', 0), 'thread')}"
+    return f"{manifest.get('device')}, {plural(manifest.get('threads', 0), 'thread')}"
 
 
 def _time(manifest: Manifest, event: str) -> str:

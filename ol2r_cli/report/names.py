@@ -18,7 +18,7 @@ from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
 
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 NAMED_PARTS = ("ranker/model", "exploration", "fairness")  # a name has those that its ranker does not bring
-ROUNDING = ("device.dtype", "device.engine")
+ROUNDING = ("device.dtype",)
 CLICKS = ("perfect", "navigational", "informational")  # in the order of the papers
 
 

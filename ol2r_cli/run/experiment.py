@@ -127,7 +127,8 @@ class Experiment:
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.code = own_code(self.settings) if code is None else code
         precision = str(self.dtype).removeprefix("torch.")
-        device = {**self.settings["device"], "dtype": precision, "engine": self.device.engine}
+        # Results version 5 had two engines; the lists of all devices are now those of loops.
+        device = {**self.settings["device"], "dtype": precision, "engine": "loops"}
         decisive = {**self.settings, "device": device, "start": self.start.decisive()}
         if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
             decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
@@ -142,9 +143,10 @@ class Experiment:
 
     def _device(self, make: Make) -> tuple[Device, str]:
         """The device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
-        node, reason = self.settings["device"], ""
+        node, reason = dict(self.settings["device"]), ""
+        node.pop("engine", None)  # earlier versions had this setting, and stored it with their runs
         if node.get("name") == "auto":
-            name, reason = automatic(self.roles["ranker"], self.settings["replicas"], node.get("engine", "auto"))
+            name, reason = automatic(self.roles["ranker"], self.settings["replicas"])
             node = {**node, "name": name}
         return _made(Device, "device", node, make), reason
 
@@ -240,7 +242,7 @@ class Experiment:
             ),
             measures=self.measures,
             block_rounds=bool(settings["block_rounds"]),
-            loops=self.device.engine == "loops",
+            loops=self.device.torch.type == "cpu",
             intent=self.intent,
             code=" ".join(self.code.values()),
             start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,
@@ -262,7 +264,7 @@ class Experiment:
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
 
         def of_split(split: str, dataset: Dataset) -> Evaluator:
-            counts, compiled = self.settings["no_relevant"], self.device.engine == "loops"
+            counts, compiled = self.settings["no_relevant"], self.device.torch.type == "cpu"
             return Evaluator(dataset, split, seeds, counts, self.dtype, self.measures, compiled)
 
         if not self.intent.changes:

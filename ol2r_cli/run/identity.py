@@ -348,15 +348,15 @@ def _in_a_file(name: str, reason: str) -> str:
 _version = cache(version)
 
 
-def versions(engine: str = "tensors", packages: Sequence[str] = ()) -> dict[str, str | None]:
+def versions(packages: Sequence[str] = ()) -> dict[str, str | None]:
     """The versions of the packages that decide numbers, from their metadata, so that none has to be imported.
 
-    Those of the engine `loops` include numba; `packages` are more. A package that is not installed has None.
+    `packages` are more than those of every run. A package that is not installed has None.
     `ol2r_code` is the hash of all files of ol2r.
     """
     versions: dict[str, str | None] = {"ol2r": __version__, "ol2r_code": code_hash()[:12]}
     versions["python"] = platform.python_version()
-    for package in ("torch", "numpy", *(["numba"] if engine == "loops" else []), *packages):
+    for package in ("torch", "numpy", "numba", *packages):
         versions[package] = None
         with suppress(PackageNotFoundError):
             versions[package] = _version(package)

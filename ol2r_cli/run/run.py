@@ -38,7 +38,7 @@ _FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
 _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not known at first
     **{"id": str, "command": str, "choices": {...: str}, "dataset": {"fingerprint": str}, "seeds": [int]},
     **{"progress": {"round": int, "rounds": int}, "results_version": int, "sittings": (int, None)},
-    **dict.fromkeys(("note", "error", "checksum", "device", "engine", "host"), (str, None)),
+    **dict.fromkeys(("note", "error", "checksum", "device", "host"), (str, None)),
     **dict.fromkeys(("seconds", "startup_seconds", "cpu_seconds"), (int, float, None)),
     **dict.fromkeys(("peak_memory_gb", "rounds_per_second"), (int, float, None)),
     "ran": ([{"after": int}], None),

@@ -315,7 +315,6 @@ class Runner:
             rounds=self.settings["rounds"],
             round=first,
             device=experiment.device.label,
-            engine=experiment.device.engine,
             threads=experiment.device.threads,
             packages=[package for role in experiment.roles.values() for package in role.packages],
             command=self.command,

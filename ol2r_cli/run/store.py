@@ -223,7 +223,7 @@ class LogFile:
 _ENTRIES = (  # of run.json, in this order
     *("status", "id", "command", "note", "choices", "dataset", "code", "seeds", "exposure", "columns", "progress"),
     *("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "ran", "sittings"),
-    *("rounds_per_second", "error", "files", "versions", "git", "device", "engine", "threads", "host", "pid"),
+    *("rounds_per_second", "error", "files", "versions", "git", "device", "threads", "host", "pid"),
     "results_version",
 )
 
@@ -237,7 +237,7 @@ class Manifest:
     `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
     `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception.
     `own_time` returns the wall-clock and CPU seconds of the run, of a process that plays others too. `about` are the
-    entries id, choices, seeds, command, device, engine and threads and, where there are any, code, note, exposure and
+    entries id, choices, seeds, command, device and threads and, where there are any, code, note, exposure and
     columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are not
     those of the rounds before.
     """
@@ -261,7 +261,7 @@ class Manifest:
         self._earlier: dict[str, Any] = {}
         with suppress(ValueError):  # a damaged manifest does not prevent the run
             self._earlier = read_manifest(directory.path) or {}
-        program = versions(about["engine"], packages)
+        program = versions(packages)
         now = {**program, "device": about["device"], "threads": about["threads"]}
         ran = [each for each in self._earlier.get("ran") or () if each["after"] < round]
         before = ran[-1] if ran else now

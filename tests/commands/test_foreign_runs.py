@@ -198,7 +198,6 @@ def test_what_is_played_again_writes_to_no_folder_of_the_run(words, tmp_path, mo
     monkeypatch.setattr("ol2r_cli.ranker.offline.LEAST_WORK", 0)
     data, run = Path(__file__).parents[1] / "data" / "tiny", tmp_path / "run"
     words = [*words, "dataset=letor", f"dataset.path={data}", "dataset.normalise=query_minmax", "rounds=3"]
-    words += ["device.engine=tensors"]
     assert cli.main(["run", *words, f"cache_dir={tmp_path / 'first'}", f"output_dir={tmp_path / 'outputs'}"]) == 0
     (path,) = find_runs(tmp_path / "outputs")
     assert len([*(tmp_path / "first").rglob("theta.npy")]) == 1

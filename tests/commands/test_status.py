@@ -17,7 +17,6 @@ ABOUT = {
     "seeds": [1],
     "rounds": 100,
     "device": "cpu",
-    "engine": "tensors",
     "threads": 1,
     "command": "ol2r run",
 }

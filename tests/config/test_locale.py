@@ -19,7 +19,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIO
 
 def test_text_that_is_none_in_the_locale_is_refused(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    words = ["run", *TINY, "rounds=2", "device.engine=tensors"]
+    words = ["run", *TINY, "rounds=2"]
     for encoding, advice in ("ascii", "type PYTHONUTF8=1 before the command"), ("utf-8", "save it as UTF-8"):
         monkeypatch.setattr(sys, "getfilesystemencoding", lambda encoding=encoding: encoding)
         for typed in (["note=a\udcc3\udcbc"], ["-m", "note=a\udcc3\udcbc", "seed=1,2"], ["output_dir=a\udcc3\udcbc"]):
@@ -37,7 +37,7 @@ def test_a_run_has_its_text_whatever_the_locale_is(tmp_path: Path):
     text = "# Für Tests.\n_target_: ol2r_cli.ranker.model_ranker.RandomRanker  # größer\n"
     (tmp_path / "choices" / "ranker" / "mine.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "ol2r.yaml").write_text("# ü\nchoices: [choices]\noutput_dir: outputs\n", encoding="utf-8")
-    command = [sys.executable, "-m", "ol2r_cli", "run", *TINY, "ranker=mine", "rounds=2", "device.engine=tensors"]
+    command = [sys.executable, "-m", "ol2r_cli", "run", *TINY, "ranker=mine", "rounds=2"]
     for variables, words, code in (
         (ASCII, ["note=ü"], 2),
         (ASCII, [], 0),

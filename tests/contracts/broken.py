@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ol2r_cli.columns import Column
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.exploration.order import best
 from ol2r_cli.interfaces import (
     Candidates,
     ClickModel,
@@ -194,7 +193,8 @@ class PlacesTwice(Exploration):
 class SortsPadding(Exploration):
     def propose(self, prediction, candidates, random):
         scores = prediction.scores.mean(1) + random.uniform(candidates.mask.shape[1])
-        return Proposal(best(scores, self.ranking_depth), scores)
+        places = min(self.ranking_depth, scores.shape[1])
+        return Proposal(scores.topk(places).indices, scores)
 
 
 PaddingFirst = of(Fairness, rerank=lambda self, proposal, candidates, random: proposal.order.flip(1))

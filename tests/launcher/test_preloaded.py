@@ -68,7 +68,7 @@ def test_a_job_gives_what_it_gives_in_a_fresh_process_also_after_jobs_that_distu
     (tmp_path / "own" / "disturbing_ranker.py").write_text(STATE)
     lines = "# Disturbs its process.\n_target_: disturbing_ranker.Disturbing\nlog: state-0  # a file\n"
     (tmp_path / "own" / "ranker" / "disturbing.yaml").write_text(lines)
-    rankers = [["ranker=pairrank"]] * 3 + [["ranker=pdgd"]] * 3 + [["ranker=olranknet", "device.engine=tensors"]] * 3
+    rankers = [["ranker=pairrank"]] * 3 + [["ranker=pdgd"]] * 3 + [["ranker=olranknet"]] * 3
     rankers += [["device.threads=2"], ["dataset.seed=1"], ["ranker=oracle"]]
     for number in range(3):
         own = ["ranker=disturbing", f"--config-dir={tmp_path / 'own'}", f"ranker.log=state-{number}"]

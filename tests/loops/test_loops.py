@@ -173,7 +173,6 @@ def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
     command = [sys.executable, "-m", "ol2r_cli", "run", *words, *data]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
     (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/run.json"))
-    assert manifest["engine"] == "loops"
     assert manifest["seconds"] < manifest["startup_seconds"] / 4
     assert manifest["cpu_seconds"] < 1
 
@@ -181,7 +180,7 @@ def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
 def test_a_run_reads_and_writes_within_its_arrays(tmp_path: Path):
     words = ["run", *TINY, "ranker=random", "click=perfect", "rounds=20", "measures=[ndcg]", "output_dir=out"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_BOUNDSCHECK": "1"}
-    command = [sys.executable, "-m", "ol2r_cli", *words, "device.engine=loops"]
+    command = [sys.executable, "-m", "ol2r_cli", *words]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -101,7 +101,6 @@ def play(
         seeds=seeds,
         rounds=rounds,
         device="cpu",
-        engine="tensors",
         threads=1,
         note=note,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,

@@ -13,7 +13,7 @@ from tests.launch import Launched, die_before
 
 WORDS = ["run", "ranker=sgd_ranknet", "dataset.queries={train: 15, validation: 4, test: 4}", "dataset.documents=8"]
 WORDS += ["dataset.features=5", "rounds=60", "checkpoint_rounds=20", "replicas=2", "evaluate_every=10"]
-WORDS += ["device.engine=tensors", "save_interactions=true"]
+WORDS += ["save_interactions=true"]
 NAMES = ("trace.parquet", "evaluation.parquet", "interactions.parquet", "ranker.pt", "summary.json")
 
 

@@ -165,7 +165,7 @@ def started(folder, *words: str) -> Run:
 def test_a_run_resumes_after_its_start_was_moved(tmp_path, monkeypatch):
     """The same command finds it below output_dir, by its id, and takes it by its content."""
     outputs = tmp_path / "outputs"
-    words = ["device.engine=tensors", f"output_dir={outputs}"]
+    words = [f"output_dir={outputs}"]
     assert cli.main([*WORDS, "ranker=pdgd", *words]) == 0
     (source,) = find_runs(outputs)
     command = [*WORDS, "ranker=sgd_ranknet", *words, f"start.run={source}"]

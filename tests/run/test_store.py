@@ -153,14 +153,13 @@ ABOUT: dict[str, Any] = {
     "seeds": [1, 2],
     "rounds": 100,
     "device": "cpu",
-    "engine": "tensors",
     "threads": 1,
     "command": "ol2r run ranker=pdgd",
 }
 KEYS = (
     "status id command note choices dataset code seeds exposure columns progress started ended seconds cpu_seconds "
     "peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
-    "engine threads host pid results_version"
+    "threads host pid results_version"
 )
 
 
