@@ -155,7 +155,7 @@ def blocks(offsets: Int[np.ndarray, "Q1"], size: int | None = None) -> Iterator[
 
 
 def _fast(path: Path, features: int | None, overflow: str) -> ParsedFile:
-    if not loops.available():
+    if not loops.compiled():
         raise _Unsure
     from ol2r_cli.loops.letor_text import read  # imports numba
 

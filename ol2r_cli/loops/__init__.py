@@ -74,12 +74,16 @@ def available() -> bool:
     return not missing()
 
 
+def compiled() -> bool:
+    """Return whether loops are compiled: numba is there, and NUMBA_DISABLE_JIT=1 does not leave them to Python."""
+    return available() and not import_module("numba").config.DISABLE_JIT
+
+
 @cache
 def missing() -> str:
     """Return why there is no numba, such as `is not installed`; empty if there is. It may be too old for numpy."""
     try:
-        if import_module("numba").config.DISABLE_JIT:
-            return "NUMBA_DISABLE_JIT turns off"
+        import_module("numba")
     except ModuleNotFoundError:
         return "is not installed"
     except Exception as error:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core import event
 
 from ol2r_cli.loops import clock
@@ -113,6 +114,8 @@ def _folder() -> str:
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
     """
+    if numba.config.DISABLE_JIT:
+        return ""
     try:
         chosen = Path(str(numba.njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:  # there is none that can be written
@@ -145,4 +148,6 @@ class _CompilerLock(event.Listener):
             gc.enable()
 
 
+if numba.config.DISABLE_JIT:  # loops are left to Python, and products of 32-bit words overflow aloud
+    np.seterr(over="ignore")
 event.register("numba:compiler_lock", _CompilerLock())

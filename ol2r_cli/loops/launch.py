@@ -26,8 +26,7 @@ def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
         gpu.launch(loop, replicas, room, arguments)
         return
     space = Workspace(np.empty(room), np.zeros(2, np.int64))
-    with np.errstate(over="ignore"):  # where loops are not compiled, products of 32-bit words overflow aloud
-        for_each_replica(loop)(replicas, space, as_arrays(arguments, _array))
+    for_each_replica(loop)(replicas, space, as_arrays(arguments, _array))
     if space.state[TOO_SMALL]:
         raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")
 
