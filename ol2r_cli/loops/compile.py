@@ -18,6 +18,8 @@ from numba.core import event
 from ol2r_cli.loops import clock
 from ol2r_cli.source import code_hash, is_changed
 
+_CONFIG: Any = numba.config
+
 # Settings of numba (NUMBA_OPT, ..) with which the same source is other machine code. Numba itself looks at the
 # processor only.
 _OF_MACHINE_CODE = (
@@ -96,13 +98,12 @@ def is_loop(value: object) -> bool:
 
 
 def _jit(function: Callable[..., object], folder: str, **options: Any) -> Any:
-    config: Any = numba.config
-    outer, config.CACHE_DIR = config.CACHE_DIR, folder
+    outer, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, folder
     is_kept = bool(folder) and not _is_changed(Path(inspect.getfile(function)))
     try:
         return numba.njit(cache=is_kept, error_model="numpy", **options)(function)
     finally:
-        config.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
+        _CONFIG.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
 
 
 _is_changed = cache(is_changed)  # once for all loops of a file, which are imported together
@@ -114,13 +115,13 @@ def _folder() -> str:
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
     """
-    if numba.config.DISABLE_JIT:
+    if _CONFIG.DISABLE_JIT:
         return ""
     try:
         chosen = Path(str(numba.njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:  # there is none that can be written
         return ""
-    settings = [f"{name}={getattr(numba.config, name, None)}" for name in _OF_MACHINE_CODE]
+    settings = [f"{name}={getattr(_CONFIG, name, None)}" for name in _OF_MACHINE_CODE]
     decisive = " ".join([code_hash("loops"), numba.__version__, llvmlite.__version__, *settings])
     return str(chosen / f"ol2r-{sha256(decisive.encode()).hexdigest()[:16]}")
 
@@ -148,6 +149,6 @@ class _CompilerLock(event.Listener):
             gc.enable()
 
 
-if numba.config.DISABLE_JIT:  # loops are left to Python, and products of 32-bit words overflow aloud
+if _CONFIG.DISABLE_JIT:  # loops are left to Python, and products of 32-bit words overflow aloud
     np.seterr(over="ignore")
 event.register("numba:compiler_lock", _CompilerLock())

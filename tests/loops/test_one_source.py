@@ -41,10 +41,20 @@ def check_lanes(overrides: Overrides, by_one: Any = one_lane, **more: Any) -> No
         check(found, expected, f"{overrides}, {number} lanes {order}")
 
 
-def test_lanes_play_every_ranker_as_compiled_loops_do():
-    assert len(staged.rankers()) >= 3
+def test_lanes_play_as_compiled_loops_do():
+    check_lanes(("ranker=pdgd",), by_one=None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", staged.staged("ranker"))
+def test_lanes_play_a_ranker_as_compiled_loops_do(ranker):
+    check_lanes((f"ranker={ranker}",), by_one=None, rounds=60)
+
+
+def test_lanes_play_every_ranker():
+    assert len(staged.rankers()) >= 8
     for overrides in staged.rankers():
-        check_lanes(overrides, by_one=None)
+        check_lanes(overrides)
 
 
 def test_lanes_play_every_exploration_and_every_stage_of_a_user():
