@@ -3,7 +3,8 @@
     make campaign                                       # all of them, at the sizes of docs/reliability.md
     make campaign ARGS="kills damage --count 50 --seed 7"
 
-kills: SIGKILL before, during and after each file operation of a run, then cases with two kills. damage: each file of a
+kills: SIGKILL before, during and after each file operation of a run, then cases with two kills. batches: the same of a
+process that plays three runs together, after which it plays them again. damage: each file of a
 finished run, of an interrupted one and of the cache removed, cut, changed or swapped with that of another run. writers:
 two to six processes start one run, with locks that work, do nothing or are refused; some are killed or suspended.
 Afterwards the same command must give the files of an undisturbed run, byte for byte. settings: hostile command lines;
@@ -44,6 +45,9 @@ import ol2r_cli.run.runner  # noqa: F401
 from ol2r_cli import api
 from ol2r_cli.cli import main as ol2r
 from ol2r_cli.config.catalogue import config_dir, dotted
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.launcher.job import payload, run_payloads
 
 ROOT = Path(__file__).parents[1]
 TABLES = [f"{name}.parquet" for name in ("trace", "evaluation", "blocks", "interactions")]
@@ -69,7 +73,9 @@ WORDS += " --nothing ranker/model=mlp dataset.queries.train=1 --config-dir=nowhe
 WORDS += " hydra.run.dir=x hydra.mode=x hydra/launcher=joblib positions=1000000000000000000 exposure=[1] beta=-1"
 
 
-def start(words: list[str], log: Path, before: Callable[[], object] = int) -> int:
+def start(
+    words: list[str], log: Path, before: Callable[[], object] = int, call: Callable[[list[str]], int] = ol2r
+) -> int:
     """Begin a command, after `before`, with its output in LOG.out and LOG.err; the number of its process."""
     process = os.fork()
     if process:
@@ -79,7 +85,7 @@ def start(words: list[str], log: Path, before: Callable[[], object] = int) -> in
         for number, end in (1, ".out"), (2, ".err"):
             os.dup2(os.open(f"{log}{end}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         before()
-        code = ol2r(words)
+        code = call(words)
     os._exit(code)
 
 
@@ -106,15 +112,27 @@ class SmallRun:
         self.words += ["evaluate_every=10", "checkpoint_rounds=15", "device.threads=1", "save_interactions=true"]
         self.words += ["block_rounds=[1,20]", f"output_dir={self.outputs}", f"cache_dir={folder / 'cache'}", *more]
         listing = folder.with_name("operations")
-        if wait(start(self.words, self.log, partial(self.meet, 0, COUNT, listing))):
+        if wait(start(self.words, self.log, partial(self.meet, 0, COUNT, listing), self.call)):
             raise RuntimeError(f"the undisturbed run fails: {errors(self.log)}")
         self.operations = listing.read_text().splitlines()
-        self.names = {path.name for path in self.path.iterdir()}
-        self.results = {name: (self.path / name).read_bytes() for name in RESULTS}
+        self.names = self.files()
+        self.results = {f"{path.name}/{name}": (path / name).read_bytes() for path in self.paths for name in RESULTS}
+
+    def call(self, words: list[str]) -> int:
+        """Run a command; its exit code."""
+        return ol2r(words)
+
+    @property
+    def paths(self) -> list[Path]:  # of the runs that have begun
+        return [path.parent for path in self.folder.glob("outputs/*/*/run.json")]
 
     @property
     def path(self) -> Path:  # of the run, once it has begun
-        return next((path.parent for path in self.folder.glob("outputs/*/*/run.json")), self.folder / "no run")
+        return next(iter(self.paths), self.folder / "no run")
+
+    def files(self) -> set[str]:
+        """The names of all files of runs."""
+        return {f"{path.name}/{file.name}" for path in self.paths for file in path.iterdir()}
 
     def meet(self, operation: int, how: int, listing: Path | None = None) -> None:
         """In a forked process: what happens at its `operation`-th file operation from now on."""
@@ -123,7 +141,7 @@ class SmallRun:
 
     def kill(self, operation: int, how: int, *more: str) -> int:
         """Run it, or resume it, until it is killed."""
-        return wait(start([*self.words, *more], self.log, partial(self.meet, operation, how)))
+        return wait(start([*self.words, *more], self.log, partial(self.meet, operation, how), self.call))
 
     def finished(self) -> bool:
         """Whether `ol2r status` calls it finished, and `ol2r verify` finds nothing else."""
@@ -133,23 +151,60 @@ class SmallRun:
 
     def difference(self) -> str:
         """Which file differs from that of the undisturbed run."""
+        root = self.path.parent
         for name, content in self.results.items():
-            if not (self.path / name).is_file() or (self.path / name).read_bytes() != content:
+            if not (root / name).is_file() or (root / name).read_bytes() != content:
                 return f"{name} differs from that of an undisturbed run"
         return ""
 
     def outcome(self) -> str:
         """What the same command, given once more, makes of it."""
-        code, told = wait(start(self.words, self.log)), errors(self.log)
+        code, told = wait(start(self.words, self.log, call=self.call)), errors(self.log)
         if code or bad(told):
             return f"the next command ended with {code}: {told[-300:]!r}"
-        if changed := {path.name for path in self.path.iterdir()} ^ self.names:
+        if changed := self.files() ^ self.names:
             return f"left behind, or missing: {changed}"
         return self.difference() or (SURVIVED if self.finished() else "it is not called finished and intact")
 
 
+class SmallBatch(SmallRun):
+    """Three runs that one process plays together, which differ in seeds and numbers. The words are those of all."""
+
+    def __init__(self, folder: Path):
+        self.changes = [["seed=1"], ["seed=2", "ranker.l2=0.5"], ["seed=3", "exploration.alpha=0.2"]]
+        super().__init__(folder)
+
+    def call(self, words: list[str]) -> int:
+        """Play the batch as a process of a sweep does; 0 if all runs are finished."""
+        codes: dict[int, int | None] = {}
+        payloads = []
+        for changes in self.changes:
+            composition = compose([*words[1:], *changes])
+            payloads.append(payload(composition.settings, composition.choices, words, ""))
+        run_payloads(payloads, [f"{self.log}.{number}" for number in range(len(payloads))], codes.__setitem__, build)
+        return 0 if list(codes.values()) == [0] * len(payloads) else 1
+
+    @property
+    def paths(self) -> list[Path]:
+        return sorted(path.parent for path in self.folder.glob("outputs/*/*/run.json"))
+
+    def finished(self) -> bool:
+        code = wait(start(["status", self.outputs, "--json"], self.log))
+        states = [] if code else [run["state"] for run in json.loads(Path(f"{self.log}.out").read_text())]
+        is_intact = not wait(start(["verify", self.outputs], self.log))
+        return states == ["finished"] * len(self.changes) and is_intact
+
+
 def kills(seed: int, count: int, folder: Path) -> Cases:
-    small, draw = SmallRun(folder / "run"), random.Random(seed)
+    yield from killed(SmallRun(folder / "run"), random.Random(seed), count)
+
+
+def batches(seed: int, count: int, folder: Path) -> Cases:
+    yield from killed(SmallBatch(folder / "run"), random.Random(seed), count)
+
+
+def killed(small: SmallRun, draw: random.Random, count: int) -> Cases:
+    """The cases of one kill and of two."""
     single = [(number, how) for number in range(1, len(small.operations) + 1) for how in (BEFORE, AFTER)]
     single += [(number, DURING) for number, name in enumerate(small.operations, 1) if name.startswith("write")]
     twice = [draw.sample(single, 2) for _ in range(count - len(single))]
@@ -317,7 +372,13 @@ def judged(here: Path, code: int, text: str) -> str:
     return f"exit code {code}, states {states}, {len(written)} files, {text[:400]!r}"
 
 
-CAMPAIGNS = {"kills": (kills, 1_000), "damage": (damage, 600), "writers": (writers, 60), "settings": (settings, 2_000)}
+CAMPAIGNS = {
+    "kills": (kills, 1_000),
+    "batches": (batches, 1_000),
+    "damage": (damage, 600),
+    "writers": (writers, 60),
+    "settings": (settings, 2_000),
+}
 
 
 def main() -> int:

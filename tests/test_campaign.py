@@ -20,5 +20,5 @@ def test_no_case_of_a_short_campaign_is_wrong():
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=540)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     rows = re.findall(r"^\| (\w+) \| (\d+) \| \d+ \| \d+ \| 0 \|$", ended.stdout, re.MULTILINE)
-    assert [name for name, _ in rows] == ["kills", "damage", "writers", "settings"]
+    assert [name for name, _ in rows] == ["kills", "batches", "damage", "writers", "settings"]
     assert all(int(tried) > 5 for _, tried in rows)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import sys
 import tempfile
@@ -17,12 +18,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for_any
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.ranges import Count, Positive, WholeNumber
+from ol2r_cli.config.ranges import Count, Positive, Range, WholeNumber
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload, run_payloads
 from ol2r_cli.launcher.preloaded import VARIABLE, make
 from ol2r_cli.run import FAILED, INTERRUPTED
@@ -68,7 +69,7 @@ class Processes:
         gpus: Literal["auto"] | Sequence[WholeNumber],
         per_gpu: Count,
         timeout: Positive | None,
-        batch: Literal["auto"] | Count,
+        batch: Literal["auto"] | Annotated[int, Range(1, 1000)],
         fresh: bool,
         retries: WholeNumber,
         fail_fast: bool,
@@ -217,6 +218,9 @@ def _main(
         with suppress(OSError):  # the sweep has ended
             ends.send((place, code))
 
+    with suppress(OSError, ValueError):  # every job has a lock and two more files open
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     run_payloads(payloads, logs, ended, make)
 
 

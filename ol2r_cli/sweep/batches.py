@@ -22,6 +22,7 @@ NUMBERS = frozenset(
 )
 
 SHARE = 3  # batches that each worker would get of the jobs that wait, so that none is without work before the end
+MOST = 50  # jobs of a batch, each of which has files open
 SECONDS = 5.0  # that a batch takes: the start of a process is little beside it, and its jobs do not end much later
 
 
@@ -59,4 +60,4 @@ def automatic_size(waiting: int, workers: int, seconds: float | None) -> int:
     if seconds is None:
         return 1
     of_worker = waiting // (SHARE * workers)
-    return max(1, min(of_worker, int(SECONDS / max(seconds, 1e-3))))
+    return max(1, min(of_worker, int(SECONDS / max(seconds, SECONDS / MOST))))

@@ -84,6 +84,7 @@ def test_own_classes_and_jobs_that_are_tried_again_are_alone(composer: Composer,
         (11, 2, 0.1, 1),
         (12, 2, 0.1, 2),
         (1, 8, 0.0, 1),
+        (10_000, 2, 0.0, 50),  # each has files open
     ],
 )
 def test_automatic_sizes_leave_work_to_all_workers_and_take_seconds(waiting, workers, seconds, size):

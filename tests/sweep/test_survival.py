@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,74 @@ def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path):
     assert manifest.manifest["sittings"] == 2
     assert len(finished(folder)) == 2
     assert not (folder / ".sweep").exists()
+
+
+BATCH = ["ranker=pdgd", "seed=range(0,6)", "rounds=30000", "evaluate_every=1000", "launcher.jobs=1", "launcher.batch=6"]
+
+
+def until(sweep: subprocess.Popen[str], reached: Callable[[], object]) -> None:
+    """Wait for a moment of a sweep that has not ended."""
+    limit = time.monotonic() + 120
+    while not reached():
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+def running(folder: Path) -> list[Run]:
+    """The runs below a folder that have played rounds and have not ended."""
+    found = [run for run in map(Run.read, find_runs(folder)) if run is not None]
+    return [run for run in found if run.state == "running" and (run.path / "checkpoint.pt").exists()]
+
+
+@pytest.mark.slow
+def test_jobs_of_a_killed_batch_go_on_alone_from_their_checkpoints(tmp_path: Path):
+    calm, troubled = tmp_path / "calm", tmp_path / "troubled"
+    words = [*BATCH, "checkpoint_rounds=2000"]
+    assert "6 done" in started(calm, *words, "launcher.batch=1").communicate()[0]
+    sweep = started(troubled, *words)
+    until(sweep, lambda: len(running(troubled)) == 6)
+    pids = {run.manifest["pid"] for run in running(troubled)}
+    assert len(pids) == 1, "one process plays all"
+    os.kill(pids.pop(), signal.SIGKILL)
+    out, errors = sweep.communicate()
+    assert sweep.returncode == 0, errors
+    assert "6 done" in out
+    assert errors.count("killed (signal 9): by another process, or because memory ran out; again alone") == 6
+    for path in find_runs(troubled):
+        run = Run.read_finished(path)
+        (other,) = calm.glob(f"*/{path.name}")
+        assert run.manifest["sittings"] == 2
+        assert run.manifest["ran"][0]["after"] == 0
+        tables = [name for name in run.files if name.endswith(".parquet")]
+        assert len(tables) == 2
+        assert all((path / name).read_bytes() == (other / name).read_bytes() for name in tables)
+
+
+@pytest.mark.slow
+def test_a_stopped_batch_keeps_the_rounds_of_all_its_jobs(tmp_path: Path):
+    folder = tmp_path / "outputs"
+    sweep = started(folder, *BATCH, "checkpoint_rounds=2000")
+    until(sweep, lambda: len(running(folder)) == 6)
+    sweep.send_signal(signal.SIGINT)
+    out, errors = sweep.communicate(timeout=120)
+    assert sweep.returncode == 130, errors
+    assert "6 interrupted" in out
+    runs = [run for run in map(Run.read, find_runs(folder)) if run is not None]
+    assert [run.state for run in runs] == ["interrupted"] * 6
+    assert all(0 < run.round < 30000 for run in runs)
+    assert "6 done" in started(folder, *BATCH, "checkpoint_rounds=2000").communicate()[0]
+
+
+@pytest.mark.slow
+def test_a_batch_in_which_one_job_fails_has_the_exit_codes_of_its_jobs(tmp_path: Path):
+    """Also with retries, which are alone, and for the same command after a failure."""
+    words = ["ranker=pdgd", "launcher.jobs=1", "launcher.batch=3", "launcher.retries=1"]
+    sweep = started(tmp_path / "outputs", *words, "ranker.learning_rate=0.1,1e300,0.2")
+    out, errors = sweep.communicate()
+    assert sweep.returncode == 3
+    assert "2 done, 1 failed" in out
+    assert "ranker.learning_rate must be smaller, got 1e+300" in errors
+    assert "again (1 of 1)" in errors
+    again = started(tmp_path / "outputs", *words, "ranker.learning_rate=0.1,0.3,0.2")
+    assert "1 done, 2 finished before" in again.communicate()[0]
