@@ -3,7 +3,7 @@
 `Lanes` plays a loop with several lanes. Between two barriers one lane runs after the other, in an order of choice: what
 a lane reads before the lane that writes it has come to a barrier is stale in some order. At every barrier all memory
 that is not in use becomes NaN. A lane that waits where others do not, and one that has taken another amount of memory,
-are failures.
+are failures. Products of matrices are those of a GPU.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import dis
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from ol2r_cli.loops import dense, lanes
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 ORDERS = ("forward", "backward", "random")
+_PRODUCTS = ("times", "times_transposed", "few_times", "add_products", "difference", "keep_difference")
 _PARTS = 32  # numbers that gpu.py takes where lanes add up
 _OF_THREADING = 3  # frames of a thread outside of the loop
 _own = threading.local()
@@ -42,6 +45,7 @@ class Lanes:
     def __init__(self, lanes: int, order: str = "forward", skipped: tuple[str, int] | None = None):
         self.lanes, self.order, self.skipped = lanes, order, skipped
         self.random = Random(lanes)
+        self.products = _products(lanes, self._barrier)
         self.met = 0  # barriers to which all lanes have come
 
     def __call__(self, loop: Any) -> Callable[..., None]:
@@ -59,39 +63,26 @@ class Lanes:
     def _line(self, forms: Mapping[Any, Any]) -> tuple[str, int]:
         """Return the function and the line of the barrier that is skipped."""
         name, number = self.skipped
-        (loop,) = (loop for loop in forms if loop.function.__name__ == name)
-        return name, barriers(loop)[number]
+        functions = [*(loop.function for loop in forms), self.products["_products"](None)]
+        (function,) = (function for function in functions if function.__name__ == name)
+        return name, barriers(function)[number]
 
     def _forms(self) -> dict[Any, Any]:
-        return {
+        forms = {
             lanes.lane: lambda: _own.lane,
             lanes.lanes: lambda: self.lanes,
             lanes.barrier: self._barrier,
             lanes.lane_sum: lambda value, space: self._over_lanes(value, space, sum),
             lanes.lane_max: lambda value, space: self._over_lanes(value, space, max),
-            dense.times: lambda left, right, out, space: self._write(out, lambda: left @ right),
-            dense.times_transposed: lambda left, right, out, space: self._write(out, lambda: np.triu(left @ right.T)),
-            dense.few_times: lambda rows, matrix, out: self._write(out, lambda: rows @ matrix),
-            dense.add_products: self._add_products,
         }
-
-    def _write(self, out: Any, result: Callable[[], Any]) -> None:
-        """Let the first lane write what a product is, as soon as all of them have begun it."""
-        self._barrier()
-        if _own.lane == 0:
-            out[:] = result()
-        self._barrier()
-
-    def _add_products(self, left: Any, right: Any, sign: float, out: Any, is_upper: bool, space: Workspace) -> None:
-        """Also what need not be right of a symmetric matrix is there, but is not a number."""
-        below = np.tril(np.full(out.shape, np.nan if is_upper else 0.0), -1)
-        self._write(out, lambda: out + sign * (left.T @ right) + below)
+        return forms if self.lanes == 1 else forms | {getattr(dense, name): self.products[name] for name in _PRODUCTS}
 
     def _play(self, play: Callable[[Workspace], None], space: Workspace) -> None:
         """Play a loop with all lanes in the memory of `space`; raises what a lane raises, or AssertionError."""
         self.memory = space.memory
         self.memory.fill(np.nan)
-        self.spaces = [Workspace(space.memory, np.zeros(2, np.int64)) for _ in range(self.lanes)]
+        tiles = np.full(self.products["TILES"], np.nan)
+        self.spaces = [Workspace(space.memory, np.zeros(2, np.int64), tiles) for _ in range(self.lanes)]
         self.turns = [threading.Lock() for _ in range(self.lanes)]
         self.places: list[Place | None] = [None] * self.lanes  # where each lane waits; None: it has ended
         self.failure: BaseException | None = None
@@ -181,10 +172,37 @@ class Lanes:
         return result
 
 
-def barriers(loop: Any) -> list[int]:
-    """Return the lines of a loop that are barriers."""
-    instructions = dis.get_instructions(loop.function)
-    return [one.positions.lineno for one in instructions if one.opname == "LOAD_GLOBAL" and one.argval == "barrier"]
+def barriers(function: Callable[..., Any]) -> list[int]:
+    """Return the lines of a function that are barriers."""
+    instructions = dis.get_instructions(function)
+    return [one.positions.lineno for one in instructions if one.argval in ("barrier", "syncthreads")]
+
+
+class _ThreadIdx:
+    @property
+    def x(self) -> int:
+        return _own.lane
+
+
+def _products(threads: int, barrier: Callable[[], None]) -> dict[str, Any]:
+    """Return what loops/gpu_dense.py defines, with its functions in Python, for so many threads, two of them side by
+    side."""
+    path = Path(dense.__file__).with_name("gpu_dense.py")
+    source = path.read_text()
+    for constant, value in (("THREADS = 128", f"THREADS = {threads}"), ("SIDE = 16", "SIDE = 2")):
+        assert source.count(f"\n{constant}") == 1
+        source = source.replace(constant, value)
+    cuda = SimpleNamespace(
+        jit=lambda **options: lambda function: function,
+        threadIdx=_ThreadIdx(),
+        blockDim=SimpleNamespace(x=threads),
+        syncthreads=barrier,
+        local=SimpleNamespace(array=lambda shape, dtype: np.full(shape, np.nan)),
+    )
+    names: dict[str, Any] = {"__name__": "gpu_dense"}
+    with patch("importlib.import_module", lambda name: cuda):
+        exec(compile(source, str(path), "exec"), names)
+    return names
 
 
 def _place(frame: FrameType | None) -> Place:

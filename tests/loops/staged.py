@@ -29,7 +29,7 @@ def has_stages(overrides: Overrides) -> bool:
     """Whether ranker and exploration are stages; False where they do not go together."""
     if refusal(overrides):
         return False
-    running = simulation(overrides, rounds=1)
+    running = simulation(overrides, rounds=1, loops=True)
     return running.ranker.stages() is not None and running.exploration.stages() is not None
 
 

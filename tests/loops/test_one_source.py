@@ -15,7 +15,7 @@ from tests.choices import Overrides, names
 from tests.loops import staged
 from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
 
-LANES = (5, 8)
+LANES = (6, 8)
 SETTINGS = [  # with which a ranker has stages that it does not have by default
     ("ranker=mgd", "ranker.projection=document_space", "ranker.candidates=3", "ranker.document_space.earlier=3"),
     ("ranker=nsgd", "ranker.projection=document_space", "ranker.drawn=9", "ranker.memory=9", "ranker.avoided=2"),
@@ -116,7 +116,7 @@ def test_a_barrier_that_is_missing_is_noticed():
         noticed = []
         for order in ORDERS:
             try:
-                check(staged.played(overrides, Lanes(5, order, skipped=(function, number))), expected, order)
+                check(staged.played(overrides, Lanes(6, order, skipped=(function, number))), expected, order)
             except (AssertionError, IndexError, RuntimeWarning):
                 noticed.append(order)
         assert noticed, f"{function}: barrier {number}"
