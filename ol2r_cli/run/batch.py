@@ -116,7 +116,7 @@ class _Member:
     def prepare(self, make: Make) -> None:
         """Set the run up, without writing anything."""
         settings, choices, overrides, id, _ = self.job
-        self.runner = prepare_run(settings, choices, overrides, EXPERIMENT, make, id, render=lambda *_: "")
+        self.runner = prepare_run(settings, choices, overrides, EXPERIMENT, make, id)  # prints no progress
         self._prepared = time.monotonic()
         if self.runner is None:
             self._end(DONE)

@@ -28,7 +28,7 @@ UNLIKE = [
     "ranker=toprank seed=2",
     "ranker=pdgd seed=3 save_interactions=true block_rounds=[10]",
     LIKE[3],
-    "ranker=olranknet seed=4 rounds=12 device.engine=tensors",
+    "ranker=olranknet seed=4 rounds=12",
 ]
 
 
