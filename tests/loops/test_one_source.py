@@ -87,39 +87,56 @@ def test_lanes_play_every_user(user):
     check_lanes(("ranker=pdgd", f"click={user}"), rounds=60)
 
 
-# Barriers without which a lane reads what another one has not written, or has written over: of which function and which
-# of its barriers, and a configuration in which this matters.
-BARRIERS = [
-    ("uniform", 0, "pdgd"),
-    ("best", 2, "pdgd"),
-    ("plackett_luce", 0, "pdgd"),
-    ("left_at_each_place", 0, "pdgd"),
-    ("left_at_each_place", 2, "pdgd"),
-    ("debiased", 0, "pdgd"),
-    ("debiased", 1, "pdgd"),
-    ("learns_by_pdgd", 0, "pdgd"),
-    ("by_score", 0, "sgd_ranknet"),
-    ("ascending", 0, "sgd_ranknet"),
-    ("cascade", 0, "sgd_ranknet"),
-    ("matching", 0, "sgd_ranknet"),
-    ("learns_by_ranknet", 0, "sgd_ranknet"),
-    ("take_turns", 0, "epsilon_greedy"),
-    ("take_turns", 1, "epsilon_greedy"),
-]
+# Barriers without which a lane reads what another one has not written, or has written over: by ranker and by function,
+# their numbers in it, from 0.
+BARRIERS = {
+    "pdgd": {"uniform": [0], "best": [2], "plackett_luce": [0], "left_at_each_place": [0, 2], "debiased": [0, 1]},
+    "sgd_ranknet": {"by_score": [0], "ascending": [0], "cascade": [0], "matching": [0], "learns_by_ranknet": [0]},
+    "epsilon_greedy": {"take_turns": [0, 1]},
+    "dbgd": {"compare": [0, 1], "score_members": [0]},
+}
+BARRIERS_OF_MANY = {
+    "nsgd": {"store_query": [0, 1], "add_quality": [1], "basis_of_worst": [1], "mean_document": [0], "choose": [0]},
+    "coltr": {"normal_numbers": [0], "less_risk": [0, 1], "move_to_winners": [0]},
+    "intervention_aware": {"sample": [0, 1], "expected": [1]},
+    "pairrank": {
+        **{"sort_by_score": [0, 1], "centre": [0], "compare_together": [0], "partition": [0, 1], "shuffle": [0, 1, 2]},
+        **{"add_at_anchor": [1], "find_stale": [1], "_take_panel": [0], "_invert_panel": [0], "correct": [1, 2]},
+        **{"downhill": [0], "products": [0, 1, 2]},
+    },
+}
 
 
-@pytest.mark.filterwarnings("error:invalid value")  # NaN as an integer
+def check_without_barriers(ranker: str, barriers: dict[str, list[int]], rounds: int) -> None:
+    """Without any of these barriers lanes do something else than one lane, in some order."""
+    overrides = (f"ranker={ranker}",)
+    expected = staged.played(overrides, one_lane, rounds=rounds)
+    for function, numbers in barriers.items():
+        for number in numbers:
+            assert any(
+                differs(overrides, Lanes(LANES[0], order, skipped=(function, number)), expected, rounds)
+                for order in ("backward", "forward", "random")
+            ), f"{ranker}: barrier {number} of {function} is missed by nobody"
+
+
+def differs(overrides: Overrides, several: Lanes, expected: staged.Played, rounds: int) -> bool:
+    """Whether lanes play other rounds, or fail."""
+    try:
+        check(staged.played(overrides, several, rounds=rounds), expected, several.order)
+    except (AssertionError, IndexError, RuntimeWarning):  # the warning: NaN is taken as an integer
+        return True
+    return False
+
+
 def test_a_barrier_that_is_missing_is_noticed():
-    for function, number, ranker in BARRIERS:
-        overrides = (f"ranker={ranker}",)
-        expected = staged.played(overrides, one_lane)
-        noticed = []
-        for order in ORDERS:
-            try:
-                check(staged.played(overrides, Lanes(6, order, skipped=(function, number))), expected, order)
-            except (AssertionError, IndexError, RuntimeWarning):
-                noticed.append(order)
-        assert noticed, f"{function}: barrier {number}"
+    for ranker, barriers in BARRIERS.items():
+        check_without_barriers(ranker, barriers, rounds=12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", BARRIERS_OF_MANY)
+def test_more_barriers_that_are_missing_are_noticed(ranker):
+    check_without_barriers(ranker, BARRIERS_OF_MANY[ranker], rounds=3 if ranker == "intervention_aware" else 12)
 
 
 def launched(loop: Any, monkeypatch: pytest.MonkeyPatch, order: str = "forward") -> torch.Tensor:
