@@ -176,7 +176,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path, monkeypatch, capsys):
     """It goes on from its last checkpoint, which is of one version. A process with old modules starts no run."""
-    words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", f"output_dir={tmp_path}/runs"]
+    words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", "evaluate_every=5", f"output_dir={tmp_path}/runs"]
     with monkeypatch.context() as patch:
         at_round(patch, 15, lambda: (package / "kind.py").write_text("A = 2\n"))
         assert cli.main(words) == 1

@@ -54,7 +54,7 @@ class _Running:
 
 
 class Processes:
-    """Runs `jobs` at a time (auto: `per_gpu` on each GPU, or cores / `threads`), each with `threads` threads.
+    """Runs `jobs` processes at a time (auto: `per_gpu` on each GPU, or cores / `threads`), of `threads` threads each.
 
     `gpus` are the GPUs that jobs may use, one each: auto for all visible ones, or their numbers. `timeout` is in
     minutes. `fresh`: whether jobs find no data and loops in memory. `batch` is how many jobs a process plays together
@@ -131,7 +131,7 @@ class Processes:
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         """The jobs that have ended. Jobs whose time is up are asked to stop, and killed if they do not."""
         awaited = [running.process.sentinel for running in self._running]
-        awaited += [running.ends for running in self._running if not running.ends.closed]
+        awaited += [running.ends for running in self._running]
         if awaited:
             wait_for_any(awaited, timeout=wait)
         ended = []

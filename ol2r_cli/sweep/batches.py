@@ -15,7 +15,7 @@ _OF_DATA = ("fold",)
 _ROLES = ("ranker", "exploration", "click")
 NUMBERS = frozenset(
     {
-        *("learning_rate", "decay", "floor", "l2", "damping", "variance_penalty", "clip", "discount"),
+        *("learning_rate", "decay", "floor", "l2", "damping", "variance_penalty", "clip"),
         *("alpha", "epsilon", "tau", "temperature", "delta", "sigma", "c", "label_noise_variance"),
         *("click", "stop", "examination", "eta", "continuation", "epsilon_plus", "epsilon_minus", "beta"),
     }
