@@ -138,7 +138,8 @@ def _size_of_tiles(loop: Any) -> int:
 
 @cache
 def _kernel(loop: Any) -> Any:
-    return cuda.jit(kernel_function(loop))
+    options = {"max_registers": gpu_dense.REGISTERS} if _size_of_tiles(loop) else {}
+    return cuda.jit(**options)(kernel_function(loop))
 
 
 def launch(loop: Any, replicas: int, room: int, arguments: Any) -> None:
