@@ -26,7 +26,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, Positive, Range, WholeNumber
 from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload, run_payloads
 from ol2r_cli.launcher.preloaded import VARIABLE, make
-from ol2r_cli.run import FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Make
 
 GRACE = 60.0  # seconds between asking a job to stop, after its timeout or without its parent, and killing it
@@ -155,12 +155,10 @@ class Processes:
         running.ends.close()
         limit = f"out of time after {self.timeout or 0:g} minutes (launcher.timeout): what was done is kept"
         why = limit if running.timed_out and code else ""
-        if running.is_batch and code >= 0:
-            code = code or FAILED
-        return [
-            (job, Outcome(code, why or reason(job, code), again_alone=running.is_batch))
-            for job in running.jobs.values()
-        ]
+        if running.is_batch and code == DONE:
+            code = FAILED  # for jobs of which it did not say so
+        left = running.jobs.values()
+        return [(job, Outcome(code, why or reason(job, code), again_alone=running.is_batch)) for job in left]
 
     def location(self, job: Job) -> str:
         running = next(running for running in self._running if job in running.jobs.values())
@@ -183,10 +181,10 @@ def _received(running: _Running) -> list[tuple[Job, Outcome]]:
     ended = []
     with suppress(EOFError, OSError):  # its process has ended
         while running.ends.poll():
-            place, code = running.ends.recv()
+            place, received = running.ends.recv()
             job = running.jobs.pop(place)
-            alone = code is None
-            ended.append((job, Outcome(FAILED if alone else code, reason(job, FAILED if alone else code), alone)))
+            code = FAILED if received is None else received
+            ended.append((job, Outcome(code, reason(job, code), again_alone=received is None)))
     return ended
 
 

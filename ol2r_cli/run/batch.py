@@ -25,6 +25,7 @@ from ol2r_cli.run import DONE, stop_signals
 from ol2r_cli.run.experiment import Make, NotEnoughMemory
 from ol2r_cli.run.runner import EXPERIMENT, Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
+from ol2r_cli.source import check_unchanged
 
 _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
 
@@ -55,8 +56,9 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
             opened.enter_context(member)
             member.attempt(member.prepare, make)
         stop = opened.enter_context(stop_signals())
+        check = cache(check_unchanged)  # once for all, unless it raises
         for member in _playing(members):
-            member.attempt(member.start, stop)
+            member.attempt(member.start, stop, check)
         while playing := _playing(members):
             _play_step(playing)
 
@@ -121,9 +123,10 @@ class _Member:
         if self.runner is None:
             self._end(DONE)
 
-    def start(self, stop: list[int]) -> None:
-        """Take the directory, and begin to write."""
+    def start(self, stop: list[int], check: Callable[[], None]) -> None:
+        """Take the directory, and begin to write; `check` raises where this must not be."""
         assert self.runner is not None
+        check()
         self.runner.experiment.began += time.monotonic() - self._prepared  # without the set-up of other jobs
         self._opened.enter_context(self.runner.directory)
         self.runner.start(stop)
@@ -156,11 +159,11 @@ class _Member:
             runner.clean_up()
         self._end(None if isinstance(runner.error, _MEMORY) else runner.code)
 
-    def attempt(self, part: Callable[..., object], argument: object) -> None:
+    def attempt(self, part: Callable[..., object], *arguments: object) -> None:
         """Do a part of the job, which prints to its file. An error in it ends the job."""
         with _printing_to(self._output):
             try:
-                part(argument)
+                part(*arguments)
             except _MEMORY as error:
                 print(error, file=sys.stderr)
                 self._end(None)

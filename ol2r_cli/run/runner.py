@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import errno
 import logging
+import pickle
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -82,6 +84,16 @@ class _Dumper(get_omega_conf_dumper()):  # type: ignore[misc]
     def ignore_aliases(self, _: object) -> bool:
         """Whether to write a value anew that was written before: no file of a run has aliases."""
         return True
+
+
+def as_yaml(settings: Mapping[str, Any]) -> str:
+    """Return the text of config.yaml. An entry that several runs of this process share is made once."""
+    return "".join(_entry_as_yaml(pickle.dumps({name: value})) for name, value in settings.items())
+
+
+@lru_cache(maxsize=256)
+def _entry_as_yaml(pickled: bytes) -> str:
+    return yaml.dump(pickle.loads(pickled), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def run_experiment(
@@ -215,6 +227,7 @@ class Runner:
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
+        check_unchanged()
         with stop_signals() as stop:
             self.start(stop)
             if self.code is None:
@@ -233,7 +246,6 @@ class Runner:
         Raises what is wrong before the log is open, as a checkpoint that does not fit. Whatever is wrong later ends the
         run with an exit code.
         """
-        check_unchanged()
         if self.settings["force"]:
             self.directory.clear()
         first = self._resume()
@@ -303,7 +315,7 @@ class Runner:
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        self.directory.write_text(CONFIG, yaml.dump(self.settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
+        self.directory.write_text(CONFIG, as_yaml(self.settings))
         return Manifest(
             self.directory,
             id=experiment.id,

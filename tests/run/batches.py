@@ -51,6 +51,7 @@ def left(folder: Path) -> dict[str, object]:
     for path in find_runs(folder):
         names = [name for name in RESULTS if name != "config.yaml" and (path / name).is_file()]
         found |= {f"{path.name}/{name}": (path / name).read_bytes() for name in names}
+        found[f"{path.name}/config.yaml"] = (path / "config.yaml").read_text().replace(str(folder), "")
         manifest = json.loads((path / "run.json").read_text())
         assert manifest["status"] == "finished", path.name
         about = {name: value for name, value in manifest.items() if name not in (*_OF_A_PROCESS, *_OTHER)}
