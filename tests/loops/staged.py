@@ -18,10 +18,30 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.loops import launch
 from ol2r_cli.loops.rounds import Record
 from ol2r_cli.metrics.exposure import exposure_of
-from tests.choices import Overrides, composed, names, refusal, simulation, world
+from tests.choices import Overrides, composed, each_choice, names, refusal, simulation, world
 
 SEEDS = (3, 4)
 USERS = ("click=informational", "click=position_based", "click=user_browsing")  # one for every stage of a user
+
+SETTINGS = [  # with which a ranker has stages that it does not have by default
+    ("ranker=mgd", "ranker.projection=document_space", "ranker.candidates=3", "ranker.document_space.earlier=3"),
+    ("ranker=nsgd", "ranker.projection=document_space", "ranker.drawn=9", "ranker.memory=9", "ranker.avoided=2"),
+    ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random", "ranker.reduction=mean"),
+    ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
+]
+SINGLE = [  # of which the roles together launch every loop of single rounds
+    ("ranker=pairrank", "click=user_browsing"),
+    ("ranker=pepairrank",),
+    ("ranker=pdgd", "click=position_based"),
+    ("ranker=sgd_ranknet", "ranker.pairs=adjacent"),
+    ("ranker=epsilon_greedy",),
+    ("ranker=dbgd", "exploration=team_draft"),
+    ("ranker=dbgd", "exploration=probabilistic_interleaving"),
+    ("ranker=p2neurrank",),
+]
+
+# FairExp has two groups of documents, and here every document is one.
+ONE_BY_ONE = [overrides for overrides in each_choice() if "fairness=fairexp" not in overrides]
 
 
 @cache
@@ -65,11 +85,16 @@ Played = dict[str, Tensor]
 
 
 def played(
-    overrides: Overrides, by: Callable[[Any], Callable[..., None]] | None, rounds: int = 20, **more: Any
+    overrides: Overrides,
+    by: Callable[[Any], Callable[..., None]] | None,
+    rounds: int = 20,
+    singly: bool = False,
+    **more: Any,
 ) -> Played:
     """What is recorded of so many rounds, and the state after them.
 
-    `by` takes the place of `launch.for_each_replica`; None: loops are compiled.
+    `by` takes the place of `launch.for_each_replica`; None: loops are compiled. `singly`: roles play the rounds, one by
+    one, of which some launch loops.
     """
     dataset, positions = more.pop("dataset", None) or numbered(), more.setdefault("positions", 5)
     more["exposure"] = exposure_of(dataset, build(composed(overrides).click), positions, "reciprocal", "parity")
@@ -78,7 +103,7 @@ def played(
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         if by is not None:
             patch.setattr(launch, "for_each_replica", by)
-        for _ in running.play_until(lambda t: t % 7 == 0):
+        for _ in running.play() if singly else running.play_until(lambda t: t % 7 == 0):
             pass
     record = dict(zip(Record._fields, running.measurement.of_rounds, strict=True))
     state = {name: values for name, values in running.state_dict().items() if isinstance(values, Tensor)}

@@ -11,15 +11,11 @@ from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.workspace import mark, release, take
-from tests.choices import Overrides, names
+from tests.choices import Overrides, names, skip_without_package
 from tests.loops import staged
 from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
 
 LANES = (6, 8)
-SETTINGS = [  # with which a ranker has stages that it does not have by default
-    ("ranker=mgd", "ranker.projection=document_space", "ranker.candidates=3", "ranker.document_space.earlier=3"),
-    ("ranker=nsgd", "ranker.projection=document_space", "ranker.drawn=9", "ranker.memory=9", "ranker.avoided=2"),
-]
 
 
 def check(found: staged.Played, expected: staged.Played, why: str) -> None:
@@ -63,7 +59,7 @@ def test_lanes_play_every_exploration_and_every_stage_of_a_user():
 
 
 def test_lanes_play_what_settings_of_a_ranker_choose():
-    for overrides in SETTINGS:
+    for overrides in staged.SETTINGS:
         check_lanes(overrides)
 
 
@@ -71,6 +67,18 @@ def test_lanes_sort_long_lists_and_play_late_feedback():
     labels = [0, 1, 2, 3, 4, 0, 0] * 6
     check_lanes(("ranker=pdgd",), rounds=6, dataset=staged.numbered([labels]), positions=40)
     check_lanes(("ranker=sgd_ranknet", "ranker.pairs=adjacent"), update_every=4)
+
+
+def test_lanes_play_single_rounds():
+    for overrides in staged.SINGLE:
+        check_lanes(overrides, rounds=8, singly=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", staged.ONE_BY_ONE, ids=" ".join)
+def test_lanes_play_single_rounds_of_every_choice(overrides):
+    skip_without_package(overrides)
+    check_lanes(overrides, rounds=12, singly=True)
 
 
 @pytest.mark.slow

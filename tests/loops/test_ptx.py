@@ -24,10 +24,10 @@ def ptx_of(loop: Any, *arguments: Any) -> str:
     return gpu.ptx(loop, arguments)
 
 
-def check(overrides: Overrides) -> None:
+def check(overrides: Overrides, **more: Any) -> None:
     """All loops that a run launches compile for a GPU."""
     launched: dict[Any, tuple[Any, ...]] = {}
-    staged.played(overrides, keeping(launched), rounds=8)
+    staged.played(overrides, keeping(launched), rounds=8, **more)
     assert launched, overrides
     for loop, arguments in launched.items():
         ptx = ptx_of(loop, *arguments)
@@ -36,8 +36,21 @@ def check(overrides: Overrides) -> None:
         assert called <= {"numba_attempt_nocopy_reshape"}, overrides  # not malloc, nor NRT_Allocate
 
 
-def test_rounds_compile_for_a_gpu():
-    check(("ranker=pdgd",))
+@pytest.mark.parametrize("ranker", ["pdgd", "pairrank"])
+def test_rounds_compile_for_a_gpu(ranker):
+    check((f"ranker={ranker}",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", staged.SETTINGS, ids=" ".join)
+def test_rounds_of_settings_compile_for_a_gpu(overrides):
+    check(overrides)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", staged.SINGLE, ids=" ".join)
+def test_loops_of_single_rounds_compile_for_a_gpu(overrides):
+    check(overrides, singly=True)
 
 
 @pytest.mark.slow
