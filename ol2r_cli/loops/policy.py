@@ -56,11 +56,11 @@ class Draws(NamedTuple):
 
 class Sampled(NamedTuple):
     """The first places of a list: its documents, order [k], the sum of the shares that are left at each place,
-    total [k], and which of the documents they are, listed [d]."""
+    total [k], and the shares of the other documents, rest [d], 0 for those that are listed."""
 
     order: Any
     total: Any
-    listed: Any
+    rest: Any
 
 
 def room_of_policy(state: PolicyState, documents: int) -> int:
@@ -68,7 +68,7 @@ def room_of_policy(state: PolicyState, documents: int) -> int:
     _, places, columns = state.values.shape
     features = state.theta.shape[1]
     list_of_one = 4 * documents + 4 * places + 32
-    remembering = documents * (state.lists + columns + 1) + columns + 4
+    remembering = documents * (2 * state.lists + columns + 1) + columns + 4
     return list_of_one + max(remembering, 5 * documents + features + 2 * places + 4)
 
 
@@ -79,13 +79,14 @@ def remembers_the_policy(b, space, round, queries, ranker):
     documents, lists, values, sums = round.documents, ranker.lists, ranker.values[b], ranker.sums[b]
     columns = values.shape[1]
     share, mean = take(space, documents), take(space, documents * columns).reshape((documents, columns))
-    drawn = take(space, in_fours(documents * lists))
+    drawn, sooner = take(space, in_fours(documents * lists)), take(space, documents * lists).reshape((lists, documents))
     uniform(round.seed, POLICY, round.t, drawn)
-    for i in range(lane(), documents * lists, lanes()):
-        drawn[i] = -math.log(drawn[i])
-    barrier()
     shares(round.scores[0], share, space)
-    expected(share, drawn[: documents * lists].reshape((documents, lists)), values, mean, space)
+    for d in range(lane(), documents, lanes()):
+        for s in range(lists):
+            sooner[s, d] = math.log(drawn[d * lists + s]) / share[d]
+    barrier()
+    expected(share, sooner, values, mean, space)
     for d in range(lane(), documents, lanes()):
         sums[round.start + d, 1] += 1
         for c in range(columns):
@@ -114,45 +115,41 @@ def shares(scores, share, space):
 
 
 @compiled
-def sample(share, clock, sampled, space):
-    """Find the first places of the list of documents with these shares [d] and clocks [>= d]."""
-    before = mark(space)
-    order, total, listed = sampled
-    sooner = take(space, len(share))
+def sample(share, sooner, sampled, space):
+    """Find the first places of the list in which documents with these shares [d] come in the order of `sooner` [d],
+    from the largest down: -clock / share."""
+    order, total, rest = sampled
     for d in range(lane(), len(share), lanes()):
-        sooner[d], listed[d] = -clock[d] / share[d], 0
-    barrier()
+        rest[d] = share[d]
     best(sooner, order, space)
     for place in range(lane(), len(order), lanes()):
-        listed[order[place]] = 1
+        rest[order[place]] = 0.0
     barrier()
     left = 0.0
     for d in range(lane(), len(share), lanes()):
-        if not listed[d]:
-            left += share[d]
+        left += rest[d]
     left = lane_sum(left, space)
     if lane() == 0:
         for place in range(len(order) - 1, -1, -1):
             left += share[order[place]]
             total[place] = left
     barrier()
-    release(space, before)
 
 
 @compiled
-def expected(share, clocks, values, mean, space):
+def expected(share, sooner, values, mean, space):
     """Write E[sum_k 1(d at place k) values_k], mean [d, C], for documents with these shares [d], as the mean over lists
-    with these clocks [d, S] of the sum over places k of P(d at k, given the documents above) values_k, of [K, C]."""
+    in the order of `sooner` [S, d] of the sum over places k of P(d at k, given the documents above) values_k [K, C]."""
     before = mark(space)
-    (documents, lists), columns, places = clocks.shape, values.shape[1], min(len(values), len(share))
-    sampled = Sampled(take_integers(space, places), take(space, places), take_integers(space, documents))
+    (lists, documents), columns, places = sooner.shape, values.shape[1], min(len(values), len(share))
+    sampled = Sampled(take_integers(space, places), take(space, places), take(space, documents))
     whole = take(space, columns)
     for d in range(lane(), documents, lanes()):
         for c in range(columns):
             mean[d, c] = 0.0
     barrier()
     for s in range(lists):
-        sample(share, clocks[:, s], sampled, space)
+        sample(share, sooner[s], sampled, space)
         if lane() == 0:
             for c in range(columns):
                 whole[c] = 0.0
@@ -163,9 +160,8 @@ def expected(share, clocks, values, mean, space):
                     mean[d, c] += share[d] * whole[c]
         barrier()
         for d in range(lane(), documents, lanes()):
-            if not sampled.listed[d]:
-                for c in range(columns):
-                    mean[d, c] += share[d] * whole[c]
+            for c in range(columns):
+                mean[d, c] += sampled.rest[d] * whole[c]
         barrier()
     for d in range(lane(), documents, lanes()):
         for c in range(columns):
@@ -180,19 +176,21 @@ def gradient(share, clocks, reward, weight, slope, space):
     shares [d] (PL-Rank-2, Oosterhuis, SIGIR 2021), as the mean over lists with these clocks [S, >= d]."""
     before = mark(space)
     places, documents = min(len(weight), len(share)), len(share)
-    sampled = Sampled(take_integers(space, places), take(space, places), take_integers(space, documents))
-    left, unlisted = take(space, places + 1), take(space, 2)
+    sampled = Sampled(take_integers(space, places), take(space, places), take(space, documents))
+    left, unlisted, sooner = take(space, places + 1), take(space, 2), take(space, documents)
     for d in range(lane(), documents, lanes()):
         slope[d] = 0.0
     barrier()
     for s in range(len(clocks)):
-        sample(share, clocks[s], sampled, space)
+        for d in range(lane(), documents, lanes()):
+            sooner[d] = -clocks[s, d] / share[d]
+        barrier()
+        sample(share, sooner, sampled, space)
         if lane() == 0:
             pull_listed(share, reward, weight, sampled, left, unlisted, slope)
         barrier()
         for d in range(lane(), documents, lanes()):
-            if not sampled.listed[d]:
-                slope[d] += share[d] * (unlisted[0] * reward[d] - unlisted[1])
+            slope[d] += sampled.rest[d] * (unlisted[0] * reward[d] - unlisted[1])
         barrier()
     for d in range(lane(), documents, lanes()):
         slope[d] /= len(clocks)
@@ -242,24 +240,19 @@ def add_gradient(b, space, entry, clocks, ranker, table, curves, weight, slope):
     """Add to the slope [F] that of the estimated reward of the query of a remembered round."""
     before = mark(space)
     start, documents = np.int64(ranker.starts[b, entry]), np.int64(ranker.lengths[b, entry])
+    expectations, least, sums = curves.expectations[b], curves.least[b], ranker.sums[b]
     scores, share, reward = take(space, documents), take(space, documents), take(space, documents)
     pull, rows = take(space, documents), take_integers(space, documents)
     linear(ranker.theta[b], table, start, scores)
     shares(scores, share, space)
     for d in range(lane(), documents, lanes()):
         rows[d] = start + d
-        reward[d] = estimate(ranker.sums[b, start + d], curves.expectations[b], curves.least[b])
+        alpha, beta = 0.0, 0.0
+        for c in range(len(expectations)):
+            alpha += sums[start + d, 2 + c] * expectations[c, 0]
+            beta += sums[start + d, 2 + c] * expectations[c, 1]
+        reward[d] = (sums[start + d, 0] - beta) / max(alpha, sums[start + d, 1] * least)
     barrier()
     gradient(share, clocks, reward, weight, pull, space)
     add_rows(slope, table, rows, pull)
     release(space, before)
-
-
-@compiled
-def estimate(sums, expectations, least):
-    """Return the estimated relevance of a document with these sums [2 + C]."""
-    alpha, beta = 0.0, 0.0
-    for c in range(len(expectations)):
-        alpha += sums[2 + c] * expectations[c, 0]
-        beta += sums[2 + c] * expectations[c, 1]
-    return (sums[0] - beta) / max(alpha, sums[1] * least)

@@ -106,7 +106,7 @@ BARRIERS = {
 BARRIERS_OF_MANY = {
     "nsgd": {"store_query": [0, 1], "add_quality": [1], "basis_of_worst": [1], "mean_document": [0], "choose": [0]},
     "coltr": {"normal_numbers": [0], "less_risk": [0, 1], "move_to_winners": [0]},
-    "intervention_aware": {"sample": [0, 1], "expected": [1]},
+    "intervention_aware": {"sample": [0], "expected": [1]},
     "pairrank": {
         **{"sort_by_score": [0, 1], "centre": [0], "compare_together": [0], "partition": [0, 1], "shuffle": [0, 1, 2]},
         **{"add_at_anchor": [1], "find_stale": [1], "_take_panel": [0], "_invert_panel": [0], "correct": [1, 2]},
