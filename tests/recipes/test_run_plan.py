@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ol2r_cli.recipes import run_plan
 from ol2r_cli.recipes.choices import AIMS
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.reproduce import protocol
-from ol2r_cli.recipes.run_plan import Condition, benchmark_plan, by_name, paper_plan
+from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name, paper_plan, run_recipe
+from ol2r_cli.run import DONE
+from ol2r_cli.sweep.sweeper import SweepResult
 from tests.recipes.small import load
 
 PAPER = {
@@ -140,3 +143,22 @@ def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(t
     assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]
+
+
+def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Neither beside nor together with others, unless the user says where they run."""
+    received: list[list[str]] = []
+
+    def sweep(jobs: object, launcher: list[str], **_: object) -> SweepResult:
+        received.append(launcher)
+        return SweepResult([], [], DONE, 0.0)
+
+    monkeypatch.setattr(run_plan, "sweep", sweep)
+    monkeypatch.setattr(RunPlan, "final", lambda *_: [])
+    for alone in (True, False):
+        for typed in [], ["launcher.jobs=4"]:
+            recipe = load("reproduce", recipes, **PAPER, alone=alone)
+            plan = paper_plan(recipe, "quick", [f"output_dir={tmp_path}", *typed])
+            run_recipe(plan)
+    single = ["launcher=processes", "launcher.jobs=1", "launcher.batch=1"]
+    assert received == [single, ["launcher.jobs=4"], [], ["launcher.jobs=4"]]
