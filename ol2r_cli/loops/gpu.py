@@ -24,7 +24,7 @@ cuda: Any = import_module("numba.cuda")
 gpu_dense: Any = import_module("ol2r_cli.loops.gpu_dense")
 boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64", "int64"))
 
-THREADS = 64
+THREADS = 32
 _WARPS = 32  # most in a block
 _H100 = SimpleNamespace(compute_capability=(9, 0))
 SHARED = 48 * 1024  # bytes of fast memory that every block may have on every GPU

@@ -67,27 +67,38 @@ def debiased(scores, ranking, clicks, end, pull, space):
     P(winner above loser) times rho, the weight that removes the bias of a pair (CIKM 2018, equations 5 to 8)."""
     before = mark(space)
     left, share = take(space, len(ranking)), take(space, end * end).reshape((end, end))
+    weights = take(space, end * end).reshape((end, end))
     left_at_each_place(scores, ranking, left, space)
     for cell in range(lane(), end * end, lanes()):
         i, p = cell // end, cell % end
         share[i, p] = math.exp(scores[ranking[i]] - left[p])
+    barrier()
+    for cell in range(lane(), end * end, lanes()):
+        winner, loser = cell // end, cell % end
+        if clicks[winner] and not clicks[loser]:
+            weights[winner, loser] = debiased_weight(scores, ranking, winner, loser, share)
     for place in range(lane(), len(ranking), lanes()):
         pull[place] = 0.0
     barrier()
-    if lane() == 0:
-        for winner in range(end):
-            if clicks[winner]:
-                for loser in range(end):
-                    if not clicks[loser]:
-                        upper, lower, ratio = min(winner, loser), max(winner, loser), 1.0
-                        for p in range(upper + 1, lower + 1):
-                            ratio *= share[upper, p] + 1 - share[lower, p]
-                        above = 1 / (1 + math.exp(scores[ranking[loser]] - scores[ranking[winner]]))
-                        weight = above * (1 - above) / (1 + max(ratio, 0.0))
-                        pull[winner] += weight
-                        pull[loser] -= weight
+    for place in range(lane(), end, lanes()):
+        for other in range(end):
+            if clicks[place] and not clicks[other]:
+                pull[place] += weights[place, other]
+            elif clicks[other] and not clicks[place]:
+                pull[place] -= weights[other, place]
     barrier()
     release(space, before)
+
+
+@compiled
+def debiased_weight(scores, ranking, winner, loser, share):
+    """Return the weight of a pair of places; share[i, p] is e^score of the document at place i over what was left at
+    place p."""
+    upper, lower, ratio = min(winner, loser), max(winner, loser), 1.0
+    for p in range(upper + 1, lower + 1):
+        ratio *= share[upper, p] + 1 - share[lower, p]
+    above = 1 / (1 + math.exp(scores[ranking[loser]] - scores[ranking[winner]]))
+    return above * (1 - above) / (1 + max(ratio, 0.0))
 
 
 @compiled

@@ -11,7 +11,7 @@ from ol2r_cli.loops.certain_pairs import divide, has, keep_reasons, pack, words_
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.dense import add_products, dot, few_times, times, times_transposed
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes, of_many_lanes
-from ol2r_cli.loops.orders import ascending
+from ol2r_cli.loops.orders import ascending, number
 from ol2r_cli.loops.random_numbers import EXPLORE, in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -84,7 +84,7 @@ def sort_by_score(scores, by_score, ranked, space):
         total = 0.0
         for n in range(len(scores)):
             total += scores[n, d]
-        keys[d] = -total / len(scores)
+        keys[d] = -number(total / len(scores))
     barrier()
     ascending(keys, by_score)
     for rank in range(lane(), len(by_score), lanes()):

@@ -44,30 +44,44 @@ def ascending(keys, order):
 
 @compiled
 def best(keys, order, space):
-    """Fill order [O] with the documents of the largest of keys [d], best first, equal ones as they stand."""
-    places = len(order)
-    if places > INSERTED:
-        before = mark(space)
-        negative, descending = take(space, len(keys)), take_integers(space, len(keys))
-        for d in range(lane(), len(keys), lanes()):
-            negative[d] = -keys[d]
-        barrier()
-        ascending(negative, descending)
-        for place in range(lane(), places, lanes()):
-            order[place] = descending[place]
-        barrier()
-        release(space, before)
+    """Fill order [O] with the documents of the largest of keys [d], best first, equal ones as they stand.
+
+    One lane alone inserts documents one by one; several, or for many places, count for each how many are before it.
+    """
+    if lanes() == 1 and len(order) <= INSERTED:
+        insert_best(keys, order)
         return
-    if lane() == 0:
-        for d in range(len(keys)):
-            if d >= places and keys[d] <= keys[order[places - 1]]:
-                continue
-            place = min(d, places - 1)
-            while place > 0 and keys[d] > keys[order[place - 1]]:
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = d
+    before = mark(space)
+    negative, descending = take(space, len(keys)), take_integers(space, len(keys))
+    for d in range(lane(), len(keys), lanes()):
+        negative[d] = -keys[d]
     barrier()
+    ascending(negative, descending)
+    for place in range(lane(), len(order), lanes()):
+        order[place] = descending[place]
+    barrier()
+    release(space, before)
+
+
+@compiled
+def insert_best(keys, order):
+    """Do what `best` does in one lane."""
+    places = len(order)
+    for d in range(len(keys)):
+        if d >= places and keys[d] <= keys[order[places - 1]]:
+            continue
+        place = min(d, places - 1)
+        while place > 0 and keys[d] > keys[order[place - 1]]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = d
+
+
+@compiled
+def number(key):
+    """Return a key that may be NaN, as where scores are no longer finite, as the smallest of all: lists are drawn until
+    the run says so."""
+    return key if key == key else -math.inf
 
 
 @compiled
@@ -76,7 +90,7 @@ def by_score(scores, chance, order, space):
     before = mark(space)
     keys = take(space, len(scores))
     for d in range(lane(), len(scores), lanes()):
-        keys[d] = sortable(scores[d], chance[d])
+        keys[d] = number(sortable(scores[d], chance[d]))
     barrier()
     best(keys, order, space)
     release(space, before)
@@ -88,7 +102,7 @@ def plackett_luce(scores, chance, order, space):
     before = mark(space)
     keys = take(space, len(scores))
     for d in range(lane(), len(scores), lanes()):
-        keys[d] = scores[d] - math.log(-math.log(chance[d]))
+        keys[d] = number(scores[d] - math.log(-math.log(chance[d])))
     barrier()
     best(keys, order, space)
     release(space, before)
@@ -143,9 +157,9 @@ def team_draft(scores, chance, turn_chance, first, credit, space):
     queues = take_integers(space, members * shown).reshape((members, shown))
     turns, order = take_integers(space, shown), take_integers(space, members)
     for n in range(members):
-        by_score(scores[n], chance, queues[n], space)
         for d in range(lane(), documents, lanes()):
             credit[n, d] = 0.0
+    queues_by_score(scores, chance, queues, space)
     agreed = _agreed(queues)
     for place in range(lane(), agreed, lanes()):
         turns[place] = 0
@@ -158,6 +172,26 @@ def team_draft(scores, chance, turn_chance, first, credit, space):
     take_turns(queues, turns, documents, first, space)
     for place in range(agreed + lane(), shown, lanes()):
         credit[turns[place], first[place]] = 1.0
+    barrier()
+    release(space, before)
+
+
+@compiled
+def queues_by_score(scores, chance, queues, space):
+    """Order the documents by each member's scores [N, d]: queues [N, K]. A lane inserts those of one member."""
+    members, documents = scores.shape
+    if queues.shape[1] > INSERTED:
+        for n in range(members):
+            by_score(scores[n], chance, queues[n], space)
+        return
+    before = mark(space)
+    keys = take(space, members * documents).reshape((members, documents))
+    for cell in range(lane(), members * documents, lanes()):
+        n, d = cell // documents, cell % documents
+        keys[n, d] = number(sortable(scores[n, d], chance[d]))
+    barrier()
+    for n in range(lane(), members, lanes()):
+        insert_best(keys[n], queues[n])
     barrier()
     release(space, before)
 

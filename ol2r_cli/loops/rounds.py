@@ -9,7 +9,6 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled, keep_made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
-from ol2r_cli.loops.orders import INSERTED
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
 from ol2r_cli.loops.random_numbers import QUERY, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -107,11 +106,10 @@ def room_of_a_round(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace a round takes, without what the stages of ranker and exploration say."""
     positions, members, pairs = sizes
     lists = (members + 4) * (documents + 4) + 12 * (positions + 4)
-    if positions > INSERTED:  # a list is sorted as a whole
-        lists += 2 * documents
+    lists += 2 * documents  # a list that is sorted as a whole
     if members > 1:  # credit, and orders of all members
-        lists += 4 * members * (documents + 4) + (members + 4) * (positions + members + 4)
-    return lists + positions * positions + 6 * pairs + 64
+        lists += 5 * members * (documents + 4) + (members + 4) * (positions + members + 4)
+    return lists + 2 * positions * positions + 6 * pairs + 64
 
 
 @cache

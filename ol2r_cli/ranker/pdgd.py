@@ -43,7 +43,7 @@ class PDGD(GradientRanker):
         pull = torch.zeros(ranking.shape, dtype=torch.float64, device=ranking.device)
         lists = scores.double().contiguous(), interaction.candidates.mask.sum(1), ranking.contiguous()
         feedback = interaction.clicks.long(), interaction.shown.sum(1), pull
-        room = scores.shape[1] + positions * positions + 4 * positions + 64
+        room = scores.shape[1] + 2 * positions * positions + 4 * positions + 64
         loops.launch.launch(loops.single.pull_by_pdgd, replicas, room, *lists, *feedback)
         shown_rows = gather(interaction.candidates.features, ranking)
         self.move(self.gradient(shown_rows, pull.to(scores.dtype)), interaction.preferences.valid.any(1))
