@@ -47,7 +47,7 @@ class CountedBuffer(nn.Module):
         self.capacity, self.per_round = capacity, per_round
         self.register_buffer("count", torch.zeros(context.replicas, dtype=torch.int64, device=context.device))
         self.replica = torch.arange(context.replicas, device=context.device)[:, None]
-        self.forgetting, self.dtype = context.forgetting, torch.float64 if context.loops else context.dtype
+        self.forgetting, self.dtype = context.forgetting, context.dtype
         self.forgets = context.forgetting != Forgetting()
         self.register_buffer("first", torch.zeros_like(self.count))
         self.register_buffer("rounds", torch.zeros((), dtype=torch.int64))
@@ -131,6 +131,7 @@ class PairHistory(PairLog):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
         super().setup(context, features, per_round)
+        self.dtype = torch.float64 if context.loops else context.dtype  # that of loops
         on_gpu = context.device.type == "cuda" and loops.gpu_is_missing() == ""
         self.in_loops = context.loops or on_gpu
         # Tensors read unused rows, too. On a GPU loops compute rows again, which would fill its memory.
