@@ -47,7 +47,7 @@ Ended = Callable[[int, int | None], object]
 def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
     """Run jobs together unless they are finished, and call `ended` as soon as one of them has ended.
 
-    Never raises, except after a second Ctrl-C; jobs that have not ended by then are as those of a killed process.
+    Never raises, except after Ctrl-C before the first round.
     """
     make = _SharedParts(make)
     with torch.inference_mode(), ExitStack() as opened:
@@ -59,8 +59,14 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
         check = cache(check_unchanged)  # once for all, unless it raises
         for member in _playing(members):
             member.attempt(member.start, stop, check)
-        while playing := _playing(members):
-            _play_step(playing)
+        playing = _playing(members)
+        while playing:
+            try:
+                _play_step(playing)
+            except KeyboardInterrupt as second:  # in a round, which has no end then
+                for member in _playing(members):
+                    member.attempt(member.record, second)
+            playing = _playing(members)
 
 
 def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[Interaction | Exception | None]:
@@ -132,13 +138,13 @@ class _Member:
         self.runner.start(stop)
         self._work(lambda: None)
 
-    def record(self, played: Interaction | Exception | None) -> None:
-        """Do what is due after rounds, of which `played` is what `play_together` has returned."""
+    def record(self, played: Interaction | BaseException | None) -> None:
+        """Do what is due after rounds; `played` is what `play_together` has returned: an error in it ends the run."""
         runner = self.runner
         assert runner is not None
 
         def part() -> None:
-            if isinstance(played, Exception):
+            if isinstance(played, BaseException):
                 raise played
             runner.record(played)
 

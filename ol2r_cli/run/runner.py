@@ -197,6 +197,10 @@ class Runner:
     """
 
     kind: RunKind
+    code: int | None = None  # the exit code, once the run has ended
+    error: Exception | None = None  # that of a run that has failed
+    manifest: Manifest
+    progress: Progress
 
     def __init__(
         self,
@@ -219,11 +223,6 @@ class Runner:
         self.queue_length = queue_length(self.simulation)
         if self.settings["save_interactions"] or self.settings["block_rounds"]:
             self.simulation.together = None  # what happened in a round is known of single rounds alone
-
-    code: int | None = None  # the exit code, once the run has ended
-    error: Exception | None = None  # that of a run that has failed
-    manifest: Manifest
-    progress: Progress
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
@@ -372,8 +371,10 @@ class Runner:
 
     def _play(self) -> None:
         """Play all rounds that are left."""
-        while (rounds := self.rounds_now()) > 0:
+        rounds = self.rounds_now()
+        while rounds:
             self.record(self.simulation.advance(rounds))
+            rounds = self.rounds_now()
         self.finish()
 
     def rounds_now(self) -> int:

@@ -17,6 +17,7 @@ from ol2r_cli.run.batch import play_together
 from ol2r_cli.run.experiment import Experiment, NotEnoughMemory
 from ol2r_cli.run.run import Run, find_runs, read_checkpoint
 from ol2r_cli.run.store import RunDirectory, save_checkpoint
+from ol2r_cli.simulation import Simulation
 from tests.launch import die_before, ended
 from tests.moments import at_round
 from tests.run.batches import job, left, play, play_alone
@@ -157,10 +158,17 @@ def test_a_second_signal_ends_all_runs_at_once(tmp_path: Path, monkeypatch: pyte
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 
+    def interrupted(simulation: Simulation, rounds: int) -> None:
+        raise KeyboardInterrupt
+
     folder = tmp_path / "runs"
     with monkeypatch.context() as patch:
         at_round(patch, 40, twice)
         assert play(folder, LIKE[:2]) == [INTERRUPTED] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulation, "advance", interrupted)
+        assert play(folder, LIKE[:2]) == [INTERRUPTED] * 2, "in a round"
+    assert [run.state for run in map(Run.read, find_runs(folder)) if run] == ["interrupted"] * 2
     assert play(folder, LIKE[:2]) == [DONE] * 2
     found = left(folder)
     assert found == of(alone, found)
