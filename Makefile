@@ -66,7 +66,7 @@ gpu: setup-gpu  ## on a machine with a GPU: its tests, and the speed of the rank
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
 	$(VENV)/bin/python scripts/mutation.py $(ARGS)
 
-campaign: setup  ## fault campaigns: kills, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
+campaign: setup  ## fault campaigns: kills, batches, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
 	$(VENV)/bin/python scripts/campaign.py $(ARGS)
 
 check: setup  ## style and types: ruff and mypy
