@@ -130,9 +130,9 @@ class _Member:
             self._end(DONE)
 
     def start(self, stop: list[int], check: Callable[[], None]) -> None:
-        """Take the directory, and begin to write; `check` raises where this must not be."""
+        """Take the directory, and begin to write; `check` is that of `Runner`."""
         assert self.runner is not None
-        check()
+        self.runner.check = check
         self.runner.experiment.began += time.monotonic() - self._prepared  # without the set-up of other jobs
         self._opened.enter_context(self.runner.directory)
         self.runner.start(stop)
@@ -194,7 +194,9 @@ def _play_step(members: Sequence[_Member]) -> None:
     played = play_together([runner.simulation for runner in runners], [runner.rounds_now() for runner in runners])
     seconds = [now - then for now, then in zip(clock.read(), began, strict=True)]
     counts = [int(runner.simulation.round) - first for runner, first in zip(runners, before, strict=True)]
+    check = cache(check_unchanged)
     for member, runner, count, happened in zip(members, runners, counts, played, strict=True):
+        runner.check = check
         share = count / max(1, sum(counts))
         runner.time.add((share * seconds[0], share * seconds[1]))
         member.attempt(member.record, happened)

@@ -199,6 +199,7 @@ class Runner:
     kind: RunKind
     code: int | None = None  # the exit code, once the run has ended
     error: Exception | None = None  # that of a run that has failed
+    check: Callable[[], None] = staticmethod(check_unchanged)  # a batch has one for all of its runs
     manifest: Manifest
     progress: Progress
 
@@ -226,7 +227,6 @@ class Runner:
 
     def run(self) -> int:
         """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
-        check_unchanged()
         with stop_signals() as stop:
             self.start(stop)
             if self.code is None:
@@ -245,6 +245,7 @@ class Runner:
         Raises what is wrong before the log is open, as a checkpoint that does not fit. Whatever is wrong later ends the
         run with an exit code.
         """
+        self.check()
         if self.settings["force"]:
             self.directory.clear()
         first = self._resume()
@@ -424,7 +425,7 @@ class Runner:
 
     def _close(self) -> None:
         """Let the manifest say that the run is finished."""
-        check_unchanged()  # a module that was imported meanwhile could be of another version
+        self.check()  # a module that was imported meanwhile could be of another version
         self._open.close()
         self.code = DONE
 
@@ -533,7 +534,7 @@ class Runner:
 
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them, nor of two versions of ol2r."""
-        check_unchanged()
+        self.check()
         self._measure()
         self.trace.flush()
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ol2r_cli import source
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.batch import play_together
@@ -249,3 +250,16 @@ def test_a_kill_in_a_batch_damages_no_run(tmp_path: Path, alone, step: int):
         if code == 0:
             break
     assert count > 60, "the batch has fewer operations than it is killed in"
+
+
+def test_no_run_of_a_batch_is_of_two_versions_of_ol2r(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """None begins when a file was changed before, and none goes on when one is changed meanwhile."""
+    changed = dict.fromkeys(source.IN_MEMORY, "another hash")
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "IN_MEMORY", changed)
+        assert play(tmp_path / "runs", LIKE[:2]) == [BAD_CONFIGURATION] * 2
+        assert not list(find_runs(tmp_path / "runs"))
+    at_round(monkeypatch, 40, lambda: monkeypatch.setattr(source, "IN_MEMORY", changed))
+    assert play(tmp_path / "runs", LIKE[:2]) == [FAILED] * 2
+    rounds = [int(read_checkpoint(path)["state"]["simulation"]["round"]) for path in find_runs(tmp_path / "runs")]
+    assert rounds == [20, 20]
