@@ -6,7 +6,7 @@ Where every role has a form for loops, one call of a compiled loop (loops/play.p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
@@ -35,6 +35,9 @@ from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
+
+if TYPE_CHECKING:
+    from ol2r_cli.loops.joint import RoundsLaunch
 
 _STREAMS = (  # of the numbers that `loops.play` draws, in its order
     *("query/", "explore/", "explore/document", "explore/coin", "click/", "pairs/"),
@@ -210,6 +213,18 @@ class Simulation(nn.Module):
         self.round.fill_(first + played)
         return None
 
+    def prepare(self, rounds: int) -> RoundsLaunch | None:
+        """Return the launch with which `advance` plays up to `rounds` rounds, for `play_jointly`, or None if there is
+        none; `launched` must follow."""
+        if self.together is None or not self._has_stages():
+            return None
+        return self._prepared(int(self.round), rounds, self.together)
+
+    def launched(self, prepared: RoundsLaunch) -> None:
+        """Do what is due after a launch that `prepare` has returned was played."""
+        self._played(prepared)
+        self.round.fill_(prepared.first + prepared.rounds)
+
     def play(self) -> Iterator[tuple[int, Interaction]]:
         """Play the remaining rounds. Each yields its number, from 1, and what happened in it.
 
@@ -290,7 +305,14 @@ class Simulation(nn.Module):
         return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
 
     def _play_stages(self, first: int, most: int, recording: Sequence[Measure]) -> int:
-        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
+        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played."""
+        prepared = self._prepared(first, most, recording)
+        prepared.play()
+        self._played(prepared)
+        return prepared.rounds
+
+    def _prepared(self, first: int, most: int, recording: Sequence[Measure]) -> RoundsLaunch:
+        """Return the launch of up to `most` rounds from number `first`, from 0, on.
 
         Every stage does what a role does in a single round, with the same random numbers.
         """
@@ -305,26 +327,35 @@ class Simulation(nn.Module):
             intents = self.intents(first, rounds)
         measurement.begin(first + 1)
         recorded = slice(measurement.recorded, measurement.recorded + rounds)
-        record = loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds))
-        explored = exploration.state
-        for measure in recording:
-            blocks, certain = measure.for_loops()
-            explored = explored._replace(blocks=blocks[recorded], certain=certain[recorded])
-        queries = loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length)
+        reasons = [array[recorded] for measure in recording for array in measure.for_loops()]
         sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
-        room = loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room)
-        roles = user.state, explored, state
-        arguments = first, rounds, sizes, queries, intents, self.streams.seeds, *roles, record
-        loops.launch.launch(loops.rounds.rounds_of(*stages), context.replicas, room, *arguments)
-        measurement.recorded += rounds
-        last = first + rounds - 1
-        if self.late is not None and (last + 1) % every == 0:
-            ranker.state.theta.copy_(self.moved)
-        self.ranker.after_loops(rounds, self.streams.at("learn/ranker", last))
-        self.exploration.after_loops(rounds, self.streams.at("learn/exploration", last))
-        return rounds
+        return loops.joint.RoundsLaunch(
+            loop=loops.rounds.rounds_of(*stages),
+            room=loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room),
+            first=first,
+            rounds=rounds,
+            sizes=sizes,
+            queries=loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length),
+            intents=intents,
+            seeds=self.streams.seeds,
+            user=user.state,
+            exploration=exploration.state,
+            ranker=state,
+            record=loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds)),
+            reasons=tuple(reasons),
+        )
+
+    def _played(self, prepared: RoundsLaunch) -> None:
+        """Do what is due after a launch."""
+        self.measurement.recorded += prepared.rounds
+        last = prepared.first + prepared.rounds - 1
+        if self.late is not None and (last + 1) % self.late.every == 0:
+            ranker: Any = self.ranker
+            ranker.stages().state.theta.copy_(self.moved)
+        self.ranker.after_loops(prepared.rounds, self.streams.at("learn/ranker", last))
+        self.exploration.after_loops(prepared.rounds, self.streams.at("learn/exploration", last))
 
     def _play_old(self, first: int, most: int) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.

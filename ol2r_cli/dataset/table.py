@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -58,6 +58,7 @@ class Dataset:
     intents: Intents | None = None
     files: tuple[Path, ...] = ()  # LETOR files, whose lines are the rows
     attraction: Float[Tensor, "N"] | None = None  # float64, P(click | examined) of each document; None: by grade
+    _served: dict[object, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         grades = max(self.grades, 0 if self.intents is None else self.intents.grades)
@@ -75,12 +76,16 @@ class Dataset:
     ) -> Split:
         """Return the queries of one split, served in `dtype` on `device`; ValueError when it has no query.
 
-        With `compiled`, compiled loops serve them. With `by_intent`, they have the labels of each intent.
+        With `compiled`, compiled loops serve them. With `by_intent`, they have the labels of each intent. Runs of one
+        process share it, so that a GPU has the documents once.
         """
         if name not in self.splits or not len(self.splits[name]):
             present = ", ".join(split for split, queries in self.splits.items() if len(queries))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
-        return Split(self, self.splits[name].to(device), dtype, compiled, by_intent)
+        how = name, torch.device(device), dtype, compiled, by_intent
+        if how not in self._served:
+            self._served[how] = Split(self, self.splits[name].to(device), dtype, compiled, by_intent)
+        return self._served[how]
 
     def judged_by(self, intent: int) -> Dataset:
         """Return the same with the labels of one intent, from 1; ValueError if there is no such intent."""

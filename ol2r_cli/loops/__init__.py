@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import explorations as explorations
     from ol2r_cli.loops import gradient_steps as gradient_steps
     from ol2r_cli.loops import intervals as intervals
+    from ol2r_cli.loops import joint as joint
     from ol2r_cli.loops import launch as launch
     from ol2r_cli.loops import lists as lists
     from ol2r_cli.loops import null_space as null_space

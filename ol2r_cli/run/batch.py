@@ -14,18 +14,21 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from ol2r_cli.device import Device
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.loops import clock
+from ol2r_cli.loops import clock, joint
 from ol2r_cli.run import DONE, stop_signals
 from ol2r_cli.run.experiment import Make, NotEnoughMemory
 from ol2r_cli.run.runner import EXPERIMENT, Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.source import check_unchanged
+
+if TYPE_CHECKING:
+    from ol2r_cli.loops.joint import RoundsLaunch
 
 _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
 
@@ -69,14 +72,46 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
             playing = _playing(members)
 
 
-def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[Interaction | Exception | None]:
-    """Let each simulation play up to so many rounds; returns what `Simulation.advance` does, or the error in it."""
-    played: list[Interaction | Exception | None] = []
-    for simulation, most in zip(simulations, rounds, strict=True):
+Played = Interaction | Exception | None  # what `Simulation.advance` returns, or the error in it
+
+
+def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[Played]:
+    """Let each simulation play up to so many rounds; returns what `Simulation.advance` does, or the error in it.
+
+    On a GPU, simulations with the same stages, sizes and queries play their rounds in one launch.
+    """
+    played: dict[int, Played] = {}
+    for alike in _launches(simulations, rounds):
         try:
-            played.append(simulation.advance(most))
-        except Exception as error:
-            played.append(error)
+            joint.play_jointly(list(alike.values()))
+        except Exception:  # as where memory runs out: no round has been played, and each is played alone
+            continue
+        for number, launch in alike.items():
+            played[number] = _attempt(simulations[number].launched, launch)
+    for number, (simulation, most) in enumerate(zip(simulations, rounds, strict=True)):
+        if number not in played:
+            played[number] = _attempt(simulation.advance, most)
+    return [played[number] for number in range(len(simulations))]
+
+
+def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[dict[int, RoundsLaunch]]:
+    """Return the launches of simulations on a GPU, by number of the simulation, those together that can be one."""
+    groups: dict[Any, dict[int, RoundsLaunch]] = {}
+    on_gpu = [number for number, each in enumerate(simulations) if each.context.device.type == "cuda"]
+    most = min((rounds[number] for number in on_gpu), default=0)
+    for number in on_gpu:
+        launch = simulations[number].prepare(most)
+        if launch is not None:
+            groups.setdefault(launch.key(), {})[number] = launch
+    return list(groups.values())
+
+
+def _attempt(part: Callable[[Any], Any], argument: Any) -> Played:
+    """Return what a function returns, or the error in it."""
+    try:
+        played: Played = part(argument)
+    except Exception as error:
+        return error
     return played
 
 

@@ -31,7 +31,7 @@ def failure(folder: Path, *words: str, base: Sequence[str] = SMOKE) -> str:
 MESSAGES = {
     "ranker=ollambdarank ranker.model.width=8 ranker.l2=0 ranker.learning_rate=1e30 rounds=3": "the scores of "
     "ranker=ollambdarank are not finite in round 2: ranker.learning_rate must be smaller, got 1e+30",
-    "ranker.l2=1e-300": "a matrix is singular in round 1: ranker.l2 must be larger, got 1e-300",
+    "ranker.l2=1e-300": "the scores of ranker=pairrank are not finite in round 2: ranker.l2 must be larger, got 1e-300",
     "ranker=dbgd ranker.learning_rate=1e308 replicas=3": "the scores of ranker=dbgd with seed 2 are not finite in "
     "round 4, those with seed 0, 1 were finite: ranker.learning_rate must be smaller, got 1e+308",
     # in the last round

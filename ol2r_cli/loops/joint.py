@@ -1,0 +1,112 @@
+"""Launches of several runs as one: their replicas side by side, each with the state and the settings of its run.
+
+This is for a GPU, where a launch plays a thousand replicas nearly as fast as one. The tensors of the runs are copied
+together, and what the loop has written is copied back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ol2r_cli.loops.launch import launch
+from ol2r_cli.loops.rounds import Queries, Record, Sizes
+
+
+class RoundsLaunch(NamedTuple):
+    """A launch of `rounds` rounds from number `first`: the loop of its stages, the numbers of the workspace that it
+    takes, and what the loop receives (loops/rounds.py). `reasons` are the blocks and certain pairs that the exploration
+    records, if they are wanted."""
+
+    loop: Any
+    room: int
+    first: int
+    rounds: int
+    sizes: Sizes
+    queries: Queries
+    intents: Tensor
+    seeds: Tensor
+    user: Any
+    exploration: Any
+    ranker: Any
+    record: Record
+    reasons: tuple[Tensor, ...]
+
+    def key(self) -> Hashable:
+        """Return what launches have in common that can be one: stages, sizes, rounds, and queries."""
+        sizes = [value for value in _leaves((self.exploration, self.ranker)) if not isinstance(value, Tensor)]
+        shapes = [value.shape[1:] for value in _leaves((self.exploration, self.ranker)) if isinstance(value, Tensor)]
+        where = self.queries.table.data_ptr(), self.queries.starts.data_ptr(), self.queries.labels.data_ptr()
+        return self.loop, self.first, self.rounds, self.sizes, tuple(sizes), tuple(shapes), where
+
+    def play(self) -> None:
+        """Play the rounds of this run alone."""
+        exploration = self.exploration
+        if self.reasons:
+            exploration = exploration._replace(blocks=self.reasons[0], certain=self.reasons[1])
+        roles = self.user, exploration, self.ranker
+        shared = self.first, self.rounds, self.sizes, self.queries
+        launch(self.loop, len(self.seeds), self.room, *shared, self.intents, self.seeds, *roles, self.record)
+
+
+def play_jointly(launches: Sequence[RoundsLaunch]) -> None:
+    """Play the rounds of launches with the same key as one launch."""
+    first = launches[0]
+    if len(launches) == 1:
+        first.play()
+        return
+    replicas = [len(each.seeds) for each in launches]
+    by_replica = [(each.seeds, each.user, each.exploration, each.ranker) for each in launches]
+    by_round = [(each.intents, each.record, each.reasons) for each in launches]
+    seeds, user, exploration, ranker = _side_by_side(by_replica, 0, replicas, {})
+    intents, record, reasons = _side_by_side(by_round, 1, replicas, {})
+    room = max(each.room for each in launches)
+    joint = first._replace(room=room, intents=intents, seeds=seeds, user=user, exploration=exploration, ranker=ranker)
+    joint._replace(record=record, reasons=reasons).play()
+    _copy_back((seeds, user, exploration, ranker), by_replica, 0, replicas)
+    _copy_back((intents, record, reasons), by_round, 1, replicas)
+
+
+def _side_by_side(parts: Sequence[Any], axis: int, replicas: Sequence[int], made: dict[Hashable, Tensor]) -> Any:
+    """Return values of several runs as one, with replicas along this axis of every tensor. A tensor of one row is that
+    of all replicas of its run. `made` has the tensors that were put together: what is one memory stays one."""
+    first = parts[0]
+    if isinstance(first, Tensor):
+        memory = tuple((part.data_ptr(), part.shape, part.stride()) for part in parts)
+        if memory not in made:
+            rows = [_of_each(part, axis, count) for part, count in zip(parts, replicas, strict=True)]
+            made[memory] = torch.cat(rows, axis)
+        return made[memory]
+    if isinstance(first, tuple):
+        columns = [_side_by_side(column, axis, replicas, made) for column in zip(*parts, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
+    return first
+
+
+def _of_each(values: Tensor, axis: int, replicas: int) -> Tensor:
+    """Return a tensor with a row for each replica."""
+    return values.expand(replicas, *values.shape[1:]) if axis == 0 and len(values) == 1 else values
+
+
+def _copy_back(joint: Any, parts: Sequence[Any], axis: int, replicas: Sequence[int]) -> None:
+    """Copy what `_side_by_side` has put together back to the runs."""
+    if isinstance(joint, Tensor):
+        if joint.shape[axis] != sum(replicas):  # there is nothing, as where blocks are not recorded
+            return
+        pieces = zip(parts, joint.split(list(replicas), axis), strict=True)
+        written = [(part, piece) for part, piece in pieces if part.shape == piece.shape]
+        if written:
+            torch._foreach_copy_([part for part, _ in written], [piece for _, piece in written])
+    elif isinstance(joint, tuple):
+        for column, *of_parts in zip(joint, *parts, strict=True):
+            _copy_back(column, of_parts, axis, replicas)
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return the values of nested tuples, one after the other."""
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
