@@ -72,6 +72,8 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
             playing = _playing(members)
 
 
+JOINT = {"cuda"}  # devices on which one launch of several runs is faster than several
+
 Played = Interaction | Exception | None  # what `Simulation.advance` returns, or the error in it
 
 
@@ -97,7 +99,7 @@ def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> l
 def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[dict[int, RoundsLaunch]]:
     """Return the launches of simulations on a GPU, by number of the simulation, those together that can be one."""
     groups: dict[Any, dict[int, RoundsLaunch]] = {}
-    on_gpu = [number for number, each in enumerate(simulations) if each.context.device.type == "cuda"]
+    on_gpu = [number for number, each in enumerate(simulations) if each.context.device.type in JOINT]
     most = min((rounds[number] for number in on_gpu), default=0)
     for number in on_gpu:
         launch = simulations[number].prepare(most)
