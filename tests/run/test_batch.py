@@ -13,7 +13,8 @@ import pytest
 
 from ol2r_cli import source
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED
+from ol2r_cli.loops import joint
+from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED, batch
 from ol2r_cli.run.batch import play_together
 from ol2r_cli.run.experiment import Experiment, NotEnoughMemory
 from ol2r_cli.run.run import Run, find_runs, read_checkpoint
@@ -73,6 +74,23 @@ def test_a_run_in_a_batch_leaves_what_it_leaves_alone(tmp_path: Path, alone):
         found = left(tmp_path / name)
         assert len([path for path in found if "/" not in path]) == len(commands)
         assert found == of(alone, found), name
+
+
+def test_runs_of_one_launch_leave_what_they_leave_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
+    """As on a GPU, where the rounds of all runs with the same stages are one launch."""
+    play_jointly, sizes = joint.play_jointly, list[int]()
+
+    def counted(launches: list[joint.RoundsLaunch]) -> None:
+        sizes.append(len(launches))
+        play_jointly(launches)
+
+    monkeypatch.setattr(joint, "play_jointly", counted)
+    monkeypatch.setattr(batch, "JOINT", {"cpu"})
+    for name, commands in {"like": LIKE, "unlike": UNLIKE}.items():
+        assert play(tmp_path / name, commands) == [DONE] * len(commands)
+        found = left(tmp_path / name)
+        assert found == of(alone, found), name
+    assert max(sizes) == len(LIKE)
 
 
 def test_equal_data_are_loaded_once(tmp_path: Path):
