@@ -18,8 +18,9 @@ from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
 GROUP = 4_000  # largest number of documents, with padding, in a group of queries, so that it fits a cache
+ON_GPU = 2**27  # documents x replicas of a group on a GPU, which is fast where it has much to do at once
 PADDING = torch.finfo(torch.float32).min  # below every score; its last bits are 0, which means label 0
-CACHED = 2**18  # labels that are measured at once, so that they fit a cache
+CACHED = {"cpu": 2**18, "cuda": 2**26}  # labels that are measured at once, so that they fit a cache
 LARGEST = torch.finfo(torch.float32).max
 TINY = 2.0**-1000  # the key of 0.0 and -0.0: 0.0 with a tail would be subnormal, which some processes take as 0
 
@@ -83,7 +84,8 @@ class Evaluator:
         self.split: Split = dataset.split(split, seeds.device, dtype, compiled)
         self.replicas = len(seeds)
         by_length = self.split.length.argsort(stable=True)
-        self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist())]
+        at_once = GROUP if seeds.device.type == "cpu" else max(GROUP, ON_GPU // len(seeds))
+        self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist(), at_once)]
         served = [self.split.serve(group) for group in self.groups]
         of_split = *self.split.judged(), len(self.split)
         self.best = ideal_lists(*of_split, min(places, self.split.longest))[by_length]  # [Q K] in the order of groups
@@ -141,7 +143,7 @@ class Evaluator:
     def _means(self, top: Int[Tensor, "E B Q K"]) -> Float[Tensor, "E B C"]:
         """Return the mean of every column over lists with these first labels."""
         means = []
-        for labels in top.flatten(0, 1).split(max(1, CACHED // self.best.numel())):
+        for labels in top.flatten(0, 1).split(max(1, CACHED[top.device.type] // self.best.numel())):
             values = dict[str, Tensor]()
             for name, measure in self.measures.items():
                 given = labels[..., : measure.places].long(), self.best[..., : measure.places]
@@ -263,11 +265,12 @@ def _keys(scores: Float[Tensor, "*S"], tails: Int[Tensor, "*T"]) -> Float[Tensor
     return ((scores.float().double() + TINY).view(torch.int64) | tails).view(torch.float64)
 
 
-def _even_groups(lengths: list[int]) -> Iterator[slice]:
-    """Yield slices of ascending `lengths` in which the longest is at most an eighth plus 4 longer than the shortest."""
+def _even_groups(lengths: list[int], documents: int) -> Iterator[slice]:
+    """Yield slices of ascending `lengths` in which the longest is at most an eighth plus 4 longer than the shortest,
+    and that have at most so many documents, with padding."""
     start = 0
     for place, length in enumerate(lengths):
-        if length > lengths[start] * 1.125 + 4 or (place - start) * length > GROUP:
+        if length > lengths[start] * 1.125 + 4 or (place - start) * length > documents:
             yield slice(start, place)
             start = place
     yield slice(start, len(lengths))
