@@ -55,13 +55,15 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 	    scripts/slurm_down.sh $(SLURM); exit $$status; \
 	else echo "skipped: without Slurm there is nothing to test"; fi
 
-# The skylines need no speed, and TopRank keeps places for every replica's queries.
-GPU_RANKERS ?= pairrank pepairrank pdgd sgd_ranknet epsilon_greedy dbgd mgd olranknet ollambdarank p2neurrank
-gpu: setup-gpu  ## on a machine with a GPU: its tests, and the speed of the rankers with 1 to 1,000 replicas
+NETWORKS ?= olranknet ollambdarank p2neurrank
+gpu: setup-gpu  ## on a machine with a GPU: its tests, where it differs from the CPU, and speeds with 1 to 10,000 replicas
 	@$(VENV)/bin/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" \
 	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/install.md"; exit 2; }
 	$(PYTEST) -m gpu
-	$(OL2R) bench $(GPU_RANKERS) --replicas 1 10 100 1000 --rounds 500 device=cuda $(ARGS)
+	mkdir -p outputs && $(VENV)/bin/python scripts/gpu.py reference outputs/rounds-of-a-cpu.pt
+	$(VENV)/bin/python scripts/gpu.py compare outputs/rounds-of-a-cpu.pt
+	$(VENV)/bin/python scripts/gpu.py speed
+	$(OL2R) bench $(NETWORKS) --replicas 1 10 100 1000 --rounds 300 device=cuda $(ARGS)
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
 	$(VENV)/bin/python scripts/mutation.py $(ARGS)
