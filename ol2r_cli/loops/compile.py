@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba.core import event
 
-from ol2r_cli.loops import clock
+from ol2r_cli.loops import clock, parts
 from ol2r_cli.source import code_hash, is_changed
 
 _CONFIG: Any = numba.config
@@ -57,7 +57,7 @@ def part_of_caller(function: Function) -> Function:
 
 class _Loop:
     """A loop in two forms, each compiled when first used: what Python calls, and what other loops call, without code
-    that unpacks Python's arguments, which takes longer to compile than many a loop. Neither can be called from C.
+    that unpacks Python's arguments, and which is not kept on disk (loops/parts.py). Neither can be called from C.
 
     `function` is its source, from which loops/lanes.py makes other forms; `made_by` is how a function makes it that
     returns loops, and with which arguments.
@@ -67,9 +67,9 @@ class _Loop:
         update_wrapper(self, function)
         self.function, self.options = function, options
         self.made_by: tuple[object, ...] = function.__module__, function.__qualname__
-        self.called_by_python = _jit(function, FOLDER, no_cfunc_wrapper=True, **options)
-        folder = FOLDER and str(Path(FOLDER) / "inner")  # numba's files of the two have the same names
-        self.inner = _jit(function, folder, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
+        self.called_by_python = parts.mark(_jit(function, no_cfunc_wrapper=True, **options), is_part=False)
+        inner = _jit(function, is_kept=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
+        self.inner = parts.mark(inner, is_part=True)
 
     def __call__(self, *arguments: object) -> object:
         return self.called_by_python(*arguments)
@@ -97,9 +97,9 @@ def is_loop(value: object) -> bool:
     return isinstance(value, _Loop)
 
 
-def _jit(function: Callable[..., object], folder: str, **options: Any) -> Any:
-    outer, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, folder
-    is_kept = bool(folder) and not _is_changed(Path(inspect.getfile(function)))
+def _jit(function: Callable[..., object], is_kept: bool = True, **options: Any) -> Any:
+    outer, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, FOLDER
+    is_kept = is_kept and bool(FOLDER) and not _is_changed(Path(inspect.getfile(function)))
     try:
         return numba.njit(cache=is_kept, error_model="numpy", **options)(function)
     finally:

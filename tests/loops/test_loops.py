@@ -246,12 +246,35 @@ def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
     for folder in "ol2r_cli", "configs":
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=lambda *_: ["__pycache__"])
     shutil.copy(ROOT / "pyproject.toml", tmp_path)  # or it would be an installation
-    clicks, found = tmp_path / "ol2r_cli" / "loops" / "lists.py", {}
+    clicks, found = tmp_path / "ol2r_cli" / "loops" / "users.py", {}
     for name, cache in ("original", "kept"), ("edited", "kept"), ("edited, empty cache", "empty"):
         if name == "edited":
             before = clicks.read_text()
-            clicks.write_text(before.replace("clicked = chance", "clicked = place < 3 and chance"))
+            clicks.write_text(before.replace("clicked = int(chance", "clicked = int(place < 3 and chance"))
             assert clicks.read_text() != before
         found[name] = output(tmp_path, tmp_path / cache, "-c", CLICKS, str(tmp_path / name))
     assert found["edited"] == found["edited, empty cache"], found
     assert found["edited"][1] != found["original"][1], found
+
+
+@compiling.compiled
+def next_to(x):
+    return x + 1.0
+
+
+@compiling.compiled
+def twice_the_next(x):
+    return 2 * next_to(x)
+
+
+def test_a_loop_that_only_loops_call_is_no_machine_code():
+    """It is that of its caller alone, which is compiled once."""
+    assert twice_the_next(3.0) == 8.0
+
+    def addresses(dispatcher):
+        compiled_to = dispatcher.overloads.values()
+        return [each.library.get_pointer_to_function(each.fndesc.llvm_func_name) for each in compiled_to]
+
+    assert addresses(next_to.inner) == [0]
+    assert all(addresses(twice_the_next.called_by_python))
+    assert next_to(1.0) == 2.0
