@@ -114,16 +114,19 @@ _of_rows, _of_columns = _products(_copy_rows), _products(_copy_columns)
 
 @cuda.jit(device=True)
 def times(left, symmetric, out, space):
+    """Write left [m, k] symmetric [k, k] to out [m, k]."""
     _of_rows(left, symmetric, left.shape[1], 1.0, out, False, False, space.tiles)
 
 
 @cuda.jit(device=True)
 def times_transposed(left, right, out, space):
+    """Write what is right of the diagonal, or on it, of left [m, k] right [n, k]^T to out [m, n]."""
     _of_rows(left, right, left.shape[1], 1.0, out, False, True, space.tiles)
 
 
 @cuda.jit(device=True)
 def add_products(left, right, sign, out, is_upper, space):
+    """Add sign left [k, n]^T right [k, n] to out [n, n]."""
     _of_columns(left, right, left.shape[0], sign, out, True, is_upper, space.tiles)
 
 
@@ -155,9 +158,10 @@ def few_times(rows, matrix, out):
 
 @cuda.jit(device=True, inline="always")
 def difference(history, b, table, pair, f):
+    """Return feature f of the winner of a pair in a history, less that of the loser, from the table."""
     return float64(table[history.pairs[b, pair, 0], f]) - float64(table[history.pairs[b, pair, 1], f])
 
 
 @cuda.jit(device=True, inline="always")
 def keep_difference(history, b, pair, f, value):
-    pass
+    """Keep nothing: `difference` looks at the table."""
