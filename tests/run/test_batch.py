@@ -213,6 +213,8 @@ def test_a_run_without_memory_is_to_be_run_alone(tmp_path: Path, monkeypatch: py
 
 def test_errors_in_a_simulation_stand_in_the_place_of_its_rounds():
     class Playing:
+        context = SimpleNamespace(device=SimpleNamespace(type="cpu"))
+
         def advance(self, rounds: int) -> None:
             if rounds == 2:
                 raise ZeroDivisionError("two")
