@@ -304,13 +304,6 @@ class Role(Configured):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Update buffers from one round. Roles that do not learn keep this empty method."""
 
-    def for_loops(self) -> Any:
-        """Return this role as `loops.play` takes it, with its buffers as arrays; None if it has no such form.
-
-        A subclass may do something else, so that the method of its base class does not count for it.
-        """
-        return None
-
     def stages(self) -> Any:
         """Return this role's stages of a round as loops, with their state (loops/rounds.py); None if it has none.
 
@@ -493,7 +486,7 @@ class Measure(Configured):
         is called in every round.
         """
 
-    def for_loops(self) -> Any:
+    def memory(self) -> Any:
         """Return tensors that loops fill where proposals have blocks, in place of `record`; None without such.
 
         They are the blocks by place of the proposal [R, B, D], and the certain pairs by place [R, B, c, c].

@@ -1,15 +1,13 @@
 """The loop: B independent simulations play T rounds together. It reads and writes no files.
 
-Where every role has a form for loops, one call of a compiled loop (loops/play.py) plays many rounds.
+Where every role has stages, one launch of a compiled loop (loops/rounds.py) plays many rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -39,9 +37,6 @@ from ol2r_cli.tensor.streams import Streams
 if TYPE_CHECKING:
     from ol2r_cli.loops.joint import RoundsLaunch
 
-_STREAMS = (  # of the numbers that `loops.play` draws, in its order
-    *("query/", "explore/", "explore/document", "explore/coin", "click/", "pairs/"),
-)
 _ROUNDS = 1024  # most that are measured together
 _REPLICA_ROUNDS = {"cpu": 1 << 12, "cuda": 1 << 18}
 
@@ -163,21 +158,13 @@ class Simulation(nn.Module):
         judged = self.train_split.judged()
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.longest: list[int] | None = None
-        if not loops:
-            # The longest list of every round. Queries depend on the seeds alone: reading all lengths here saves every
-            # round from waiting for the device to learn its shapes.
-            queries = (self.streams.at("query", t).integer(self.context.queries) for t in range(rounds))
-            self.longest = torch.stack([self.train_split.length[query].max() for query in queries]).tolist()
         self.late: LateFeedback | None = None
         if update_every > 1 or delay:
             late = ranker, exploration, self.streams, lambda query, longest: self.train_split.serve(query, longest)[0]
             self.late = LateFeedback(update_every, delay, *late)
         self.together = self._recording_together()
         if self.together is not None and self.late is not None:
-            stages: Any = ranker
-            theta = stages.stages().state.theta if self._has_stages() else torch.from_numpy(stages.for_loops().theta)
-            self.register_buffer("moved", theta.clone())
+            self.register_buffer("moved", ranker.stages().state.theta.clone())
         if self.together == []:
             at_once = _REPLICA_ROUNDS[seeds.device.type] // len(seeds)
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, at_once)))
@@ -235,9 +222,8 @@ class Simulation(nn.Module):
         ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
         for t in range(int(finished), context.rounds):
             query = streams.at("query", t).integer(context.queries)
-            longest = None if self.longest is None else self.longest[t]
             intent = None if self.intents is None else self.intents.at(t)
-            candidates, labels = self.train_split.serve(query, longest, intent)
+            candidates, labels = self.train_split.serve(query, intent=intent)
             prediction = ranker.predict(candidates, streams.at("judge", t))
             proposal = exploration.propose(prediction, candidates, streams.at("explore", t))
             order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
@@ -265,51 +251,39 @@ class Simulation(nn.Module):
     def _recording_together(self) -> list[Measure] | None:
         """Return the measures that receive every round, if rounds are played together; None if they must be single.
 
-        They must if a role has no form for loops, or if a measure has none that receives these rounds. A form that a
-        class only inherits does not count, because the class may do something else. Rounds that are learned from at
-        once are played together where theta alone decides what is shown.
+        They must if a role has no stages, or if a measure has no memory that stages write to. What a class only
+        inherits does not count, because the class may do something else. Rounds that are learned from at once are
+        played together where theta alone decides what is shown.
         """
-        on_gpu = self.context.device.type == "cuda" and loops.gpu_is_missing() == ""
-        if self.context.attraction is not None or not (self.context.loops or on_gpu):
+        in_tensors = self.context.device.type == "cpu" and not self.context.loops
+        if self.context.attraction is not None or in_tensors or not self._has_stages():
             return None
         with_blocks = CERTAIN in self.exploration.offers
         recording: list[Any] = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
         for measure in recording:
-            if "for_loops" not in vars(type(measure)) or measure.for_loops() is None:
+            if "memory" not in vars(type(measure)) or measure.memory() is None:
                 return None
-        by_theta = self._shown_by_theta()
-        late = self.late is not None and (self.late.delay or not by_theta)
-        return None if by_theta is None or late else recording
+        learns_late = self.late is not None and (self.late.delay or not self._shown_by_theta())
+        return None if learns_late else recording
 
-    def _shown_by_theta(self) -> bool | None:
-        """Return whether theta alone decides what is shown; None if the roles have no form for loops."""
+    def _shown_by_theta(self) -> bool:
+        """Return whether of all that is learned theta alone decides what is shown."""
         ranker: Any = self.ranker
         exploration: Any = self.exploration
-        if self._has_stages():
-            is_forgetful = exploration.stages().remember is loops.rounds.nothing_to_remember
-            return bool(ranker.stages().by_theta and is_forgetful)
-        parts: list[Any] = [ranker, exploration, self.fairness, self.click]
-        has_loops = all("for_loops" in vars(type(part)) and part.for_loops() is not None for part in parts)
-        if not self.context.loops or not has_loops:
-            return None
-        return ranker.for_loops().kind in loops.play.BY_THETA
+        remembers = exploration.stages().remember is not loops.rounds.nothing_to_remember
+        return bool(ranker.stages().by_theta and not remembers)
 
     def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
-        if self._has_stages():
-            return self._play_stages(first, most, recording)
-        return self._play_old(first, most)
-
-    def _has_stages(self) -> bool:
-        """Return whether ranker, exploration, fairness and user are stages of loops."""
-        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
-        return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
-
-    def _play_stages(self, first: int, most: int, recording: Sequence[Measure]) -> int:
         """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played."""
         prepared = self._prepared(first, most, recording)
         prepared.play()
         self._played(prepared)
         return prepared.rounds
+
+    def _has_stages(self) -> bool:
+        """Return whether ranker, exploration, fairness and user are stages of loops."""
+        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
+        return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
 
     def _prepared(self, first: int, most: int, recording: Sequence[Measure]) -> RoundsLaunch:
         """Return the launch of up to `most` rounds from number `first`, from 0, on.
@@ -327,7 +301,7 @@ class Simulation(nn.Module):
             intents = self.intents(first, rounds)
         measurement.begin(first + 1)
         recorded = slice(measurement.recorded, measurement.recorded + rounds)
-        reasons = [array[recorded] for measure in recording for array in measure.for_loops()]
+        reasons = [array[recorded] for measure in recording for array in measure.memory()]
         sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
@@ -356,36 +330,3 @@ class Simulation(nn.Module):
             ranker.stages().state.theta.copy_(self.moved)
         self.ranker.after_loops(prepared.rounds, self.streams.at("learn/ranker", last))
         self.exploration.after_loops(prepared.rounds, self.streams.at("learn/exploration", last))
-
-    def _play_old(self, first: int, most: int) -> int:
-        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played.
-
-        Every stage does what a role does in a single round, with the same random numbers.
-        """
-        split, rows = self.train_split, self.train_split.rows
-        assert rows is not None
-        ranker: Any = self.ranker
-        kind, pairs, *state, kept, until = learner = ranker.for_loops()
-        listing, parameter, at_once = self.exploration.for_loops()
-        kind_of_user, *user = self.click.for_loops()
-        moving, every = (learner.theta, 1 << 62) if self.late is None else (self.moved.numpy(), self.late.every)
-        rounds = min(most, at_once, until, every - first % every)
-        intents = np.zeros((rounds, len(learner.theta)), np.int64)
-        if self.intents is not None:
-            intents = self.intents(first, rounds).numpy()
-        queries = rows.table, split.label_of, split.group_of, rows.start, rows.length
-        numbers = self.streams.seeds.numpy(), *(crc32(stream.encode()) for stream in _STREAMS)
-        self.measurement.begin(first + 1)
-        recorded = slice(self.measurement.recorded, self.measurement.recorded + rounds)
-        record = tuple(array[recorded] for array in self.measurement.arrays)
-        play = loops.play.playing(listing, kind_of_user, kind, pairs)
-        state = [learner.theta, moving, *state[1:]]
-        roles = parameter, tuple(user), tuple(state), kept
-        played: int = play(first, rounds, queries, intents, numbers, *roles, record)
-        self.measurement.recorded += played
-        last = first + played - 1
-        if (last + 1) % every == 0:
-            learner.theta[:] = moving
-        ranker.after_loops(played, self.streams.at("learn/ranker", last))
-        self.exploration.after_loops(played, self.streams.at("learn/exploration", last))
-        return played

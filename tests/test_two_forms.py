@@ -197,18 +197,6 @@ def test_measures_that_are_not_taken_are_asked_for():
         list(running.play_until(lambda t: False))
 
 
-def test_tensors_do_not_need_loops(monkeypatch):
-    """As where numba cannot be imported: then the first use of a loop is an ImportError."""
-    for ranker in (*TOGETHER, "pairrank", "pepairrank"):
-        simulation((f"ranker={ranker}",), rounds=2, loops=False)  # what is imported once, is imported
-    monkeypatch.delattr("ol2r_cli.loops.play", raising=False)
-    monkeypatch.setattr("ol2r_cli.loops.__getattr__", lambda name: pytest.fail(f"{name} is used"))
-    for ranker in (*TOGETHER, "pairrank", "pepairrank"):
-        running = simulation((f"ranker={ranker}",), rounds=2, loops=False, trace_regret=False)
-        with torch.inference_mode():
-            assert len(list(running.play_until(lambda t: False))) == 2, ranker
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(8))
 def test_every_combination(share):

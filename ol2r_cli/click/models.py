@@ -35,7 +35,6 @@ class _User(ClickModel):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Choose the probabilities for the dataset's grades and the places shown."""
-        self.loops = context.loops
         self.register_buffer("click_probability", self._by_grade("click", self.click_setting, context))
         self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
 
@@ -132,10 +131,6 @@ class CascadeBased(_User):
         """Return the stage of this user, which each choice below offers for itself."""
         return self._stages(loops.users.reads_from_the_top, self.probability)
 
-    def _as_cascade(self) -> Any:
-        """Return the user for rounds that are played together, which each choice below offers for itself."""
-        return loops.play.CASCADE, self.click_probability.numpy(), self.probability.numpy()
-
 
 class DependentClick(CascadeBased):
     """Examines the list from the top, clicks with P(click | grade) and after a click stops with P(stop | grade).
@@ -160,7 +155,7 @@ class DependentClick(CascadeBased):
         unclicked = at_every_place if self.stop_without_click else torch.zeros_like(at_every_place)
         return torch.stack([unclicked, at_every_place])
 
-    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
+    stages = CascadeBased._reads_from_the_top
 
 
 class DependentByPlace(CascadeBased):
@@ -179,7 +174,7 @@ class DependentByPlace(CascadeBased):
         clicked = stops[:, None].expand(-1, len(self.click_probability))
         return torch.stack([torch.zeros_like(clicked), clicked])
 
-    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
+    stages = CascadeBased._reads_from_the_top
 
 
 class DynamicBayesian(CascadeBased):
@@ -203,7 +198,7 @@ class DynamicBayesian(CascadeBased):
         leaving = torch.stack([torch.full_like(stops, abandons), clicked])
         return leaving[:, None].repeat(1, context.positions, 1)
 
-    for_loops, stages = CascadeBased._as_cascade, CascadeBased._reads_from_the_top
+    stages = CascadeBased._reads_from_the_top
 
 
 class IndependentClicks(_User):
@@ -227,10 +222,6 @@ class IndependentClicks(_User):
         """Return the stage of this user, which each choice below offers for itself."""
         return self._stages(loops.users.clicks_independently, self.probability[None])
 
-    def _as_independent(self) -> Any:
-        """Return the user for rounds that are played together, which each choice below offers for itself."""
-        return loops.play.INDEPENDENT, self.click_probability.numpy(), self.probability.numpy()[None]
-
 
 class PositionBased(IndependentClicks):
     """Examines rank r with probability 1 / r^eta, or `examination`[r - 1], and clicks with P(click | grade, examined).
@@ -250,7 +241,7 @@ class PositionBased(IndependentClicks):
         self.register_buffer("examined", examined, persistent=False)
         return examined[:, None] * self.click_probability
 
-    for_loops, stages = IndependentClicks._as_independent, IndependentClicks._clicks_independently
+    stages = IndependentClicks._clicks_independently
 
 
 class TrustBias(IndependentClicks):
@@ -284,7 +275,7 @@ class TrustBias(IndependentClicks):
         relevant = self.click_probability
         return examined[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
 
-    for_loops, stages = IndependentClicks._as_independent, IndependentClicks._clicks_independently
+    stages = IndependentClicks._clicks_independently
 
 
 class UserBrowsing(_User):
@@ -319,11 +310,6 @@ class UserBrowsing(_User):
             whole = [*row, *[without] * (index + 1 - len(row))]
             examined[index, : index + 1] = torch.tensor(whole, dtype=torch.float64)
         return examined.to(context.device)
-
-    def for_loops(self) -> Any:
-        """The user for rounds that are played together."""
-        probabilities = self.click_probability.numpy(), self.probability.numpy()[None]
-        return loops.play.USER_BROWSING, *probabilities
 
     def stages(self) -> Any:
         """Return the stage of this user."""

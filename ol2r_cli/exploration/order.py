@@ -1,7 +1,7 @@
 """Orders of documents by one key each: by score with random ties, epsilon-greedy, and Plackett-Luce.
 
 Epsilon-greedy: PairRank, WWW 2021, section 5; Hofmann et al., Information Retrieval 2013. Plackett-Luce is the
-exploration of PDGD (CIKM 2018, equation 1). loops/lists.py has the same for rounds that are played together.
+exploration of PDGD (CIKM 2018, equation 1). The loops are in loops/orders.py.
 """
 
 from __future__ import annotations
@@ -48,9 +48,6 @@ class NoExploration(Ordered):
 
     offers = frozenset({BY_SCORE})
 
-    def for_loops(self) -> Any:
-        return loops.play.Strategy(loops.play.BY_SCORE)
-
     def stages(self) -> Any:
         return stages_of(loops.explorations.sorts, loops.explorations.NoState(self.none))
 
@@ -69,9 +66,6 @@ class EpsilonGreedy(Ordered):
     def __init__(self, epsilon: Share):
         super().__init__()
         self.epsilon = epsilon
-
-    def for_loops(self) -> Any:
-        return loops.play.Strategy(loops.play.EPSILON_GREEDY, float(self.epsilon))
 
     def stages(self) -> Any:
         epsilon = torch.full_like(self.none, self.epsilon)
@@ -104,9 +98,6 @@ class PlackettLuce(Ordered):
     """
 
     offers = frozenset({PLACKETT_LUCE})
-
-    def for_loops(self) -> Any:
-        return loops.play.Strategy(loops.play.PLACKETT_LUCE)
 
     def stages(self) -> Any:
         return stages_of(loops.explorations.draws, loops.explorations.NoState(self.none))

@@ -42,11 +42,9 @@ class NoFairness(Fairness):
         """Return the proposed order."""
         return proposal.order
 
-    def for_loops(self) -> Any:
+    def stages(self) -> Any:
         """Return what is not None: proposals are served."""
         return ()
-
-    stages = for_loops
 
 
 class FairCo(Fairness):

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import intervals as intervals
     from ol2r_cli.loops import joint as joint
     from ol2r_cli.loops import launch as launch
-    from ol2r_cli.loops import lists as lists
     from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
     from ol2r_cli.loops import pairs as pairs
-    from ol2r_cli.loops import play as play
     from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
     from ol2r_cli.loops import rounds as rounds

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled
-from ol2r_cli.loops.lists import best
-from ol2r_cli.loops.updates import dot
+from ol2r_cli.loops.dense import dot
+from ol2r_cli.loops.orders import best
+from ol2r_cli.loops.workspace import Workspace
 
 _TINY = 2.0**-1000  # as in metrics/evaluation.py
 
@@ -27,6 +28,7 @@ def top_labels(scores, slack, weights, table, tails, label_bits, length, places)
     top = np.zeros((snapshots, replicas, queries, places), np.int64)
     found, order = np.empty(documents + 1, np.int64), np.empty(places + 1, np.int64)
     single, keys = np.empty(documents, np.float32), np.empty(documents)
+    space = Workspace(np.empty(2 * documents), np.zeros(2, np.int64), np.empty(0))
     bits, label = keys.view(np.int64), (1 << label_bits) - 1
     # The first documents of each query's last list. None of the first ones of the next list is below all of them, and
     # where lists are similar little is above the lowest, and nearly sorted.
@@ -57,7 +59,7 @@ def top_labels(scores, slack, weights, table, tails, label_bits, length, places)
                             single[i] = dot(weights[s, b], table[q, found[i]])
                         keys[i] = single[i] + _TINY
                         bits[i] |= tails[b, q, found[i]]
-                    best(keys[:count], first)
+                    best(keys[:count], first, space)
                     decided = True
                     for place in range(1, len(first)):
                         upper, lower = first[place - 1], first[place]

@@ -37,7 +37,7 @@ class Blocks(Measure):
         self.broken = zeros(torch.int32)  # certain pairs among the shown documents
         self.has_blocks = self.has_certain = False
 
-    def for_loops(self) -> Any:
+    def memory(self) -> Any:
         """Return the memory for rounds that are played together."""
         if self.counts_violations:
             return None

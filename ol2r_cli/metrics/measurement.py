@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
@@ -73,9 +72,8 @@ class Measurement(nn.Module):
         self.clicks = zeros(torch.bool, context.positions)
         self.total = zeros(torch.float64)  # of all scores: NaN or infinite if one of them is
         self.group = zeros(torch.int8, context.positions if context.exposure is not None else 0)  # of the shown
-        self.of_rounds = buffers = self.query, self.valid, self.total, self.grades, self.group, self.clicks
-        # The same memory, as `record` of `loops.play` begins.
-        self.arrays: tuple[NDArray[Any], ...] = tuple(each.numpy() for each in buffers) if context.loops else ()
+        # As `Record` of loops/rounds.py.
+        self.of_rounds = self.query, self.valid, self.total, self.grades, self.group, self.clicks
 
     def record(self, t: int, interaction: Interaction, labels: Int[Tensor, "B D"]) -> None:
         """Record what the measures of round `t` (from 1) need. Rounds must be consecutive."""

@@ -205,12 +205,6 @@ class SGDRankNet(GradientRanker):
         super().__init__(model, learning_rate, decay)
         self.pairs = pairs
 
-    def for_loops(self) -> Any:
-        if type(self.model) is not Linear:
-            return None
-        state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
-        return loops.play.Learner(loops.play.RANKNET, loops.play.PAIRS[self.pairs], *state)
-
     def stages(self) -> Any:
         return self.gradient_stages(loops.gradient_steps.learns_by_ranknet) if type(self.model) is Linear else None
 

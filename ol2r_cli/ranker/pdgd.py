@@ -27,12 +27,6 @@ class PDGD(GradientRanker):
     pairs = "all"
     needs = (Need(PLACKETT_LUCE, "exploration=plackett_luce"),)
 
-    def for_loops(self) -> Any:
-        if type(self.model) is not Linear:
-            return None
-        state = self.theta.numpy(), self.rate.numpy(), float(self.decay)
-        return loops.play.Learner(loops.play.PDGD, loops.play.PAIRS[self.pairs], *state)
-
     def stages(self) -> Any:
         return self.gradient_stages(loops.gradient_steps.learns_by_pdgd) if type(self.model) is Linear else None
 

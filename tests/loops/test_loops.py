@@ -141,7 +141,9 @@ def test_settings_of_numba_have_folders_of_their_own(monkeypatch: pytest.MonkeyP
 def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
     for count in range(40):
         keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
-        assert loops.lists.ascending(keys).tolist() == np.argsort(keys, kind="stable").tolist(), keys
+        order = np.full(count, -1)
+        orders.ascending(keys, order)
+        assert order.tolist() == np.argsort(keys, kind="stable").tolist(), keys
 
 
 def test_the_clock_stands_still_between_the_first_stop_and_the_last_start(monkeypatch: pytest.MonkeyPatch):
