@@ -102,19 +102,18 @@ def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[
     on_gpu = [number for number, each in enumerate(simulations) if each.context.device.type in JOINT]
     most = min((rounds[number] for number in on_gpu), default=0)
     for number in on_gpu:
-        launch = simulations[number].prepare(most)
-        if launch is not None:
+        launch = _attempt(simulations[number].prepare, most)
+        if isinstance(launch, joint.RoundsLaunch):  # otherwise it is played alone, and its error is its own
             groups.setdefault(launch.key(), {})[number] = launch
     return list(groups.values())
 
 
-def _attempt(part: Callable[[Any], Any], argument: Any) -> Played:
+def _attempt(part: Callable[[Any], Any], argument: Any) -> Any:
     """Return what a function returns, or the error in it."""
     try:
-        played: Played = part(argument)
+        return part(argument)
     except Exception as error:
         return error
-    return played
 
 
 class _SharedParts:
