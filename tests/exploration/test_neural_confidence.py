@@ -28,6 +28,9 @@ def _short_strips(monkeypatch):
         yield
 
 
+EVERY = 1 << 62  # places whose certain pairs are wanted: they are then by document
+
+
 def simulation(seeds=(3, 4), lengths=LENGTHS, needs_reasons=False, rounds=ROUNDS, loops=False, **settings):
     """A network whose parameters change a little every round; without `needs_reasons`, documents that are not shown are
     not traced."""
@@ -84,6 +87,7 @@ def test_certain_pairs_are_those_of_the_definition(covariance_, tangent_at, monk
     monkeypatch.setattr(covariance, "RATIO", 0.2)  # 104 parameters
     given = {"covariance": covariance_, "tangent_at": tangent_at, "transitive": False}
     running = simulation(needs_reasons=True, **given, alpha={"full": 0.02, "diagonal": 0.1}[covariance_])
+    running.exploration.certain_places = EVERY
     written, waiting, some = Written(running, 2), None, 0
     theta = running.ranker.weights().clone()
     for _, one in running.play():
@@ -163,6 +167,7 @@ def test_traced_documents_are_not_pruned():
 def test_equal_documents_are_never_certain():
     """Not even where their scores differ, as those of matrix products do in the last bits."""
     running = simulation(seeds=[3], needs_reasons=True, alpha=0.0, covariance="diagonal")
+    running.exploration.certain_places = EVERY
     running.train_split.features[1::2] = running.train_split.features[0:-1:2].clone()
     predict = running.ranker.predict
 
