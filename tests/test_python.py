@@ -147,7 +147,7 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
         at_round(patch, 15, fail)
         told = r"no such luck \(.*test_python.py:\d+, in .*\) \(the traceback is in "
         with pytest.raises(ol2r.RunFailed, match=told) as failed:
-            ol2r.run(TINY, rounds=20, checkpoint_rounds=10)
+            ol2r.run(TINY, rounds=20, checkpoint_rounds=10, evaluate_every=5)
     (path,) = failed.value.paths
     assert "in fail" in (path / "log.txt").read_text()
     with pytest.raises(ValueError, match=r"RUN must be a finished run, got .*: type ol2r run"):
@@ -155,7 +155,7 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
     with monkeypatch.context() as patch:
         at_round(patch, 15, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
-            ol2r.run(TINY, rounds=20)
+            ol2r.run(TINY, rounds=20, evaluate_every=5)
     assert (Run.read(path).state, Run.read(path).round) == ("interrupted", 15)
     assert ol2r.run(TINY, rounds=20).manifest["sittings"] == 3
 

@@ -36,11 +36,21 @@ class Ordered(Exploration):
     def ordered(self, loop: Any, prediction: Prediction, candidates: Candidates, *settings: Any) -> Proposal:
         """Return the order that a loop of loops/single.py writes for every replica, with these draws and settings."""
         scores = mean_of_members(prediction)
-        replicas, documents = scores.shape
-        order = scores.new_empty(replicas, min(self.ranking_depth, documents), dtype=torch.int64)
-        lists = scores.double().contiguous(), candidates.mask.sum(1), order
-        loops.launch.launch(loop, replicas, 8 * (documents + 8), *settings, *lists)
-        return Proposal(order, scores)
+        return Proposal(_launched(loop, scores, candidates, self.ranking_depth, *settings), scores)
+
+
+def by_score(scores: Float[Tensor, "B D"], candidates: Candidates, random: Random, places: int) -> Int[Tensor, "B O"]:
+    """Return the min(places, D) first documents by score, equal ones in random order, padding last."""
+    return _launched(loops.single.sort, scores, candidates, places, random.draw())
+
+
+def _launched(loop: Any, scores: Tensor, candidates: Candidates, places: int, *settings: Any) -> Int[Tensor, "B O"]:
+    """Return the order that a loop writes for every replica."""
+    replicas, documents = scores.shape
+    order = torch.empty(replicas, min(places, documents), dtype=torch.int64, device=scores.device)
+    lists = scores.double().contiguous(), candidates.mask.sum(1), order
+    loops.launch.launch(loop, replicas, 8 * (documents + 8), *settings, *lists)
+    return order
 
 
 class NoExploration(Ordered):

@@ -129,9 +129,12 @@ class PairHistory(PairLog):
         super().__init__()
         self.register_load_state_dict_post_hook(_rebuild)
 
-    def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
+    def setup(
+        self, context: RunContext, features: Float[Tensor, "N F"], per_round: int, dtype: torch.dtype | None = None
+    ) -> None:
+        """Reserve room for the whole run; rows have the precision `dtype`, by default that of the run."""
         super().setup(context, features, per_round)
-        self.dtype = torch.float64 if context.loops else context.dtype  # that of loops
+        self.dtype = dtype or context.dtype
         on_gpu = context.device.type == "cuda" and loops.gpu_is_missing() == ""
         self.in_loops = context.loops or on_gpu
         # Tensors read unused rows, too. On a GPU loops compute rows again, which would fill its memory.

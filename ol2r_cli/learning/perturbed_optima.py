@@ -61,8 +61,9 @@ class PerturbedOptima(nn.Module):
         object.__setattr__(self, "solver", solver)  # not as a submodule: it belongs to the ranker's state
         self.history, self.waiting = solver.history, context.features + per_round
         self.discounted = context.forgetting.discount < 1
-        place: dict[str, Any] = {"dtype": context.dtype, "device": context.device}
-        self.register_buffer("theta", torch.zeros(context.replicas, self.members, context.features, **place))
+        place: dict[str, Any] = {"dtype": solver.history.dtype, "device": context.device}
+        shape = context.replicas, self.members, context.features
+        self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))
         if not solver.loops:
             return
         square = context.replicas, context.features, context.features

@@ -65,7 +65,8 @@ class PairwiseRanker(LinearRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Reserve the history and begin with theta = 0. ValueError where the solver cannot compute on this device."""
-        self.history.setup(context, features, most_pairs(self.pairs, context.positions))
+        dtype = torch.float64 if context.loops and self.solver_name != "lbfgs_restart" else None  # that of loops
+        self.history.setup(context, features, most_pairs(self.pairs, context.positions), dtype)
         if self.solver_name == "exact" and not context.loops:
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton without loops, got exact (or use device=cpu, with numba)")

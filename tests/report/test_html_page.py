@@ -109,7 +109,7 @@ def test_it_is_well_formed_and_whole_and_has_all_that_there_are_data_for(runs):
         "exploration.alpha 0.1",
         "2026-01-01 00:00:00 and 2026-01-01 00:01:00",
         "mq2008, fold 1, sha256 mq2008, fold 1",
-        "cpu, tensors, 1 thread",
+        "cpu, 1 thread",
         "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD.",
     ):
         assert re.search(said, parsed.text), said

@@ -168,7 +168,7 @@ def test_a_run_resumes_after_its_start_was_moved(tmp_path, monkeypatch):
     words = [f"output_dir={outputs}"]
     assert cli.main([*WORDS, "ranker=pdgd", *words]) == 0
     (source,) = find_runs(outputs)
-    command = [*WORDS, "ranker=sgd_ranknet", *words, f"start.run={source}"]
+    command = [*WORDS, "evaluate_every=10", "ranker=sgd_ranknet", *words, f"start.run={source}"]
     with monkeypatch.context() as patch:
         at_round(patch, 20, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert cli.main(command) == 130
