@@ -157,7 +157,7 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             ol2r.run(TINY, rounds=20, evaluate_every=5)
     assert (Run.read(path).state, Run.read(path).round) == ("interrupted", 15)
-    assert ol2r.run(TINY, rounds=20).manifest["sittings"] == 3
+    assert ol2r.run(TINY, rounds=20, evaluate_every=5).manifest["sittings"] == 3
 
 
 def test_it_leaves_the_threads_of_the_caller_alone_and_runs_in_any_of_them():

@@ -23,7 +23,7 @@ from ol2r_cli.interfaces import (
     Prediction,
     Proposal,
 )
-from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
 TINY = 2.0**-1000  # a key of its bits and random ones is a normal number, which no process takes as 0
