@@ -37,6 +37,7 @@ class _User(ClickModel):
         """Choose the probabilities for the dataset's grades and the places shown."""
         self.register_buffer("click_probability", self._by_grade("click", self.click_setting, context))
         self.register_buffer("probability", self._probability(context), persistent=False)  # follows from the settings
+        self.user: Any = None  # the same for loops, when it is first used
 
     def _probability(self, context: RunContext) -> Tensor:
         """Return what the method `click` needs besides, for all places."""
@@ -50,9 +51,10 @@ class _User(ClickModel):
         self, click: Any, by_place: Tensor, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random
     ) -> Bool[Tensor, "B K"]:
         """Return the clicks of one round, which a loop writes."""
-        user = loops.users.User(self.click_probability[None], by_place[None])
+        if self.user is None:
+            self.user = loops.users.User(self.click_probability[None], by_place[None])
         clicks = torch.zeros_like(grades)
-        given = random.draw(), grades.contiguous(), shown.sum(1), user, clicks
+        given = random.draw(), grades.contiguous(), shown.sum(1), self.user, clicks
         loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *given)
         return clicks.bool()
 

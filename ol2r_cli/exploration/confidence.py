@@ -203,5 +203,7 @@ class Ensemble(DivideAndConquer):
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
         members = members.gather(2, ranked.order[:, None].expand_as(members))
-        unanimous = (members[:, :, :, None] > members[:, :, None, :]).all(1)
-        return unanimous.triu_(1)  # rounding may order a mean against all members
+        certain = ranked.mask.new_empty(len(members), members.shape[2], members.shape[2])
+        # Only for i < j, because rounding may order a mean against all members.
+        loops.launch.launch(loops.certain_pairs.unanimous, len(members), 0, members.contiguous(), certain)
+        return certain

@@ -144,11 +144,14 @@ class PairHistory(PairLog):
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
+        """Keep a round's pairs, and their differences."""
         if not self.rows.shape[1]:
             self.rows = torch.zeros_like(self.rows).expand(-1, self.capacity + 1, -1).contiguous()
-        self.rows[self.replica, self.remember(document, preferences)] = differences.to(self.rows.dtype)
-        if self.loops:
-            self.pairs[:, self.capacity] = 0  # as rounds leave it that are played together
+        of_round = preferences.winner, preferences.loser, preferences.valid, differences
+        kept = self.count, self.pairs, self.rows
+        loops.launch.launch(loops.single.append_pairs, len(self.count), 0, document, *of_round, *kept)
+        if self.forgets:
+            self.pass_round(preferences.valid)
 
 
 def _rebuild(history: PairHistory, _: object) -> None:

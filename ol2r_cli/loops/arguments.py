@@ -10,6 +10,8 @@ from torch import Tensor
 
 def as_arrays(value: Any, convert: Any) -> Any:
     """Return a value in which every tensor, also those in tuples, is what `convert` makes of it."""
+    if type(value) is int or type(value) is float:
+        return value
     if isinstance(value, Tensor):
         return convert(value)
     if isinstance(value, tuple):

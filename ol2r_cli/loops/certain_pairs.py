@@ -66,18 +66,15 @@ def has(bits, i, j):
 
 
 @compiled
-def agreed(scores, bits):
-    """Write to bits whether every member, of scores [N, d], scores i above j."""
-    documents, words = bits.shape
-    for cell in range(lane(), documents * words, lanes()):
-        i, word, left = cell // words, cell % words, _ZERO
-        for j in range(max(64 * word, i + 1), min(64 * word + 64, documents)):
-            above = 0
-            for n in range(len(scores)):
-                above += scores[n, i] > scores[n, j]
-            if above == len(scores):
-                left |= _ONE << np.uint64(j - 64 * word)
-        bits[i, word] = left
+def unanimous(b, space, scores, certain):
+    """Write to certain [B, d, d] whether every member, of scores [B, N, d], scores i above j, for i < j."""
+    members, documents = scores.shape[1], scores.shape[2]
+    for i in range(lane(), documents, lanes()):
+        for j in range(documents):
+            certain[b, i, j] = j > i and scores[b, 0, i] > scores[b, 0, j]
+        for n in range(1, members):
+            for j in range(i + 1, documents):
+                certain[b, i, j] &= scores[b, n, i] > scores[b, n, j]
     barrier()
 
 
