@@ -53,10 +53,10 @@ class _User(ClickModel):
         """Return the clicks of one round, which a loop writes."""
         if self.user is None:
             self.user = loops.users.User(self.click_probability[None], by_place[None])
-        clicks = torch.zeros_like(grades)
-        given = random.draw(), grades.contiguous(), shown.sum(1), self.user, clicks
+        clicks = torch.empty_like(shown, memory_format=torch.contiguous_format)
+        given = random.draw(), grades.contiguous(), shown.contiguous(), self.user, clicks
         loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *given)
-        return clicks.bool()
+        return clicks
 
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
         """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.

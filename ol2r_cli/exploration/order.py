@@ -48,7 +48,7 @@ def _launched(loop: Any, scores: Tensor, candidates: Candidates, places: int, *s
     """Return the order that a loop writes for every replica."""
     replicas, documents = scores.shape
     order = torch.empty(replicas, min(places, documents), dtype=torch.int64, device=scores.device)
-    lists = scores.double().contiguous(), candidates.mask.sum(1), order
+    lists = scores.double().contiguous(), candidates.mask.contiguous(), order
     loops.launch.launch(loop, replicas, 8 * (documents + 8), *settings, *lists)
     return order
 

@@ -34,7 +34,7 @@ def infer_preferences(
     replicas, positions = clicks.shape
     winner, loser = torch.zeros(2, replicas, most_pairs(pairs, positions), dtype=torch.int64, device=clicks.device)
     found = torch.zeros(replicas, dtype=torch.int64, device=clicks.device)
-    given = ranking.contiguous(), clicks.long(), shown.sum(1), winner, loser, found
+    given = ranking.contiguous(), clicks.contiguous(), shown.contiguous(), winner, loser, found
     if pairs == "matching":
         loops.launch.launch(loops.single.match_pairs, replicas, 2 * positions + 8, random.draw(), *given)
     else:

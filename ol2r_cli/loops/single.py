@@ -1,6 +1,7 @@
 """What roles launch in a single round: a stage for every replica, on the tensors that roles receive.
 
-Lists are padded to the longest of the round. `lengths` [B] are the numbers of documents or of places that are real.
+Lists are padded to the longest of the round: `mask` [B, D] says which documents are real, `shown` [B, K] which places
+are, and `lengths` [B] how many documents; real ones come first.
 """
 
 from __future__ import annotations
@@ -47,10 +48,19 @@ def draw_at(b, space, seeds, stream, t, index, numbers):
 
 
 @compiled
-def sort(b, space, of, scores, lengths, order):
+def number_of(shown):
+    """Return how many places of a list are shown, [K], or how many documents are none of padding: the first ones."""
+    places = 0
+    for is_shown in shown:
+        places += is_shown
+    return places
+
+
+@compiled
+def sort(b, space, of, scores, mask, order):
     """Order the documents by scores [B, D], with equal scores in random order: `order` [B, O]."""
     before = mark(space)
-    documents = lengths[b]
+    documents = number_of(mask[b])
     chance = take(space, in_fours(documents))
     draw(b, chance, of)
     by_score(scores[b, :documents], chance, order[b, : min(order.shape[1], documents)], space)
@@ -59,10 +69,10 @@ def sort(b, space, of, scores, lengths, order):
 
 
 @compiled
-def draw_from_scores(b, space, of, scores, lengths, order):
+def draw_from_scores(b, space, of, scores, mask, order):
     """Draw the order [B, O] from the Plackett-Luce model of scores [B, D]."""
     before = mark(space)
-    documents = lengths[b]
+    documents = number_of(mask[b])
     chance = take(space, in_fours(documents))
     draw(b, chance, of)
     plackett_luce(scores[b, :documents], chance, order[b, : min(order.shape[1], documents)], space)
@@ -71,10 +81,10 @@ def draw_from_scores(b, space, of, scores, lengths, order):
 
 
 @compiled
-def fill_some_places_at_random(b, space, of, of_documents, of_coins, epsilon, scores, lengths, order):
+def fill_some_places_at_random(b, space, of, of_documents, of_coins, epsilon, scores, mask, order):
     """Fill each place of order [B, O] with probability epsilon [B] at random, otherwise by scores [B, D]."""
     before = mark(space)
-    documents = lengths[b]
+    documents = number_of(mask[b])
     places = min(order.shape[1], documents)
     chance, shuffle = take(space, in_fours(documents)), take(space, in_fours(documents))
     coins = take(space, in_fours(places))
@@ -173,37 +183,48 @@ def pad(order, documents):
 
 
 @compiled
-def read_from_the_top(b, space, of, grades, lengths, user, clicks):
+def leave_out(clicks, places):
+    """Leave places that are not shown without a click."""
+    for place in range(places + lane(), len(clicks), lanes()):
+        clicks[place] = False
+    barrier()
+
+
+@compiled
+def read_from_the_top(b, space, of, grades, shown, user, clicks):
     """Write the clicks [B, K] of users who may leave after every document, on lists with these grades [B, K]."""
     before = mark(space)
-    places = lengths[b]
+    places = number_of(shown[b])
     chance = take(space, in_fours(2 * places))
     draw(b, chance, of)
     leaving = of_replica(user.by_place, b)
     cascade(grades[b, :places], chance, of_replica(user.by_grade, b), leaving, clicks[b, :places])
+    leave_out(clicks[b], places)
     release(space, before)
 
 
 @compiled
-def click_independently(b, space, of, grades, lengths, user, clicks):
+def click_independently(b, space, of, grades, shown, user, clicks):
     """Write the clicks [B, K] of users who click on each place, whatever is above it."""
     before = mark(space)
-    places = lengths[b]
+    places = number_of(shown[b])
     chance = take(space, in_fours(places))
     draw(b, chance, of)
     independent(grades[b, :places], chance, of_replica(user.by_place, b)[0], clicks[b, :places])
+    leave_out(clicks[b], places)
     release(space, before)
 
 
 @compiled
-def browse(b, space, of, grades, lengths, user, clicks):
+def browse(b, space, of, grades, shown, user, clicks):
     """Write the clicks [B, K] of users of the user browsing model."""
     before = mark(space)
-    places = lengths[b]
+    places = number_of(shown[b])
     chance = take(space, in_fours(places))
     draw(b, chance, of)
     examined = of_replica(user.by_place, b)[0]
     user_browsing(grades[b, :places], chance, of_replica(user.by_grade, b), examined, clicks[b, :places])
+    leave_out(clicks[b], places)
     release(space, before)
 
 
@@ -227,24 +248,24 @@ def append_pairs(b, space, document, winner, loser, valid, differences, count, p
 
 
 @compiled
-def find_all_pairs(b, space, ranking, clicks, lengths, winners, losers, found):
+def find_all_pairs(b, space, ranking, clicks, shown, winners, losers, found):
     """Find every clicked document against every examined one without a click: winners and losers [B, M], found [B]."""
-    places = lengths[b]
+    places = number_of(shown[b])
     every_pair(ranking[b, :places], clicks[b, :places], winners[b], losers[b], found[b : b + 1])
 
 
 @compiled
-def find_adjacent_pairs(b, space, ranking, clicks, lengths, winners, losers, found):
+def find_adjacent_pairs(b, space, ranking, clicks, shown, winners, losers, found):
     """Find the places (1, 2), (3, 4), .. of which exactly one was clicked."""
-    places = lengths[b]
+    places = number_of(shown[b])
     adjacent(ranking[b, :places], clicks[b, :places], winners[b], losers[b], found[b : b + 1])
 
 
 @compiled
-def match_pairs(b, space, of, ranking, clicks, lengths, winners, losers, found):
+def match_pairs(b, space, of, ranking, clicks, shown, winners, losers, found):
     """Find winners and losers that are matched one to one at random."""
     before = mark(space)
-    places = lengths[b]
+    places = number_of(shown[b])
     chance = take(space, in_fours(places))
     draw(b, chance, of)
     matching(ranking[b, :places], clicks[b, :places], chance, winners[b], losers[b], found[b : b + 1], space)
