@@ -26,6 +26,7 @@ def play(no_relevant: str = "zero", **more):
     lists = [[0, 0, 0], [2], [0, 1, 4, 2, 0, 0, 3, 1, 0, 0, 1, 2, 0], [1, 0, 0, 2, 0]]
     dataset = handmade(lists)
     simulation = simulate(tiny("exploration.alpha=0.2"), [3, 4], ROUNDS, dataset, no_relevant=no_relevant, **more)
+    simulation.exploration.certain_places = 1 << 62  # all: then certain pairs are by document
     measures, seen = measured(simulation)
     assert simulation.measurement.first == 33, "rounds are measured 16 by 16"
     return measures, [(one, [lists[int(q)] for q in one.candidates.query]) for one in seen]
