@@ -6,7 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled
-from ol2r_cli.loops.duels import dot, move_to_winners
+from ol2r_cli.loops.dense import dot
+from ol2r_cli.loops.duels import move_to_winners
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.random_numbers import LEARN, NORMAL_AT_ONCE, in_fours, normal_numbers

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.gradient_steps import slow_down
 from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
 from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
@@ -59,15 +60,6 @@ def draw_directions(seed, stream, t, directions, space):
             directions[m, f] = rows[m, f] / lengths[m]
     barrier()
     release(space, before)
-
-
-@compiled_sums
-def dot(one, other):
-    """Return the sum of products of two vectors [F]; every lane may have vectors of its own."""
-    total = 0.0
-    for f in range(len(one)):
-        total += one[f] * other[f]
-    return total
 
 
 @compiled
