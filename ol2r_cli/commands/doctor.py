@@ -16,7 +16,7 @@ import tempfile
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import loops
 from ol2r_cli.cli import argument, command
@@ -40,7 +40,7 @@ else:
     trial = lazy("ol2r_cli.loops.trial")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
-    **{name: name for name in ("torch", "numpy", "polars", "omegaconf", "rich")},
+    **{name: name for name in ("torch", "numpy", "numba", "polars", "omegaconf", "rich")},
     **{"hydra-core": "hydra", "scikit-learn": "sklearn"},
 }
 LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabytes
@@ -73,9 +73,23 @@ def main(given: argparse.Namespace) -> int:
 
 def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
     """Append what there is, what should be known, and what `ol2r run` needs and lacks."""
-    if reason := loops.missing():
-        notes.append(f"engine: numba {reason}; linear rankers need two to three times as long: type: pip install numba")
-    rows.append(("engine", "tensors" if reason else f"loops on a CPU (numba {metadata.version('numba')})"))
+    how = "compiled" if loops.compiled() else "left to Python by NUMBA_DISABLE_JIT, which is slow"
+    rows.append(("loops", f"{how} (numba {metadata.version('numba')})"))
+    _examine_gpu(rows, notes)
+    folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
+    rows.append(("own choices", ", ".join(folders) or "none"))
+    compose = composer.Composer(words)
+    config = compose(words).config
+    for setting, path in (
+        ("output_dir", Path(config.output_dir).expanduser()),
+        ("cache_dir", letor.expand(config.cache_dir)),
+    ):
+        _examine_folder(setting, path, rows, notes, broken)
+    _examine_datasets(letor.expand(config.data_dir), compose.catalogue, rows, notes)
+
+
+def _examine_gpu(rows: list[tuple[str, str]], notes: list[str]) -> None:
+    """Append which GPUs there are, when device=auto takes one, and whether loops can be compiled for it."""
     devices = [torch.cuda.get_device_properties(each) for each in range(torch.cuda.device_count())]
     gpus = ", ".join(f"{each.name} ({each.total_memory / 2**30:.0f} GiB)" for each in devices)
     built = torch.version.cuda or torch.version.hip
@@ -86,32 +100,32 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
         history = f"{device.HISTORY_ON_GPU} of one with a history, such as PairRank"
         rows.append(("device=auto", f"a GPU from {replicas}, {history}; else the CPU"))
     rows.append(("numba-cuda", _numba_cuda(bool(gpus), notes)))
-    folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
-    rows.append(("own choices", ", ".join(folders) or "none"))
-    compose = composer.Composer(words)
-    config = compose(words).config
-    for setting, path in (
-        ("output_dir", Path(config.output_dir).expanduser()),
-        ("cache_dir", letor.expand(config.cache_dir)),
-    ):
-        folder = next(each for each in (path.absolute(), *path.absolute().parents) if each.is_dir())
-        free, locks = shutil.disk_usage(folder).free, False
-        rows.append((setting, f"{path} ({byte_size(free)} free{'' if path.is_dir() else ', does not exist yet'})"))
-        if free < LITTLE_DISK:
-            notes.append(f"disk: {byte_size(free)} free: type {setting}=DIR to write elsewhere than {folder}")
-        try:
-            scratch = tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-")
-        except OSError as error:
-            broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
-            continue
-        with scratch, suppress(OSError), Lock(file := Path(scratch.name, ".lock")):
-            locks = is_held(file)
-        if setting == "output_dir" and not locks:
-            notes.append("locks: none in output_dir: start every run in one process only")
-    root, before = letor.expand(config.data_dir), len(rows)
+
+
+def _examine_folder(setting: str, path: Path, rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
+    """Append how much room a folder has that `ol2r run` writes to, and whether it can be written and locked."""
+    folder = next(each for each in (path.absolute(), *path.absolute().parents) if each.is_dir())
+    free, locks = shutil.disk_usage(folder).free, False
+    rows.append((setting, f"{path} ({byte_size(free)} free{'' if path.is_dir() else ', does not exist yet'})"))
+    if free < LITTLE_DISK:
+        notes.append(f"disk: {byte_size(free)} free: type {setting}=DIR to write elsewhere than {folder}")
+    try:
+        scratch = tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-")
+    except OSError as error:
+        broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
+        return
+    with scratch, suppress(OSError), Lock(file := Path(scratch.name, ".lock")):
+        locks = is_held(file)
+    if setting == "output_dir" and not locks:
+        notes.append("locks: none in output_dir: start every run in one process only")
+
+
+def _examine_datasets(root: Path, catalogue: Any, rows: list[tuple[str, str]], notes: list[str]) -> None:
+    """Append the datasets below the folder of data."""
+    before = len(rows)
     rows.append(("data_dir", str(root)))
-    for name, choice in compose.catalogue.choices["dataset"].items():
-        values = compose.catalogue.values(choice)
+    for name, choice in catalogue.choices["dataset"].items():
+        values = catalogue.values(choice)
         files = {split: [file.format(set=values["set"]) for file in n] for split, n in values.get("files", {}).items()}
         try:
             places = [root / folder for folder in values.get("folders", ())]

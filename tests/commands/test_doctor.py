@@ -57,10 +57,10 @@ def test_a_machine_without_problems_then_with_data_and_own_choices(tmp_path: Pat
 
 
 def test_packages_that_are_missing_or_broken(monkeypatch: pytest.MonkeyPatch, examined):
-    """numba may be missing; of the others nothing else is examined."""
-    monkeypatch.setattr(loops, "missing", lambda: "is not installed")
-    assert "note: engine: numba is not installed; " in (out := examined())
-    assert "engine       tensors\n" in out
+    """Of what is missing nothing else is examined."""
+    assert "loops        compiled (numba " in examined()
+    monkeypatch.setattr(loops, "compiled", lambda: False)
+    assert "loops        left to Python by NUMBA_DISABLE_JIT, which is slow (numba " in examined()
     imports = importlib.import_module
     broken = Mock(side_effect=OSError("libfoo.so: cannot open\nmore"))
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: broken() if name == "polars" else imports(name))
