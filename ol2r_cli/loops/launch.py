@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ol2r_cli.loops.arguments import as_arrays, device_of
 from ol2r_cli.loops.compile import compiled, keep_made_by
-from ol2r_cli.loops.workspace import TOO_SMALL, Workspace
+from ol2r_cli.loops.workspace import TOO_SMALL, Workspace, release
 
 
 def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
@@ -37,6 +37,7 @@ def for_each_replica(loop: Any) -> Any:
 
     def each(replicas, space, arguments):
         for b in range(replicas):
+            release(space, 0)
             loop(b, space, *arguments)
 
     return keep_made_by(compiled(each), "for_each_replica", loop)

@@ -234,3 +234,15 @@ def test_lanes_that_do_not_meet_are_failures_and_do_not_wait(monkeypatch):
 
 def test_released_memory_is_not_a_number_after_a_barrier(monkeypatch):
     assert launched(reads_what_was_released, monkeypatch).isnan().all()
+
+
+@compiled
+def keeps_what_it_takes(b, space, numbers):
+    numbers[b] = len(take(space, 60))
+
+
+def test_every_replica_has_the_whole_workspace():
+    """Also where the loop of the replica before has not released what it took."""
+    numbers = torch.zeros(3, dtype=torch.float64)
+    launch(keeps_what_it_takes, 3, 64, numbers)
+    assert numbers.tolist() == [60, 60, 60]
