@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -22,10 +22,29 @@ from ol2r_cli.interfaces import Ranker
 Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 _AUTOCAST = "cpu", "cuda"
+MOST_REPLICAS = 100_000  # of a run
 
-# From so many replicas on, a GPU plays a ranker faster than one core of a CPU. For each kind it is where the last of
-# its rankers does so, by the table of docs/performance.md, "On a GPU", from which tests/test_device.py derives it.
-NETWORK_ON_GPU, ONE_STEP_ON_GPU, HISTORY_ON_GPU = 2, 27, 49
+
+class BreakEven(NamedTuple):
+    """From where on a GPU plays a kind of ranker faster than one core of a CPU.
+
+    A core plays as many rounds in a second as `replicas` of a GPU, each of which has a part of the GPU to itself, and
+    so many `rounds` while loops are compiled for the GPU.
+    """
+
+    replicas: int
+    rounds: int
+
+    def replicas_of(self, rounds: int) -> int:
+        """Return the number of replicas from which on the GPU is faster in runs of so many rounds."""
+        return self.replicas + -(-self.rounds // rounds)
+
+
+# By the tables of docs/performance.md, "On a GPU", from which tests/test_device.py derives them: of each kind the
+# numbers of its last ranker.
+NETWORKS = BreakEven(2, 0)
+ONE_STEP = BreakEven(44, 3_060_000)
+HISTORY = BreakEven(11, 190_000)
 
 
 class Device:
@@ -87,30 +106,37 @@ def has_gpu() -> bool:
     return torch.cuda.is_available() and not loops.gpu_is_missing()
 
 
-def on_gpu_from(ranker: Ranker) -> int:
+def on_gpu_from(ranker: Ranker, rounds: int, together: bool) -> int | None:
     """Return the number of replicas from which on a GPU plays a ranker faster than one core of a CPU.
 
-    Networks of the user's own have no compiled loops, so that a GPU plays them from one replica on.
+    `together` is whether one launch plays many rounds. None for a linear ranker that plays single rounds: that was not
+    measured. Networks of the user's own have no compiled loops, so that a GPU plays them from one replica on.
     """
     if ranker.dtype == torch.float32:
         parts = ranker, getattr(ranker, "model", ranker)
         own = any(not type(part).__module__.startswith("ol2r_cli.") for part in parts)
-        return 1 if own else NETWORK_ON_GPU
-    return ONE_STEP_ON_GPU if ranker.one_step else HISTORY_ON_GPU
+        return 1 if own else NETWORKS.replicas
+    if not together:
+        return None
+    return (ONE_STEP if ranker.one_step else HISTORY).replicas_of(rounds)
 
 
-def automatic(ranker: Ranker, replicas: int) -> tuple[str, str]:
+def automatic(ranker: Ranker, replicas: int, rounds: int, together: bool) -> tuple[str, str]:
     """Return the name of the device that `device.name=auto` takes for a run, and a line that says why.
 
-    The line is empty where there is no GPU.
+    `together` is that of `on_gpu_from`. The line is empty where there is no GPU.
     """
     if not torch.cuda.is_available():
         return "cpu", ""
     if missing := loops.gpu_is_missing():
         return "cpu", f"device: cpu, because {missing}, which compiles loops for a GPU (type pip install 'ol2r[gpu]')"
-    if replicas < (least := on_gpu_from(ranker)):
-        return "cpu", f"device: cpu, faster than a GPU with fewer than {least} replicas (or type device=cuda)"
-    return "cuda", f"device: cuda, faster than a CPU core from {plural(least, 'replica')} on (or type device=cpu)"
+    least = on_gpu_from(ranker, rounds, together)
+    if least is None:
+        return "cpu", "device: cpu, for rounds that are played one by one (or type device=cuda)"
+    if replicas < least:
+        few = f"below {least:,} replicas" if least <= MOST_REPLICAS else "in so few rounds"
+        return "cpu", f"device: cpu, faster than a GPU {few} (or type device=cuda)"
+    return "cuda", f"device: cuda, faster than a core from {plural(least, 'replica')} on (or type device=cpu)"
 
 
 def set_torch(threads: int) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from ol2r_cli import loops
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.ranges import check_settings
-from ol2r_cli.device import HISTORY_ON_GPU, NETWORK_ON_GPU, ONE_STEP_ON_GPU, Device, on_gpu_from
+from ol2r_cli.device import HISTORY, NETWORKS, ONE_STEP, BreakEven, Device, on_gpu_from
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.run.experiment import Experiment
@@ -28,7 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHint
 LINEAR = ("ranker=pdgd",)
 NETWORK = ("ranker=pdgd", "ranker/model=mlp", "ranker.model.width=4")
 PAGE = (Path(__file__).parents[1] / "docs" / "performance.md").read_text().partition("## On a GPU")[2]
-REPLICAS = np.arange(1, 101)
 
 
 @pytest.fixture
@@ -57,56 +56,85 @@ def test_all_parts_of_a_run_have_its_precision_and_its_id_names_it():
         assert ids["auto"] == ids[own] != ids[other]
 
 
-def table() -> dict[str, list[float]]:
-    """The numbers of each line of the table of the page, empty cells left out."""
-    rates = {}
-    for line in PAGE.splitlines():
-        if line.startswith("| `"):
-            name, *cells = [cell.strip(" `").replace(",", "") for cell in line.split("|") if cell.strip()]
-            rates[name] = [float(cell) for cell in cells]
-    return rates
+def tables() -> list[list[list[str]]]:
+    """The cells of the lines that begin with a ranker: of the table of loops, and of that of networks."""
+    tables = []
+    for part in PAGE.split("### Networks"):
+        lines = [line for line in part.splitlines() if line.startswith("| `")]
+        tables.append([[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines])
+    return tables
 
 
-def crossing(rates: list[float], columns: Sequence[int]) -> int:
-    """The number of replicas from which on the GPU is faster: rates are those of a core with 1 and 10 replicas, and of
-    the GPU with `columns`. Between two columns logarithms of rates are straight lines, beyond the last they stay."""
-    core, gpu = np.log(rates[:2]), np.log(rates[2:])
-    of_core = core[0] + (core[1] - core[0]) * np.log10(REPLICAS).clip(max=1)
-    of_gpu = np.interp(np.log10(REPLICAS), np.log10(columns), gpu)
-    return int(REPLICAS[np.argmax(of_gpu > of_core)])
+def number(cell: str) -> float:
+    return float(cell.replace(",", ""))
 
 
 def test_where_a_gpu_overtakes_a_core_is_that_of_the_table():
-    rates = table()
-    late, early = rates.pop("pairrank` T = 2000"), rates["pairrank"]
-    crossings = {name: crossing(row, (1, 10, 100, 1000)[: len(row) - 2]) for name, row in rates.items()}
-    # With T = 2,000 the GPU was measured with 100 replicas only: with ten it is slower by as much as with T = 300.
-    crossings["pairrank"] = crossing([*late[:2], late[2] * early[3] / early[4], late[2]], (10, 100))
-    for words, kind, names in (
-        (["ranker=olranknet"], NETWORK_ON_GPU, ("olranknet", "ollambdarank", "p2neurrank")),
-        (LINEAR, ONE_STEP_ON_GPU, ("pdgd", "sgd_ranknet", "epsilon_greedy", "dbgd", "mgd")),
-        (["ranker=pairrank"], HISTORY_ON_GPU, ("pairrank", "pepairrank")),
+    """A replica of a GPU is as fast as where it is fastest in the table; compilation takes as long as the page says."""
+    seconds = {"pairrank": 50}
+    needed: dict[BreakEven, list[tuple[float, float]]] = {ONE_STEP: [], HISTORY: []}
+    fastest: dict[str, float] = {}
+    core: dict[str, float] = {}
+    for name, replicas, _, rate, of_core, *_ in tables()[0]:
+        fastest[name] = max(fastest.get(name, 0), number(rate) / number(replicas))
+        core[name] = number(of_core)
+    for name in core:
+        kind = HISTORY if name == "pairrank" else ONE_STEP
+        needed[kind].append((core[name] / fastest[name], core[name] * seconds.get(name, 18)))
+    assert sorted(core) == ["dbgd", "epsilon_greedy", "mgd", "pairrank", "pdgd", "sgd_ranknet"]
+    for kind, of_rankers in needed.items():
+        replicas, rounds = (max(column) for column in zip(*of_rankers, strict=True))
+        assert kind == BreakEven(math.ceil(replicas), math.ceil(rounds / 10_000) * 10_000)
+
+
+def test_where_a_gpu_overtakes_a_core_for_networks():
+    """Between one and ten replicas logarithms of rates are straight lines."""
+    crossings = []
+    for _, *cells in tables()[1]:
+        rates = [number(cell) for cell in cells if cell]
+        core, gpu = np.log(rates[:2]), np.log(rates[2:4])
+        behind, gains = core[0] - gpu[0], (gpu[1] - gpu[0]) - (core[1] - core[0])
+        crossings.append(10 ** max(0.0, behind / gains))
+    assert len(crossings) == 3
+    assert BreakEven(math.ceil(max(crossings)), 0) == NETWORKS
+
+
+def test_a_kind_of_ranker_has_its_numbers():
+    for words, rounds, least in (
+        (["ranker=olranknet"], 40, 2),
+        (LINEAR, 100_000, 44 + 31),
+        (["ranker=dbgd"], 5_000, 44 + 612),
+        (["ranker=pairrank"], 5_000, 11 + 38),
     ):
-        assert kind == max(crossings.pop(name) for name in names), names
-        assert on_gpu_from(experiment(*words).roles["ranker"]) == kind
-    assert not crossings
+        made = experiment(*words, f"rounds={rounds}")
+        assert on_gpu_from(made.roles["ranker"], rounds, made.plays_together) == least, words
 
 
 @pytest.mark.parametrize(
-    ("words", "least"), [(LINEAR, ONE_STEP_ON_GPU), (["ranker=pairrank"], HISTORY_ON_GPU), (NETWORK, NETWORK_ON_GPU)]
+    "words",
+    ["ranker=pepairrank", "ranker=toprank", "trace_regret=true", "save_interactions=true", "ranker.window=5"],
 )
+def test_auto_takes_no_gpu_for_linear_rankers_in_single_rounds(words, gpu):
+    made = experiment(words, "replicas=100000", "rounds=10000000", "device=auto")
+    assert not made.plays_together
+    assert (made.device.torch.type, made.needs_gpu) == ("cpu", False)
+    assert made.reason_of_device == "device: cpu, for rounds that are played one by one (or type device=cuda)"
+    assert not experiment(words, "device=cuda").warnings()
+
+
+@pytest.mark.parametrize(("words", "least"), [(LINEAR, 44 + 306), (["ranker=pairrank"], 11 + 19), (NETWORK, 2)])
 def test_auto_takes_a_gpu_from_so_many_replicas_on(words, least, gpu):
     """One line says which device it is and why; `device=cuda` does as it says. The id does not say the device."""
 
     def made(name: str, replicas: int) -> Experiment:
-        return experiment(*words, f"replicas={replicas}", f"device={name}")
+        return experiment(*words, "rounds=10000", f"replicas={replicas}", f"device={name}")
 
     few, many = made("auto", least - 1), made("auto", least)
     assert (few.device.torch.type, few.needs_gpu) == ("cpu", False)
     assert few.id == made("cpu", least - 1).id == made("cuda", least - 1).id
-    assert few.reason_of_device.startswith(f"device: cpu, faster than a GPU with fewer than {least} replicas")
+    assert few.reason_of_device.startswith(f"device: cpu, faster than a GPU below {least} replicas")
     assert (many.device.torch.type, many.needs_gpu) == ("cuda", True)
-    assert many.reason_of_device.startswith(f"device: cuda, faster than a CPU core from {least} replicas on")
+    assert many.reason_of_device.startswith(f"device: cuda, faster than a core from {least} replicas on")
     assert max(len(each.reason_of_device) for each in (few, many)) <= 80
     assert not few.warnings() + many.warnings() + made("cuda", least).warnings()
     assert [line.endswith("type device=cpu") for line in made("cuda", least - 1).warnings()] == [True]
@@ -128,7 +156,7 @@ def test_a_run_on_the_cpu_beside_a_gpu_says_why_once_and_is_found_again(gpu, tmp
     words = [*TINY, *LINEAR, "rounds=2", f"output_dir={tmp_path}"]
     assert main(words) == 0
     output = capsys.readouterr()
-    assert output.err.count("device: cpu, faster than a GPU with fewer than 27 replicas (or type device=cuda)\n") == 1
+    assert output.err.count("device: cpu, faster than a GPU in so few rounds (or type device=cuda)\n") == 1
     assert main([*words, "device=cpu"]) == main(words) == 0
     assert "device: " not in capsys.readouterr().err
     (run,) = tmp_path.glob("*/*/run.json")
@@ -141,7 +169,7 @@ def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, tmp_path, monkeypatch):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     for jobs, slots in (
         ([[*few, "device=auto"], [*few, "device=auto", "seed=1"]], cores),
-        ([[*few, "device=auto"], [*few, "device=auto", "replicas=27"]], 3),
+        ([[*few, "device=auto"], [*few, *NETWORK, "device=auto", "replicas=2"]], 3),
         ([[*few, "device=cuda"]], 3),
         ([[*few, "device=cpu"]], cores),
     ):
@@ -155,7 +183,7 @@ def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, tmp_path, monkeypatch):
 
 def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
     monkeypatch.setattr(Experiment, "setup_error", lambda self: "not there" if self.needs_gpu else "")
-    planned = Plan([[*TINY, *LINEAR, "device=auto", f"replicas={replicas}"] for replicas in (2, 100, 3)], Composer())
+    planned = Plan([[*TINY, *NETWORK, "device=auto", f"replicas={replicas}"] for replicas in (1, 100, 1)], Composer())
     assert [(sweep_job.number, sweep_job.reason) for sweep_job in planned.bad] == [(1, "not there")]
 
 

@@ -43,6 +43,7 @@ PACKAGES = {  # that `ol2r run` imports, with their modules
     **{name: name for name in ("torch", "numpy", "numba", "polars", "omegaconf", "rich")},
     **{"hydra-core": "hydra", "scikit-learn": "sklearn"},
 }
+ROUNDS = 5_000  # of the default run
 LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabytes
 
 
@@ -96,9 +97,9 @@ def _examine_gpu(rows: list[tuple[str, str]], notes: list[str]) -> None:
     why = f"is built for {built}, and finds no driver or no GPU" if built else "is built for the CPU alone"
     rows.append(("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}"))
     if gpus:
-        replicas = f"{device.NETWORK_ON_GPU} replicas of a network, {device.ONE_STEP_ON_GPU} of a linear ranker"
-        history = f"{device.HISTORY_ON_GPU} of one with a history, such as PairRank"
-        rows.append(("device=auto", f"a GPU from {replicas}, {history}; else the CPU"))
+        one_step, history = device.ONE_STEP.replicas_of(ROUNDS), device.HISTORY.replicas_of(ROUNDS)
+        linear = f"and with T = {ROUNDS:,} from {history} of PairRank and {one_step} of PDGD; else the CPU"
+        rows.append(("device=auto", f"a GPU from {device.NETWORKS.replicas} replicas of a network on, {linear}"))
     rows.append(("numba-cuda", _numba_cuda(bool(gpus), notes)))
 
 

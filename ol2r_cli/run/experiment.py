@@ -16,9 +16,9 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
-from ol2r_cli.device import Device, automatic, on_gpu_from
+from ol2r_cli.device import MOST_REPLICAS, Device, automatic, on_gpu_from
 from ol2r_cli.intent.schedules import DrawnIntents
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, IntentSchedule, Measure, Ranker
+from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Forgetting, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
@@ -46,7 +46,7 @@ class RunSettings:
     """
 
     seed: WholeNumber
-    replicas: Annotated[int, Range(1, 100_000)]
+    replicas: Annotated[int, Range(1, MOST_REPLICAS)]
     rounds: Count
     positions: Annotated[int, Range(1, 100_000)]
     update_every: Count
@@ -146,9 +146,19 @@ class Experiment:
         node, reason = dict(self.settings["device"]), ""
         node.pop("engine", None)  # earlier versions had this setting, and stored it with their runs
         if node.get("name") == "auto":
-            name, reason = automatic(self.roles["ranker"], self.settings["replicas"])
+            sizes = self.settings["replicas"], self.settings["rounds"]
+            name, reason = automatic(self.roles["ranker"], *sizes, self.plays_together)
             node = {**node, "name": name}
         return _made(Device, "device", node, make), reason
+
+    @property
+    def plays_together(self) -> bool:
+        """Whether one launch plays many rounds, by what is known before the roles are set up."""
+        ranker = self.roles["ranker"]
+        single = any(self.settings[name] for name in ("save_interactions", "block_rounds", "trace_regret", "delay"))
+        if single or not ranker.linear or ranker.forgetting != Forgetting():
+            return False
+        return all("stages" in vars(type(role)) for role in self.roles.values())
 
     def recorded_choices(self) -> dict[str, str]:
         """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
@@ -253,9 +263,9 @@ class Experiment:
     def warnings(self) -> list[str]:
         """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
         found = self.intent.warnings(self.settings["rounds"])
-        least = on_gpu_from(self.roles["ranker"])
-        if self.device.torch.type == "cuda" and len(self.seeds) < least:
-            found.append(f"a CPU plays fewer than {least} replicas faster than a GPU: type device=cpu")
+        least = on_gpu_from(self.roles["ranker"], self.settings["rounds"], self.plays_together)
+        if self.device.torch.type == "cuda" and least is not None and len(self.seeds) < least:
+            found.append(f"a CPU plays fewer than {least:,} replicas faster than a GPU: type device=cpu")
         return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 
     def evaluators(self) -> list[Evaluator]:
