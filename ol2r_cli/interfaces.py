@@ -35,11 +35,11 @@ from ol2r_cli.tensor.streams import Random
 
 
 class Rows(NamedTuple):
-    """Where the candidates of one round are in the document table, for compiled loops."""
+    """Where loops find the candidates of one round."""
 
-    table: NDArray[np.float32]  # [N, F]: the documents of a query are consecutive rows
-    start: NDArray[np.int64]  # [B]
-    length: NDArray[np.int64]  # [B]
+    table: Float[Tensor, "N F"]  # float32: the documents of a query are consecutive rows
+    start: Int[Tensor, "B"]
+    length: Int[Tensor, "B"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,15 @@ class Candidates:
     features: Float[Tensor, "B D F"]
     mask: Bool[Tensor, "B D"]  # False where a shorter query is padded; real documents come first
     group: Int[Tensor, "B D"] | None = None  # the protected group of each document, if the dataset has groups
-    rows: Rows | None = None  # where compiled loops find `features`; None if loops are not used, or features replaced
+    rows: Rows | None = None  # where `features` are in the document table; None if they were replaced
+
+    def in_table(self) -> Rows:
+        """Return where loops find these features: in the document table, or else in a table of their own."""
+        if self.rows is not None:
+            return self.rows
+        replicas, documents, _ = self.features.shape
+        start = torch.arange(replicas, device=self.mask.device) * documents
+        return Rows(self.features.flatten(0, 1).contiguous(), start, self.mask.sum(1))
 
 
 @runtime_checkable
@@ -307,9 +315,13 @@ class Role(Configured):
     def stages(self) -> Any:
         """Return this role's stages of a round as loops, with their state (loops/rounds.py); None if it has none.
 
-        A subclass may do something else, so that the method of its base class does not count for it.
+        A subclass may do something else, so that the method of its base class does not count for it: `own_stages`.
         """
         return None
+
+    def own_stages(self) -> Any:
+        """Return the stages that this role's class defines, with their state; None if it has none."""
+        return self.stages() if "stages" in vars(type(self)) else None
 
     def after_loops(self, rounds: int, random: Random) -> None:
         """Do what a compiled loop cannot, after `rounds` rounds that were played together. `random` is that of `learn`

@@ -112,7 +112,7 @@ class Simulation(nn.Module):
         roles: dict[str, Role] = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
         if schedule is not None:
             dataset = judged_by_intents(dataset, schedule, roles)
-        self.train_split = dataset.split("train", seeds.device, dtype, loops, by_intent=schedule is not None)
+        self.train_split = dataset.split("train", seeds.device, dtype, by_intent=schedule is not None)
         longest = self.train_split.longest
         needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
         needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
@@ -283,7 +283,7 @@ class Simulation(nn.Module):
     def _has_stages(self) -> bool:
         """Return whether ranker, exploration, fairness and user are stages of loops."""
         parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
-        return all("stages" in vars(type(part)) and part.stages() is not None for part in parts)
+        return all(part.own_stages() is not None for part in parts)
 
     def _prepared(self, first: int, most: int, recording: Sequence[Measure]) -> RoundsLaunch:
         """Return the launch of up to `most` rounds from number `first`, from 0, on.

@@ -159,6 +159,63 @@ def test_a_ranker_that_replaces_the_features_is_explored_with_its_own():
     assert played[0] == played[1]
 
 
+def step(ranker: str, given=lambda interaction: interaction, kind=None):
+    """The step from theta = 0 of a ranker in a small world, from an interaction that `given` changes."""
+    words = ("ranker.pairs=all",) if ranker == "sgd_ranknet" else ()
+    overrides = f"ranker={ranker}", "ranker.decay=1", "click=random", *words
+    running = simulation(overrides, seeds=SEEDS[:1], rounds=40)
+    with torch.inference_mode():
+        for t, interaction in running.play():
+            if interaction.preferences.valid.sum() > 1:
+                running.ranker.__class__ = kind or type(running.ranker)
+                running.ranker.theta.zero_()
+                running.ranker.learn(given(interaction), running.streams.at("learn/ranker", t - 1))
+                return running.ranker.theta
+    raise AssertionError("no round has two pairs")
+
+
+def tripled(interaction):
+    """The interaction with features that are three times as large."""
+    candidates = dataclasses.replace(interaction.candidates, features=interaction.candidates.features * 3)
+    return dataclasses.replace(interaction, candidates=candidates)
+
+
+def with_pairs(interaction, valid):
+    """The interaction with these of its pairs."""
+    return dataclasses.replace(interaction, preferences=dataclasses.replace(interaction.preferences, valid=valid))
+
+
+def first_pair(interaction):
+    """The interaction with the first pair of each replica."""
+    valid = interaction.preferences.valid
+    return with_pairs(interaction, valid & (valid.cumsum(1) == 1))
+
+
+def other_pairs(interaction):
+    """The interaction without the first pair of each replica."""
+    valid = interaction.preferences.valid
+    return with_pairs(interaction, valid & (valid.cumsum(1) > 1))
+
+
+def test_a_step_follows_the_features_and_pairs_that_are_given():
+    """The scores stay as they were, so that the step grows as the features do, and the steps of pairs add up."""
+    for ranker in "pdgd", "sgd_ranknet":
+        assert step(ranker).any(1).all()
+        torch.testing.assert_close(step(ranker, tripled), 3 * step(ranker))
+    torch.testing.assert_close(step("sgd_ranknet", first_pair) + step("sgd_ranknet", other_pairs), step("sgd_ranknet"))
+
+
+class Further(PDGD):
+    """Goes twice as far."""
+
+    def move(self, direction, moved):
+        super().move(2 * direction, moved)
+
+
+def test_a_subclass_moves_in_its_own_way():
+    torch.testing.assert_close(step("pdgd", kind=Further), 2 * step("pdgd"))
+
+
 class Mine(PDGD):
     """Could learn otherwise."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,20 +70,19 @@ class Dataset:
         name: str,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float64,
-        compiled: bool = False,
         by_intent: bool = False,
     ) -> Split:
         """Return the queries of one split, served in `dtype` on `device`; ValueError when it has no query.
 
-        With `compiled`, compiled loops serve them. With `by_intent`, they have the labels of each intent. Runs of one
-        process share it, so that a GPU has the documents once.
+        With `by_intent`, they have the labels of each intent. Runs of one process share it, so that a GPU has the
+        documents once.
         """
         if name not in self.splits or not len(self.splits[name]):
             present = ", ".join(split for split, queries in self.splits.items() if len(queries))
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
-        how = name, torch.device(device), dtype, compiled, by_intent
+        how = name, torch.device(device), dtype, by_intent
         if how not in self._served:
-            self._served[how] = Split(self, self.splits[name].to(device), dtype, compiled, by_intent)
+            self._served[how] = Split(self, self.splits[name].to(device), dtype, by_intent)
         return self._served[how]
 
     def judged_by(self, intent: int) -> Dataset:
@@ -114,8 +112,7 @@ class Dataset:
 class TableCandidates(Candidates):
     """Candidates whose features a function gathers from the table when they are first read.
 
-    With other features, as from `dataclasses.replace`, `rows` is None, since compiled loops would read those of the
-    table.
+    With other features, as from `dataclasses.replace`, `rows` is None, since loops would read those of the table.
     """
 
     __slots__ = ("_features",)
@@ -145,9 +142,7 @@ class TableCandidates(Candidates):
 class Split:
     """Serves the queries of one split, padded to the longest of the batch."""
 
-    def __init__(
-        self, dataset: Dataset, queries: Int[Tensor, "Q"], dtype: torch.dtype, compiled: bool, by_intent: bool
-    ):
+    def __init__(self, dataset: Dataset, queries: Int[Tensor, "Q"], dtype: torch.dtype, by_intent: bool):
         device = queries.device
         self.features, self.dtype = dataset.features.to(device), dtype
         labels, attraction = dataset.labels[None], dataset.attraction
@@ -163,9 +158,6 @@ class Split:
         self.longest = int(self.length.max())
         self.slots = torch.arange(self.longest, device=device)
         self.groups = torch.empty(0, dtype=torch.int8, device=device) if self.group is None else self.group
-        self.rows = Rows(self.features.numpy(), self.start.numpy(), self.length.numpy()) if compiled else None
-        self.label_of = self.labels.numpy() if compiled else None
-        self.group_of = np.empty(0, np.int8) if self.group is None or not compiled else self.group.numpy()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -195,11 +187,8 @@ class Split:
         document = start[:, None] + slots * mask
         group = None if self.group is None else self.group[document]
         labels = self.labels[self.of_intent(document, intent)]
-        if self.rows is None:
-            candidates = Candidates(query, document, self._gathered(document), mask, group)
-        else:  # compiled loops leave the features where they are until they are read
-            rows = Rows(self.rows.table, start.numpy(), length.numpy())
-            candidates = TableCandidates(query, document, lambda: self._gathered(document), mask, group, rows)
+        rows = Rows(self.features, start, length)
+        candidates = TableCandidates(query, document, lambda: self._gathered(document), mask, group, rows)
         return candidates, labels.long() * mask
 
     def of_intent(self, document: Int[Tensor, "B D"], intent: Int[Tensor, "B"] | None) -> Int[Tensor, "B D"]:

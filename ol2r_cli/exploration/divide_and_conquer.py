@@ -77,7 +77,7 @@ class DivideAndConquer(Exploration):
         """Find certain pairs, form blocks and shuffle each block: in score order, returned by document."""
         scores, mask = mean_of_members(prediction), candidates.mask
         lengths, documents = mask.sum(1), mask.shape[1]
-        one_by_one = candidates.rows is not None
+        one_by_one = mask.is_cpu
         compare = self._compared_one_by_one if one_by_one else self._compared_at_once
         by_score, certain, compared = compare(prediction, scores, mask)
         orders, blocks = torch.zeros_like(by_score), torch.zeros_like(by_score)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Candidates, Preferences, Rows
+from ol2r_cli.interfaces import Candidates, Preferences
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -48,19 +48,20 @@ class LinearTangent:
 
 
 class TableTangent(LinearTangent):
-    """The tangent of a linear score in loops, which leave the features of most candidates in the table."""
+    """The same, without features of all candidates: only those of pairs are read from the table."""
 
-    def __init__(self, candidates: Candidates, rows: Rows, dtype: torch.dtype):
-        self.candidates, self.rows, self.dtype = candidates, rows, dtype
+    def __init__(self, candidates: Candidates, dtype: torch.dtype):
+        self.candidates, self.dtype = candidates, dtype
         self._latest = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
         return self.candidates.features
 
     def _differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        rows = torch.empty(*preferences.winner.shape, self.rows.table.shape[1], dtype=self.dtype)
-        pairs = preferences.winner.numpy(), preferences.loser.numpy(), preferences.valid.numpy()
-        loops.updates.differences(self.rows.table, self.rows.start, *pairs, rows.numpy())
+        table, start, _ = self.candidates.in_table()
+        pairs = preferences.winner, preferences.loser, preferences.valid
+        rows = table.new_empty(*preferences.winner.shape, table.shape[1], dtype=self.dtype)
+        loops.launch.launch(loops.feedback.subtract_losers, len(rows), 0, table, start, *pairs, rows)
         return rows
 
 

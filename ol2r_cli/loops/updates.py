@@ -1,44 +1,10 @@
-"""What a linear ranker makes of one round: scores, gradient steps, and what is kept of its pairs.
-
-learning/ and the rankers have the same as tensors.
-"""
+"""Lengths of steps down a convex objective (learning/perturbed_optima.py)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled, compiled_sums
-
-
-@compiled_sums
-def linear(weights, table, start, length, scores):
-    """Write weights[b, n] . table[start[b] + d] to scores [B, N, D] for the length[b] documents of every replica.
-
-    What is below the end of a shorter list stays as it is. `table` may be of single precision.
-    """
-    replicas, members, features = weights.shape
-    for b in range(replicas):
-        for d in range(length[b]):
-            row = table[start[b] + d]
-            for n in range(members):
-                total = 0.0
-                for f in range(features):
-                    total += weights[b, n, f] * row[f]
-                scores[b, n, d] = total
-
-
-@compiled
-def differences(table, start, winner, loser, valid, rows):
-    """Write the winner's features less the loser's to rows [B, M, F], zeros for a pair that is not valid."""
-    for b in range(len(start)):
-        for pair in range(valid.shape[1]):
-            if valid[b, pair]:
-                above, below = table[start[b] + winner[b, pair]], table[start[b] + loser[b, pair]]
-                for f in range(rows.shape[2]):
-                    rows[b, pair, f] = rows.dtype.type(above[f]) - rows.dtype.type(below[f])
-            else:
-                for f in range(rows.shape[2]):
-                    rows[b, pair, f] = 0
+from ol2r_cli.loops.compile import compiled_sums
 
 
 @compiled_sums

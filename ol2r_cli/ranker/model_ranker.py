@@ -12,6 +12,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive, Range
 from ol2r_cli.interfaces import FEATURES, TANGENT, Candidates, Interaction, Oracle, Prediction, Ranker, RunContext
+from ol2r_cli.learning.feedback import learn_by_stage
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs
 from ol2r_cli.learning.tangents import LinearTangent, TableTangent
@@ -86,14 +87,12 @@ class ModelRanker(Ranker):
         return self.weights()[:, 0].clone()
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Return every member's scores; loops do not gather features for a linear score."""
-        if candidates.rows is None or type(self.model) is not Linear:
-            forward = self.model.forward(self.weights(), candidates.features)
-            return Prediction(forward.scores, forward.tangent)
+        """Return every member's scores; those of a linear model need no features to be gathered."""
         weights = self.weights()
-        scores = weights.new_zeros(*weights.shape[:2], candidates.mask.shape[1])
-        loops.updates.linear(weights.numpy(), *candidates.rows, scores.numpy())
-        tangent = TableTangent(candidates, candidates.rows, weights.dtype)
+        if type(self.model) is not Linear:
+            forward = self.model.forward(weights, candidates.features)
+            return Prediction(forward.scores, forward.tangent)
+        scores, tangent = linear_scores(weights, candidates), TableTangent(candidates, weights.dtype)
         return Prediction(scores, lambda: tangent)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
@@ -108,19 +107,22 @@ class ModelRanker(Ranker):
 
 
 class LinearRanker(ModelRanker):
-    """Scores theta.x, multiplied and summed row by row: equal documents get equal scores to the last bit, so that their
-    order is never certain."""
+    """Scores theta.x."""
 
     def __init__(self) -> None:
         super().__init__(Linear())
 
-    def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        if candidates.rows is not None:
-            return super().predict(candidates, random)
-        features = candidates.features
-        tangent = LinearTangent(features)
-        scores = torch.stack([(features * theta[:, None]).sum(2) for theta in self.weights().unbind(1)], dim=1)
-        return Prediction(scores, lambda: tangent)
+
+def linear_scores(weights: Float[Tensor, "B N F"], candidates: Candidates) -> Float[Tensor, "B N D"]:
+    """Return the scores by the weights of N members; 0 for padding.
+
+    They are added up row by row, so that equal documents get equal scores to the last bit, and their order is never
+    certain.
+    """
+    scores = weights.new_zeros(*weights.shape[:2], candidates.mask.shape[1])
+    given = weights.contiguous(), *candidates.in_table(), scores
+    loops.launch.launch(loops.feedback.score_documents, len(weights), 0, *given)
+    return scores
 
 
 def directions_on_sphere(random: Random, count: int, parameters: int) -> Float[Tensor, "B M P"]:
@@ -210,6 +212,10 @@ class SGDRankNet(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
+        stages = self.own_stages()
+        if stages is not None:
+            learn_by_stage(stages, interaction, random)
+            return
         valid = interaction.preferences.valid
         pull = torch.sigmoid(-self.margins(interaction)) * valid
         self.move(self.pair_gradient(interaction, pull), valid.any(1))

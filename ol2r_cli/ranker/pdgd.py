@@ -8,6 +8,7 @@ import torch
 
 from ol2r_cli import loops
 from ol2r_cli.interfaces import PLACKETT_LUCE, Interaction, Need
+from ol2r_cli.learning.feedback import learn_by_stage
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.tensor.gather import gather
@@ -32,6 +33,10 @@ class PDGD(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
+        stages = self.own_stages()
+        if stages is not None:
+            learn_by_stage(stages, interaction, random)
+            return
         scores, ranking = interaction.prediction.scores[:, 0], interaction.ranking
         replicas, positions = ranking.shape
         pull = torch.zeros(ranking.shape, dtype=torch.float64, device=ranking.device)

@@ -1,0 +1,35 @@
+"""How a ranker learns from one round by the stage of loops that learns in rounds played together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ol2r_cli import loops
+from ol2r_cli.interfaces import Interaction
+from ol2r_cli.tensor.streams import Random
+
+
+def learn_by_stage(stages: Any, interaction: Interaction, random: Random) -> None:
+    """Launch the stage `learn` of a ranker's stages (loops/rounds.py) for every replica; it changes their state."""
+    candidates, scores, credit = interaction.candidates, interaction.prediction.scores, interaction.proposal.credit
+    table, start, length = candidates.in_table()
+    draw, pairs = random.draw(), interaction.preferences
+    feedback = loops.feedback.Feedback(
+        t=draw.t,
+        seeds=draw.seeds,
+        table=table,
+        start=start,
+        length=length,
+        scores=scores.contiguous(),
+        credit=scores.new_empty(len(scores), 0, 0) if credit is None else credit.contiguous(),
+        ranking=interaction.ranking.contiguous(),
+        shown=interaction.shown.contiguous(),
+        clicks=interaction.clicks.contiguous(),
+        winner=pairs.winner,
+        loser=pairs.loser,
+        valid=pairs.valid,
+    )
+    sizes = loops.rounds.Sizes(interaction.ranking.shape[1], scores.shape[1], pairs.winner.shape[1])
+    room = loops.rounds.room_of_a_round(sizes, scores.shape[2]) + stages.room
+    learn = loops.feedback.of_single_round(stages.learn)
+    loops.launch.launch(learn, len(scores), room, feedback, stages.state)
