@@ -35,9 +35,10 @@ class BreakEven(NamedTuple):
     replicas: int
     rounds: int
 
-    def replicas_of(self, rounds: int) -> int:
-        """Return the number of replicas from which on the GPU is faster in runs of so many rounds."""
-        return self.replicas + -(-self.rounds // rounds)
+    def replicas_of(self, rounds: int, launches: int = 1) -> int:
+        """Return the number of replicas from which on the GPU is faster in runs of so many rounds. They are played by
+        so many launches, one after the other."""
+        return self.replicas * launches + -(-self.rounds // rounds)
 
 
 # By the tables of docs/performance.md, "On a GPU", from which tests/test_device.py derives them: of each kind the
@@ -106,8 +107,8 @@ def has_gpu() -> bool:
     return torch.cuda.is_available() and not loops.gpu_is_missing()
 
 
-def on_gpu_from(ranker: Ranker, rounds: int, together: bool) -> int | None:
-    """Return the number of replicas from which on a GPU plays a ranker faster than one core of a CPU.
+def break_even(ranker: Ranker, together: bool) -> BreakEven | None:
+    """Return from where on a GPU plays a ranker faster than one core of a CPU.
 
     `together` is whether one launch plays many rounds. None for a linear ranker that plays single rounds: that was not
     measured. Networks of the user's own have no compiled loops, so that a GPU plays them from one replica on.
@@ -115,24 +116,24 @@ def on_gpu_from(ranker: Ranker, rounds: int, together: bool) -> int | None:
     if ranker.dtype == torch.float32:
         parts = ranker, getattr(ranker, "model", ranker)
         own = any(not type(part).__module__.startswith("ol2r_cli.") for part in parts)
-        return 1 if own else NETWORKS.replicas
+        return BreakEven(1, 0) if own else NETWORKS
     if not together:
         return None
-    return (ONE_STEP if ranker.one_step else HISTORY).replicas_of(rounds)
+    return ONE_STEP if ranker.one_step else HISTORY
 
 
-def automatic(ranker: Ranker, replicas: int, rounds: int, together: bool) -> tuple[str, str]:
+def automatic(even: BreakEven | None, replicas: int, rounds: int) -> tuple[str, str]:
     """Return the name of the device that `device.name=auto` takes for a run, and a line that says why.
 
-    `together` is that of `on_gpu_from`. The line is empty where there is no GPU.
+    `even` is the `break_even` of its ranker. The line is empty where there is no GPU.
     """
     if not torch.cuda.is_available():
         return "cpu", ""
     if missing := loops.gpu_is_missing():
         return "cpu", f"device: cpu, because {missing}, which compiles loops for a GPU (type pip install 'ol2r[gpu]')"
-    least = on_gpu_from(ranker, rounds, together)
-    if least is None:
+    if even is None:
         return "cpu", "device: cpu, for rounds that are played one by one (or type device=cuda)"
+    least = even.replicas_of(rounds)
     if replicas < least:
         few = f"below {least:,} replicas" if least <= MOST_REPLICAS else "in so few rounds"
         return "cpu", f"device: cpu, faster than a GPU {few} (or type device=cuda)"

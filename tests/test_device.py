@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from ol2r_cli import loops
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.ranges import check_settings
-from ol2r_cli.device import HISTORY, NETWORKS, ONE_STEP, BreakEven, Device, on_gpu_from
+from ol2r_cli.device import HISTORY, NETWORKS, ONE_STEP, BreakEven, Device
 from ol2r_cli.interfaces import Ranker
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.run.experiment import Experiment
@@ -107,7 +108,7 @@ def test_a_kind_of_ranker_has_its_numbers():
         (["ranker=pairrank"], 5_000, 11 + 38),
     ):
         made = experiment(*words, f"rounds={rounds}")
-        assert on_gpu_from(made.roles["ranker"], rounds, made.plays_together) == least, words
+        assert made.break_even.replicas_of(rounds) == least, words
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,52 @@ def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
     monkeypatch.setattr(Experiment, "setup_error", lambda self: "not there" if self.needs_gpu else "")
     planned = Plan([[*TINY, *NETWORK, "device=auto", f"replicas={replicas}"] for replicas in (1, 100, 1)], Composer())
     assert [(sweep_job.number, sweep_job.reason) for sweep_job in planned.bad] == [(1, "not there")]
+
+
+GRID = [[*TINY, *LINEAR, "device=auto", "rounds=3000", "replicas=1000", f"seed={seed}"] for seed in (0, 5000, 10000)]
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+
+
+def test_a_sweep_takes_gpus_where_its_batches_are_faster_than_all_cores(gpu, two_cores):
+    """Two cores are as fast as 2 (44 + 3,060,000 / 3,000) = 2,128 replicas; three jobs have 3,000, two have 2,000."""
+    planned = Plan(GRID, Composer())
+    assert planned.launcher.free_slots() == 2
+    reason = "device: cuda, with 3,000 replicas faster than 2 cores (or type device=cpu)"
+    assert planned.share_gpus(planned.sweep_jobs) == reason
+    assert planned.launcher.free_slots() == 3
+    assert [pickle.loads(job.job.payload).get("shares_gpu") for job in planned.sweep_jobs] == [True] * 3
+    planned = Plan(GRID, Composer())
+    assert planned.share_gpus(planned.sweep_jobs[:2]) == "", "one of them is finished"
+    assert planned.launcher.free_slots() == 2
+    assert not any(job.shares_gpu for job in planned.sweep_jobs)
+
+
+@pytest.mark.parametrize("more", ["launcher.batch=1", "launcher.batch=2", "launcher.jobs=2", "launcher.gpus=[]"])
+def test_a_sweep_takes_no_gpu_against_what_was_typed(more, gpu, two_cores):
+    planned = Plan([[*words, more] for words in GRID], Composer())
+    assert planned.share_gpus(planned.sweep_jobs) == ""
+    assert planned.launcher.free_slots() == 2
+
+
+@pytest.mark.parametrize("other", ["ranker=pepairrank", "device=cpu", "rounds=30", "replicas=2000"])
+def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, two_cores, monkeypatch):
+    """Another job plays single rounds, is to be on the CPU, or is too small or alone large enough."""
+    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
+    planned = Plan([*GRID, [*GRID[0], "seed=1", other]], Composer())
+    assert planned.share_gpus(planned.sweep_jobs) == ""
+    assert [job.shares_gpu for job in planned.sweep_jobs] == [False, False, False, other == "replicas=2000"]
+
+
+def test_jobs_that_ask_for_a_gpu_share_it_where_they_play_rounds_together(gpu, monkeypatch):
+    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
+    words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=pepairrank", "ranker=olranknet")]
+    planned = Plan(words, Composer())
+    assert planned.share_gpus(planned.sweep_jobs) == ""
+    assert [job.shares_gpu for job in planned.sweep_jobs] == [True, False, False]
 
 
 def test_settings_outside_their_range_are_refused():

@@ -111,11 +111,17 @@ class Launcher(Protocol):
 
 
 def payload(
-    config: Mapping[str, Any], choices: Mapping[str, str], overrides: Sequence[str], id: str, kind: str = ""
+    config: Mapping[str, Any],
+    choices: Mapping[str, str],
+    overrides: Sequence[str],
+    id: str,
+    kind: str = "",
+    shares_gpu: bool = False,
 ) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
-    `kind` is the name of its `RunKind`; empty for an experiment.
+    `kind` is the name of its `RunKind`; empty for an experiment. `shares_gpu` is whether it is played on a GPU where it
+    is in a batch; alone it does as its configuration says.
 
     It includes the working directory and the module search path, so that relative paths and the user's modules work,
     and the classes of a notebook or a script, which no other process can import or read: their `code` is that of the
@@ -123,6 +129,7 @@ def payload(
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     run |= {"kind": kind} if kind else {}
+    run |= {"shares_gpu": True} if shares_gpu else {}
     if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
         try:
             import cloudpickle
@@ -166,7 +173,8 @@ def run_payloads(payloads: Sequence[bytes], logs: Sequence[str], ended: Ended, m
         jobs = []
         for payload, log in zip(payloads, logs, strict=True):
             run = _loaded(payload)
-            jobs.append(BatchJob(run["config"], run["choices"], run["overrides"], run["id"], Path(log)))
+            words = run["config"], run["choices"], run["overrides"], run["id"]
+            jobs.append(BatchJob(*words, Path(log), run.get("shares_gpu", False)))
         run_batch(jobs, ended, make)
     except BaseException:
         traceback.print_exc()

@@ -11,7 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +23,8 @@ from ol2r_cli.device import Device
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock, joint
 from ol2r_cli.run import DONE, stop_signals
-from ol2r_cli.run.experiment import Make, NotEnoughMemory
-from ol2r_cli.run.runner import EXPERIMENT, Runner, explain_error, prepare_run
+from ol2r_cli.run.experiment import Experiment, Make, NotEnoughMemory
+from ol2r_cli.run.runner import EXPERIMENT, EXPLAINED, Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.source import check_unchanged
 
@@ -34,13 +35,15 @@ _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
 
 
 class BatchJob(NamedTuple):
-    """A run of a batch: its composition, the words that were typed, its id, and the file for what it prints."""
+    """A run of a batch: its composition, the words that were typed, its id, the file for what it prints, and whether
+    the batch is played on a GPU."""
 
     settings: Mapping[str, Any]
     choices: Mapping[str, str]
     overrides: Sequence[str]
     id: str
     output: Path
+    shares_gpu: bool = False
 
 
 # Receives the number of a job in its batch and its exit code; None: it must be run alone, as memory ran out.
@@ -54,7 +57,8 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
     """
     make = _SharedParts(make)
     with torch.inference_mode(), ExitStack() as opened:
-        members = [_Member(number, job, ended) for number, job in enumerate(jobs)]
+        together = sum(job.settings["replicas"] for job in jobs if job.shares_gpu)
+        members = [_Member(number, job, ended, together) for number, job in enumerate(jobs)]
         for member in members:
             opened.enter_context(member)
             member.attempt(member.prepare, make)
@@ -83,17 +87,29 @@ def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> l
     On a GPU, simulations with the same stages, sizes and queries play their rounds in one launch.
     """
     played: dict[int, Played] = {}
-    for alike in _launches(simulations, rounds):
-        try:
-            joint.play_jointly(list(alike.values()))
-        except Exception:  # as where memory runs out: no round has been played, and each is played alone
-            continue
-        for number, launch in alike.items():
-            played[number] = _attempt(simulations[number].launched, launch)
+    for launches in _launches(simulations, rounds):
+        for number in _played_jointly(launches):
+            played[number] = _attempt(simulations[number].launched, launches[number])
     for number, (simulation, most) in enumerate(zip(simulations, rounds, strict=True)):
         if number not in played:
             played[number] = _attempt(simulation.advance, most)
     return [played[number] for number in range(len(simulations))]
+
+
+def _played_jointly(launches: Mapping[int, RoundsLaunch]) -> list[int]:
+    """Play launches as one, by halves where memory runs out; returns the numbers of those that were played."""
+    try:
+        joint.play_jointly(list(launches.values()))
+    except _MEMORY:
+        if len(launches) == 1:
+            return []
+        numbers, half = list(launches), len(launches) // 2
+        halves = numbers[:half], numbers[half:]
+        parts = [_played_jointly({number: launches[number] for number in part}) for part in halves]
+        return [*parts[0], *parts[1]]
+    except Exception:  # no round has been played: each is played alone, and its error is its own
+        return []
+    return list(launches)
 
 
 def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[dict[int, RoundsLaunch]]:
@@ -144,8 +160,9 @@ class _Member:
     `runner` is None before it is prepared and after its end.
     """
 
-    def __init__(self, number: int, job: BatchJob, ended: Ended):
+    def __init__(self, number: int, job: BatchJob, ended: Ended, together: int):
         self.number, self.job, self.ended = number, job, ended
+        self.kind = replace(EXPERIMENT, experiment=partial(Experiment, together=together))
         self.runner: Runner | None = None
         self._opened = ExitStack()
 
@@ -159,8 +176,8 @@ class _Member:
 
     def prepare(self, make: Make) -> None:
         """Set the run up, without writing anything."""
-        settings, choices, overrides, id, _ = self.job
-        self.runner = prepare_run(settings, choices, overrides, EXPERIMENT, make, id)  # prints no progress
+        settings, choices, overrides, id, *_ = self.job
+        self.runner = prepare_run(settings, choices, overrides, self.kind, make, id)  # prints no progress
         self._prepared = time.monotonic()
         if self.runner is None:
             self._end(DONE)
@@ -199,18 +216,26 @@ class _Member:
             return
         if runner.code == DONE:
             runner.clean_up()
-        self._end(None if isinstance(runner.error, _MEMORY) else runner.code)
+        self._end(None if self._is_of_batch(runner.error) else runner.code)
 
     def attempt(self, part: Callable[..., object], *arguments: object) -> None:
         """Do a part of the job, which prints to its file. An error in it ends the job."""
         with _printing_to(self._output):
             try:
                 part(*arguments)
-            except _MEMORY as error:
-                print(error, file=sys.stderr)
-                self._end(None)
             except Exception as error:
-                self._end(explain_error(error, self.job.settings, EXPERIMENT))
+                if self._is_of_batch(error):
+                    print(error, file=sys.stderr)
+                    self._end(None)
+                else:
+                    self._end(explain_error(error, self.job.settings, EXPERIMENT))
+
+    def _is_of_batch(self, error: Exception | None) -> bool:
+        """Return whether the run may not fail with this error when it is alone: memory has run out, or a GPU may have
+        failed, which then does nothing more for this process."""
+        if error is None or isinstance(error, _MEMORY):
+            return error is not None
+        return self.job.shares_gpu and not isinstance(error, (*EXPLAINED, ValueError))
 
     def _end(self, code: int | None) -> None:
         """Leave the directory before it is said that the job has ended: it may be run again at once."""

@@ -16,7 +16,7 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
-from ol2r_cli.device import MOST_REPLICAS, Device, automatic, on_gpu_from
+from ol2r_cli.device import MOST_REPLICAS, BreakEven, Device, automatic, break_even
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Forgetting, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
@@ -83,7 +83,9 @@ class Experiment:
 
     `settings` and `choices` are those of a `Composition`. `make` builds the object that the settings of a group name; a
     sweep passes a function that does equal work once. `code` is that of `own_code` where the source is known
-    to another process only. ValueError for a bad setting, and for a class whose source is not available.
+    to another process only. `together` is the number of replicas of a batch that a sweep plays on a GPU, 0 for a run
+    that is not in one: `device.name=auto` takes the GPU for it. ValueError for a bad setting, and for a class whose
+    source is not available.
     """
 
     def __init__(
@@ -92,8 +94,9 @@ class Experiment:
         choices: Mapping[str, str],
         make: Make = build,
         code: Mapping[str, str] | None = None,
+        together: int = 0,
     ):
-        self.began = time.monotonic()
+        self.began, self.together = time.monotonic(), together
         self.settings, self.choices = dict(settings), choices
         names = [field.name for field in fields(RunSettings) if field.name in self.settings]
         check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
@@ -146,10 +149,16 @@ class Experiment:
         node, reason = dict(self.settings["device"]), ""
         node.pop("engine", None)  # earlier versions had this setting, and stored it with their runs
         if node.get("name") == "auto":
-            sizes = self.settings["replicas"], self.settings["rounds"]
-            name, reason = automatic(self.roles["ranker"], *sizes, self.plays_together)
+            name, reason = automatic(self.break_even, self.settings["replicas"], self.settings["rounds"])
+            if self.together:
+                name, reason = "cuda", f"device: cuda, with {self.together:,} replicas in one batch"
             node = {**node, "name": name}
         return _made(Device, "device", node, make), reason
+
+    @property
+    def break_even(self) -> BreakEven | None:
+        """From where on a GPU is faster than a core; None: that was not measured."""
+        return break_even(self.roles["ranker"], self.plays_together)
 
     @property
     def plays_together(self) -> bool:
@@ -263,8 +272,8 @@ class Experiment:
     def warnings(self) -> list[str]:
         """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
         found = self.intent.warnings(self.settings["rounds"])
-        least = on_gpu_from(self.roles["ranker"], self.settings["rounds"], self.plays_together)
-        if self.device.torch.type == "cuda" and least is not None and len(self.seeds) < least:
+        least = self.break_even.replicas_of(self.settings["rounds"]) if self.break_even else 0
+        if self.device.torch.type == "cuda" and max(len(self.seeds), self.together) < least:
             found.append(f"a CPU plays fewer than {least:,} replicas faster than a GPU: type device=cpu")
         return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 

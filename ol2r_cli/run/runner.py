@@ -74,7 +74,7 @@ Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 # Errors whose message says what to type; a traceback adds nothing.
-_EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile, ChangedSource)
+EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile, ChangedSource)
 _log = logging.getLogger(LOGGER)
 
 
@@ -286,7 +286,7 @@ class Runner:
         if not (self.directory / MANIFEST).is_file():
             with suppress(DirectoryLost):
                 self.directory.clear()  # the first file could not be written: there is no run
-        elif not isinstance(error, _EXPLAINED):
+        elif not isinstance(error, EXPLAINED):
             print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
 
     def clean_up(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ol2r_cli.config.catalogue import targets
+from ol2r_cli.device import BreakEven
 
 # Settings that say where a job writes, which data of equal form it reads, or what its random numbers are.
 _OWN = ("seed", "output_dir", "note", "launcher", "hydra")
@@ -22,6 +23,8 @@ NUMBERS = frozenset(
 )
 
 SHARE = 3  # batches that each worker would get of the jobs that wait, so that none is without work before the end
+ON_GPU = 1000  # jobs of a batch on a GPU
+REPLICAS_ON_GPU = 10_000  # of all its jobs: with more, the rate of an H200 does not grow
 MOST = 50  # jobs of a batch, each of which has files open
 SECONDS = 5.0  # that a batch takes: the start of a process is little beside it, and its jobs do not end much later
 
@@ -61,3 +64,17 @@ def automatic_size(waiting: int, workers: int, seconds: float | None) -> int:
         return 1
     of_worker = waiting // (SHARE * workers)
     return max(1, min(of_worker, int(SECONDS / max(seconds, SECONDS / MOST))))
+
+
+def size_on_gpu(waiting: int, workers: int, replicas: int) -> int:
+    """Return how many of the waiting jobs a GPU should play together, at least one: as many as it can, because a launch
+    of many replicas takes little longer than one of few, and every process compiles its loops."""
+    return max(1, min(-(-waiting // workers), ON_GPU, REPLICAS_ON_GPU // replicas))
+
+
+def gpu_is_faster(even: BreakEven, replicas: int, rounds: int, launches: int, cores: int) -> bool:
+    """Return whether a GPU plays the jobs of a batch faster than so many cores play them one by one.
+
+    `replicas` are those of all its jobs. Jobs of different data are played by several launches, one after the other.
+    """
+    return replicas >= cores * even.replicas_of(rounds, launches)

@@ -22,9 +22,9 @@ import torch
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.config.overrides import split_launcher
-from ol2r_cli.device import Device
+from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
-from ol2r_cli.formatting import one_line
+from ol2r_cli.formatting import one_line, plural
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.run import CHECKPOINT, LOCK
@@ -32,7 +32,7 @@ from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import EXPERIMENT, RunKind
-from ol2r_cli.sweep.batches import shared_form
+from ol2r_cli.sweep.batches import gpu_is_faster, shared_form
 
 DATA = ("dataset", "reviews")  # groups of the data of a run, of which each kind of run has one
 _SHOWN = 10  # reasons that are listed; others are counted
@@ -61,7 +61,8 @@ class SweepJob:
     `directory` is None until the job is checked, and if it is bad. `reason` says why it is bad or has failed. `ending`
     is None until it has ended. `attempts` is how often the launcher has received it, last at the time `submitted`, by
     `time.monotonic`, in a batch of so many jobs as `batch` says. `alone` is whether it must be in none any more.
-    `seconds` is its wall-clock time in this sweep.
+    `seconds` is its wall-clock time in this sweep. `break_even` is from where on a GPU is faster than a core; None:
+    it plays single rounds, or that was not measured. `shares_gpu` is whether its batch is played on a GPU.
     """
 
     number: int
@@ -80,6 +81,8 @@ class SweepJob:
     seconds: float = 0.0
     run_kind: RunKind = EXPERIMENT
     needs_gpu: bool = False  # that of its experiment
+    break_even: BreakEven | None = None
+    shares_gpu: bool = False
 
     @property
     def command(self) -> str:
@@ -93,6 +96,11 @@ class SweepJob:
     @property
     def succeeded(self) -> bool:
         return self.ending in (Ending.DONE, Ending.SKIPPED)
+
+    @property
+    def plays_together(self) -> bool:
+        """Whether one launch plays many of its rounds, as far as its experiment says."""
+        return self.break_even is not None
 
     @cached_property
     def kind(self) -> str:
@@ -139,7 +147,8 @@ class SweepJob:
         assert self.directory is not None
         id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
         kind = "" if self.run_kind is EXPERIMENT else self.run_kind.name
-        content, before = payload(self.settings, self.choices, overrides, id, kind), manifest_bytes(self.directory)
+        content = payload(self.settings, self.choices, overrides, id, kind, self.shares_gpu)
+        before = manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
 
 
@@ -147,6 +156,21 @@ def can_share(one: SweepJob, other: SweepJob) -> bool:
     """Return whether one process can play two jobs together (`batches.shared_form`)."""
     both_first = not (one.alone or other.alone or one.attempts or other.attempts)
     return both_first and one.form is not None and one.form == other.form
+
+
+def _may_share_gpu(sweep_job: SweepJob) -> bool:
+    """Return whether a job can be played in a batch on a GPU, where `device=auto` does not take one for it alone."""
+    is_auto = sweep_job.settings["device"].get("name") == "auto" and not sweep_job.needs_gpu
+    return is_auto and sweep_job.plays_together and sweep_job.form is not None
+
+
+def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int) -> bool:
+    """Return whether a GPU plays jobs that can share a process faster than so many cores."""
+    first, together = sweep_jobs[0], len(sweep_jobs) if batch == "auto" else min(int(batch), len(sweep_jobs))
+    assert first.break_even is not None
+    launches = len({_as_json(_data(sweep_job.settings)) for sweep_job in sweep_jobs})
+    replicas = together * first.settings["replicas"]
+    return gpu_is_faster(first.break_even, replicas, first.rounds, launches, cores)
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
@@ -238,10 +262,33 @@ class Plan:
         self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
         self.launcher: Launcher | None = None
         if self.good:
-            launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
-            if launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good):
-                launcher["gpus"] = []
-            self.launcher = build(launcher, "launcher")
+            self._launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
+            no_gpus = self._launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good)
+            self.launcher = build({**self._launcher, "gpus": []} if no_gpus else self._launcher, "launcher")
+
+    def share_gpus(self, sweep_jobs: Sequence[SweepJob]) -> str:
+        """Mark those of the jobs to run that play their rounds together on a GPU.
+
+        Returns why `device=auto` takes a GPU for jobs which it leaves to the CPU alone; empty where it does not.
+        """
+        for sweep_job in sweep_jobs:
+            sweep_job.shares_gpu = sweep_job.needs_gpu and sweep_job.plays_together
+        batch = getattr(self.launcher, "batch", 1)
+        wanted = self._launcher.get("jobs") == self._launcher.get("gpus") == "auto" if self.launcher else False
+        if batch == 1 or not wanted or not has_gpu() or not all(map(_may_share_gpu, sweep_jobs)):
+            return ""
+        assert self.launcher is not None
+        cores = min(self.launcher.free_slots(), len(sweep_jobs))
+        by_form: dict[str | None, list[SweepJob]] = defaultdict(list)
+        for sweep_job in sweep_jobs:
+            by_form[sweep_job.form].append(sweep_job)
+        if not all(_gpu_is_faster(jobs, batch, cores) for jobs in by_form.values()):
+            return ""
+        for sweep_job in sweep_jobs:
+            sweep_job.shares_gpu = True
+        self.launcher = build(self._launcher, "launcher")
+        replicas = sum(sweep_job.settings["replicas"] for sweep_job in sweep_jobs)
+        return f"device: cuda, with {replicas:,} replicas faster than {plural(cores, 'core')} (or type device=cpu)"
 
     @property
     def good(self) -> list[SweepJob]:
@@ -296,6 +343,8 @@ def _check(
         raise ValueError(setup_errors[key])
     sweep_job.settings, sweep_job.choices = settings, composition.choices
     sweep_job.directory, sweep_job.needs_gpu = experiment.directory.path, experiment.needs_gpu
+    if sweep_job.run_kind is EXPERIMENT and experiment.plays_together:
+        sweep_job.break_even = experiment.break_even
 
 
 def _data(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from ol2r_cli.formatting import duration, plural, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
-from ol2r_cli.sweep.batches import automatic_size
+from ol2r_cli.sweep.batches import automatic_size, size_on_gpu
 from ol2r_cli.sweep.plan import Ending, SweepJob, can_share
 
 _GAP = 2  # blanks between columns
@@ -128,6 +128,8 @@ class Scheduler:
         """How many jobs the batch of a job may have, with which every worker still has work."""
         most = getattr(self.launcher, "batch", 1)
         waiting = 1 + len(self.waiting)
+        if most == "auto" and first.shares_gpu:
+            return size_on_gpu(waiting, self.workers, first.settings["replicas"])
         if most == "auto":
             return 1 if first.needs_gpu else automatic_size(waiting, self.workers, self._seconds_alone(first.kind))
         return min(int(most), -(-waiting // self.workers))

@@ -98,6 +98,8 @@ def sweep(
         display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
     for line in reason_lines(plan.bad, len(jobs)):
         display.say(f"bad: {line}")
+    if reason := plan.share_gpus(to_run):
+        display.say(reason)
     stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
     finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
@@ -171,9 +173,11 @@ def print_plan(
     print(f"\n{plural(len(states), 'job')}: {shown}")
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
-    to_run = sum(state in ("new", "resumes") for _, state, _ in states)
+    to_run = [sweep_job for sweep_job, state, _ in states if state in ("new", "resumes")]
     if to_run and plan.launcher is not None:
-        print(f"{max(1, min(plan.launcher.free_slots(), to_run))} at a time")
+        if reason := plan.share_gpus(to_run):
+            print(reason)
+        print(f"{max(1, min(plan.launcher.free_slots(), len(to_run)))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r {kind.command}: {as_called(line)}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

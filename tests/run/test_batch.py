@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from ol2r_cli import source
 from ol2r_cli.config.instantiate import build
@@ -91,6 +92,66 @@ def test_runs_of_one_launch_leave_what_they_leave_alone(tmp_path: Path, monkeypa
         found = left(tmp_path / name)
         assert found == of(alone, found), name
     assert max(sizes) == len(LIKE)
+
+
+def test_a_launch_without_memory_is_played_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
+    play_jointly, sizes = joint.play_jointly, list[int]()
+
+    def limited(launches: list[joint.RoundsLaunch]) -> None:
+        sizes.append(len(launches))
+        if len(launches) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        play_jointly(launches)
+
+    monkeypatch.setattr(joint, "play_jointly", limited)
+    monkeypatch.setattr(batch, "JOINT", {"cpu"})
+    assert play(tmp_path / "runs", LIKE) == [DONE] * 4
+    assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
+    found = left(tmp_path / "runs")
+    assert found == of(alone, found)
+
+
+def play_on_gpu(folder: Path, commands: Sequence[str], devices: list[str]) -> list[int | None]:
+    """Play commands in a batch that shares a GPU, which is the CPU here; notes the devices that were asked for."""
+
+    def make(settings, group):
+        if group == "device":
+            devices.append(settings["name"])
+            settings = {**settings, "name": "cpu"}
+        return build(settings, group)
+
+    codes: dict[int, int | None] = {}
+    jobs = [job(folder, words, number)._replace(shares_gpu=True) for number, words in enumerate(commands)]
+    batch.run_batch(jobs, codes.__setitem__, make)
+    return [codes[number] for number in range(len(jobs))]
+
+
+def test_a_batch_that_shares_a_gpu_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
+    """With device=auto, and with device=cuda; the id does not say so, and each log names the number of replicas."""
+    monkeypatch.setattr(batch, "JOINT", {"cpu"})
+    devices: list[str] = []
+    commands = [f"{LIKE[0]} device=auto", f"{LIKE[1]} device=auto replicas=2"]
+    assert play_on_gpu(tmp_path / "runs", commands, devices) == [DONE] * 2
+    assert devices == ["cuda"]  # equal devices are made once
+    logs = [(path / "log.txt").read_text() for path in find_runs(tmp_path / "runs")]
+    assert all("device: cuda, with 3 replicas in one batch" in log for log in logs)
+    assert the_run(tmp_path / "runs", LIKE[0]).is_dir()
+
+
+def test_a_gpu_that_fails_ends_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """After an error of CUDA a process can do nothing more on it: all runs of its batch are to be run alone."""
+
+    def broken() -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with monkeypatch.context() as patch:
+        at_round(patch, 40, broken)
+        assert play_on_gpu(tmp_path / "runs", [f"{words} device=auto" for words in LIKE[:2]], []) == [None, None]
+    with monkeypatch.context() as patch:
+        at_round(patch, 40, broken)
+        assert play(tmp_path / "cpu", LIKE[:1]) == [FAILED]
+    diverging = "ranker=pdgd seed=5 ranker.learning_rate=1e300 device=auto"
+    assert play_on_gpu(tmp_path / "runs", [diverging], []) == [FAILED]
 
 
 def test_equal_data_are_loaded_once(tmp_path: Path):

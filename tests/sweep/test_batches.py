@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.sweep.batches import automatic_size
+from ol2r_cli.device import BreakEven
+from ol2r_cli.sweep.batches import automatic_size, gpu_is_faster, size_on_gpu
 from ol2r_cli.sweep.plan import SweepJob, can_share
 from tests.worlds import TINY
 
@@ -89,3 +90,19 @@ def test_own_classes_and_jobs_that_are_tried_again_are_alone(composer: Composer,
 )
 def test_automatic_sizes_leave_work_to_all_workers_and_take_seconds(waiting, workers, seconds, size):
     assert automatic_size(waiting, workers, seconds) == size
+
+
+@pytest.mark.parametrize(
+    ("waiting", "workers", "replicas", "size"),
+    [(800, 1, 1, 800), (800, 3, 1, 267), (5000, 1, 1, 1000), (800, 1, 100, 100), (3, 1, 20_000, 1), (1, 2, 1, 1)],
+)
+def test_a_batch_on_a_gpu_is_as_large_as_a_gpu_has_use_for(waiting, workers, replicas, size):
+    assert size_on_gpu(waiting, workers, replicas) == size
+
+
+def test_a_gpu_must_be_faster_than_all_cores():
+    """A core is as fast as 10 replicas, and plays 40,000 rounds meanwhile: those of 20 replicas, with T = 2,000."""
+    even = BreakEven(10, 40_000)
+    for launches, cores, least in (1, 1, 30), (1, 4, 120), (5, 1, 70), (5, 2, 140):
+        assert gpu_is_faster(even, least, 2_000, launches, cores)
+        assert not gpu_is_faster(even, least - 1, 2_000, launches, cores)

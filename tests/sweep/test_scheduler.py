@@ -308,6 +308,17 @@ def test_the_automatic_size_of_a_batch_follows_from_the_time_of_jobs_that_are_do
         assert launcher.events[1] == "1"
 
 
+def test_jobs_that_share_a_gpu_are_one_batch_from_the_start(tmp_path: Path):
+    """With one GPU as many as wait; those that play single rounds on it are alone."""
+    for shares, expected in (True, ["0 1 2 3 4", "close"]), (False, ["0", "1", "2", "3", "4", "close"]):
+        planned, launcher = shareable(tmp_path / str(shares), 5), Batching("auto", slots=1)
+        for job in planned:
+            job.needs_gpu, job.shares_gpu = True, shares
+            job.settings = {**job.settings, "replicas": 1}
+        run_all(planned, launcher)
+        assert launcher.events == expected
+
+
 def test_jobs_of_a_killed_batch_are_played_alone_and_only_a_job_alone_fails(tmp_path: Path):
     """Those that had ended before have ended, and the kill of a batch is no attempt of a job."""
     planned, launcher = shareable(tmp_path, 6), Batching(3, slots=1, lost=[1])
