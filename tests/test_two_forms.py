@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from ol2r_cli.exploration.order import PlackettLuce
+from ol2r_cli.ranker.dueling_bandits import DuelingBandits
+from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.ranker.pdgd import PDGD
 from tests.choices import SEEDS, combinations, each_choice, names, play, seen, simulation, world
@@ -209,11 +211,30 @@ class Further(PDGD):
     """Goes twice as far."""
 
     def move(self, direction, moved):
-        super().move(2 * direction, moved)
+        GradientRanker.move(self, 2 * direction, moved)
 
 
 def test_a_subclass_moves_in_its_own_way():
     torch.testing.assert_close(step("pdgd", kind=Further), 2 * step("pdgd"))
+
+
+class FurtherInSpace(DuelingBandits):
+    """Goes twice as far, in the document space."""
+
+    move = Further.move
+
+
+def test_a_subclass_in_the_document_space():
+    """What it inherits is what the loops of its base class do."""
+    words = "ranker=mgd", "ranker.projection=document_space", "ranker.document_space.normalise=false", "ranker.decay=1"
+    played = []
+    for kind, rate in (FurtherInSpace, 0.05), (DuelingBandits, 0.1):
+        with torch.inference_mode():
+            running = simulation((*words, f"ranker.learning_rate={rate}"), rounds=ROUNDS)
+            running.ranker.__class__ = kind
+            played.append((seen(play(running, ROUNDS)), running.ranker.theta, running.ranker.space.recent))
+    assert played[0][0] == played[1][0]
+    torch.testing.assert_close(played[0][1:], played[1][1:])
 
 
 class Mine(PDGD):

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Interaction
+from ol2r_cli.interfaces import Interaction, Rows
 from ol2r_cli.tensor.streams import Random
 
 
-def learn_by_stage(stages: Any, interaction: Interaction, random: Random) -> None:
-    """Launch the stage `learn` of a ranker's stages (loops/rounds.py) for every replica; it changes their state."""
-    candidates, scores, credit = interaction.candidates, interaction.prediction.scores, interaction.proposal.credit
-    table, start, length = candidates.in_table()
+def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Random) -> None:
+    """Launch the stage `learn` of a ranker's stages (loops/rounds.py) for every replica; it changes their state. `rows`
+    are those of the candidates."""
+    scores, credit = interaction.prediction.scores, interaction.proposal.credit
     draw, pairs = random.draw(), interaction.preferences
     feedback = loops.feedback.Feedback(
         t=draw.t,
         seeds=draw.seeds,
-        table=table,
-        start=start,
-        length=length,
+        table=rows.table,
+        start=rows.start,
+        length=rows.length,
         scores=scores.contiguous(),
         credit=scores.new_empty(len(scores), 0, 0) if credit is None else credit.contiguous(),
         ranking=interaction.ranking.contiguous(),

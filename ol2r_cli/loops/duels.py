@@ -45,6 +45,12 @@ def scores_of_members(b, space, round, queries, ranker):
 
 
 @compiled
+def draws_directions(b, space, of, directions):
+    """Draw directions [B, M, F] from a stream (`Draw` of loops/single.py)."""
+    draw_directions(of.seeds[b], of.stream, of.t, directions[b], space)
+
+
+@compiled
 def draw_directions(seed, stream, t, directions, space):
     """Draw directions [M, F], uniform on the unit sphere."""
     before = mark(space)

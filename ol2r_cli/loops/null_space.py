@@ -80,12 +80,18 @@ def room_of_null_space(state: NullSpaceState, rows: int) -> int:
 @compiled
 def scores_of_null_space(b, space, round, queries, ranker):
     """Choose directions of the null space, and score the documents by theta and by what is away from it in each."""
-    draw_in_null_space(b, space, round, queries.table, ranker)
+    draw_in_null_space(b, space, round.seed, JUDGE, round.t, queries.table, round.start, round.documents, ranker)
     score_members(b, round, queries, ranker)
 
 
 @compiled
-def draw_in_null_space(b, space, round, table, ranker):
+def draws_in_null_space(b, space, of, table, start, length, ranker):
+    """Choose directions for the queries [B], which draw from a stream (`Draw` of loops/single.py)."""
+    draw_in_null_space(b, space, of.seeds[b], of.stream, of.t, table, start[b], length[b], ranker)
+
+
+@compiled
+def draw_in_null_space(b, space, seed, stream, t, table, start, documents, ranker):
     """Write what NSGD compares: M of the directions that so many `drawn` ones have in the null space of the stored
     directions that lost most. They are those that differ most in the scores of the query's mean document; all in their
     order if all are kept."""
@@ -96,10 +102,10 @@ def draw_in_null_space(b, space, round, table, ranker):
     basis, mean = take(space, avoided * features).reshape((avoided, features)), take(space, features)
     difference, chosen = take(space, drawn), take_integers(space, len(directions))
     numbers = take(space, in_fours(drawn * features))
-    normal_numbers(round.seed, JUDGE, round.t, numbers, space)
+    normal_numbers(seed, stream, t, numbers, space)
     normal = numbers[: drawn * features].reshape((drawn, features))
     count = basis_of_worst(b, losers, basis, space)
-    mean_document(round, table, mean)
+    mean_document(table, start, documents, mean)
     for m in range(lane(), drawn, lanes()):
         for _ in range(2):  # the second time removes the rounding errors of the first
             leave_null_space(normal[m], basis, count)
@@ -140,12 +146,12 @@ def basis_of_worst(b, losers, basis, space):
 
 
 @compiled
-def mean_document(round, table, mean):
+def mean_document(table, start, documents, mean):
     """Write the mean features [F] of the query's documents."""
     for f in range(lane(), len(mean), lanes()):
         mean[f] = 0.0
-    for d in range(round.documents):
-        add(mean, 1 / round.documents, table[round.start + d])
+    for d in range(documents):
+        add(mean, 1 / documents, table[start + d])
     barrier()
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -19,11 +18,22 @@ from torch import Tensor, nn
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber, check_settings
-from ol2r_cli.interfaces import CREDIT, FEATURES, MEMBERS, Candidates, Interaction, Need, Oracle, Prediction, RunContext
+from ol2r_cli.interfaces import (
+    CREDIT,
+    FEATURES,
+    MEMBERS,
+    Candidates,
+    Interaction,
+    Need,
+    Oracle,
+    Prediction,
+    Rows,
+    RunContext,
+)
+from ol2r_cli.learning.feedback import learn_by_stage
 from ol2r_cli.learning.model import Model
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, directions_on_sphere
-from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
@@ -64,9 +74,9 @@ class DuelingBandits(GradientRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        self.positions = context.positions
+        self.positions, self.table = context.positions, features.to(context.device)
         if self.space is not None:
-            self.space.setup(context, features)
+            self.space.setup(context)
         shape = context.replicas, self.candidates, self.theta.shape[1]
         # Directions are drawn for one round alone: they are no state, hence no buffer.
         self.directions = torch.zeros(shape, dtype=context.dtype, device=context.device)
@@ -107,12 +117,22 @@ class DuelingBandits(GradientRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
         self.directions = interaction.prediction.directions
+        stages = self.own_stages()
+        if stages is not None:
+            state = stages.state._replace(directions=self.directions)
+            learn_by_stage(stages._replace(state=state), interaction, self.rows(interaction), random)
+            return
         won = self.winners(interaction, random)
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)
         if self.space is not None:
-            direction = self.space.project(direction, interaction)
+            direction = self.space.project(direction, interaction, self.rows(interaction), random)
         self.move(direction, won.any(1))
+
+    def rows(self, interaction: Interaction) -> Rows:
+        """Return where the candidates are in the document table, whose rows loops store, whatever their features."""
+        candidates = interaction.candidates
+        return Rows(self.table, candidates.document[:, 0].contiguous(), candidates.mask.sum(1))
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
         earned = self.earned(interaction)
@@ -124,29 +144,6 @@ class DuelingBandits(GradientRanker):
         assert credit is not None
         ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
         return (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
-
-
-TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the first combination, is their rounding
-
-
-def orthonormal_basis(vectors: Float[Tensor, "B M P"]) -> Float[Tensor, "B R P"]:
-    """Return R = min(M, P) rows, float64: an orthonormal basis of the span of the vectors, and zeros.
-
-    Vectors may be zero, equal or collinear. No value is read, so that no GPU is waited for: of random combinations of
-    vectors whose span has r dimensions, the first r span it too (Halko, Martinsson and Tropp, "Finding structure with
-    randomness", SIAM Review 2011, section 4).
-    """
-    mixed = vectors.mT.double() @ _combinations(vectors.shape[1], vectors.device)[:, : vectors.shape[2]]
-    basis, factor = torch.linalg.qr(mixed)
-    new = factor.diagonal(dim1=1, dim2=2).abs()  # length of each combination outside the span of those before it
-    return (basis * (new > TOLERANCE * new[:, :1])[:, None]).mT
-
-
-@cache
-def _combinations(count: int, device: torch.device) -> Float[Tensor, "M M"]:
-    """Return a fixed orthogonal matrix with the uniform distribution; a column has the weights of a combination."""
-    normal = torch.randn(count, count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return torch.linalg.qr(normal).Q.to(device)
 
 
 class DocumentSpace(nn.Module):
@@ -162,8 +159,8 @@ class DocumentSpace(nn.Module):
         super().__init__()
         self.below, self.earlier, self.normalise = below, earlier, normalise
 
-    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        self.features = features.to(context.device)
+    def setup(self, context: RunContext) -> None:
+        """Start without documents."""
         rows = torch.full((context.replicas, self.earlier), -1, dtype=torch.int64, device=context.device)
         self.register_buffer("recent", rows)  # rows of the document table, the newest last; -1 for none
 
@@ -172,29 +169,17 @@ class DocumentSpace(nn.Module):
         below, normalise = (self.recent.new_full((len(self.recent),), value) for value in (self.below, self.normalise))
         return loops.spans.DocumentSpaceState(below, normalise, self.recent)
 
-    def project(self, direction: Float[Tensor, "B P"], interaction: Interaction) -> Float[Tensor, "B P"]:
+    def project(
+        self, direction: Float[Tensor, "B P"], interaction: Interaction, rows: Rows, random: Random
+    ) -> Float[Tensor, "B P"]:
         """Return the part of each direction in the document space of its round, which is zero without a click, and add
         the round's documents to those of earlier rounds."""
-        place = cached_arange(interaction.clicks.shape[1], interaction.clicks.device) + 1
-        last = (interaction.clicks * place).amax(1, keepdim=True)  # 0 without a click
-        examined = interaction.shown & (place <= last + self.below) & (last > 0)
-        shown = interaction.candidates.document.gather(1, interaction.ranking)
-        row = torch.cat([self.recent, shown], dim=1)
-        counts, row = torch.cat([self.recent >= 0, examined], dim=1), row.clamp(min=0)
-        features = self.features.index_select(0, row.flatten()).double().unflatten(0, row.shape)
-        basis = orthonormal_basis(features * counts[:, :, None])
-        inside = (direction[:, None].double() @ basis.mT @ basis)[:, 0]
-        if self.normalise:
-            length = inside.norm(dim=1, keepdim=True)
-            inside = inside / torch.where(length > 0, length, 1.0)
-        newer = counts.flip(1).cumsum(1).flip(1)  # 1 for the newest document that counts
-        kept = torch.where(counts & (newer <= self.earlier), self.earlier - newer, self.earlier)
-        room = row.new_full((len(row), self.earlier + 1), -1)  # the last place is for the others
-        self.recent.copy_(room.scatter_(1, kept, row)[:, :-1])
+        inside = direction.double().clone()
+        room = loops.spans.room_of_projection(self.earlier + interaction.ranking.shape[1], inside.shape[1])
+        projected = loops.spans.Projected(self.state(), inside)
+        stages = loops.rounds.RankerStages(None, loops.spans.projects, projected, room=room)
+        learn_by_stage(stages, interaction, rows, random)
         return inside.to(direction.dtype)
-
-
-WORST = 4  # members of a round that may be stored: those who earned no more than the fourth least
 
 
 class NSGD(DuelingBandits):
@@ -242,15 +227,13 @@ class NSGD(DuelingBandits):
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
         self.register_buffer("oldest", torch.zeros(replicas, dtype=torch.int64, device=context.device))
-        self.queries.setup(context, features)
+        self.queries.setup(context)
         if self.avoided >= parameters:
             avoided = f"{self.setting('avoided')} is {self.avoided}"
             self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
 
     def stages(self) -> Any:
-        losers = loops.null_space.Losers(self.avoided, self.lost, self.loss, self.oldest)
-        parts = *self.duel_state(), self.drawn, losers, self.queries.state()
-        state = loops.null_space.NullSpaceState(*parts)
+        state = self.null_space()
         room = loops.null_space.room_of_null_space(state, self.projected_rows())
         if self.space is None:
             learn = loops.null_space.learns_by_null_space
@@ -259,48 +242,30 @@ class NSGD(DuelingBandits):
         score = loops.null_space.scores_of_null_space
         return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room)
 
+    def null_space(self) -> Any:
+        """Return the state for loops."""
+        losers = loops.null_space.Losers(self.avoided, self.lost, self.loss, self.oldest)
+        parts = *self.duel_state(), self.drawn, losers, self.queries.state()
+        return loops.null_space.NullSpaceState(*parts)
+
     def draw(self, candidates: Candidates, random: Random) -> Float[Tensor, "B M P"]:
         """Return directions that are uniform in the null space, of which those are kept that the query can tell apart.
 
         They are in the order of |u.x|, where x is the mean of the documents' features, or as drawn if all are kept.
         """
-        # The stored directions that lost most; of equal ones those at the last places of the ring.
-        last = self.loss.flip(1).sort(dim=1, stable=True).indices[:, : min(self.avoided, self.theta.shape[1] - 1)]
-        basis = orthonormal_basis(gather(self.lost, self.memory - 1 - last))
-        directions = directions_on_sphere(random, self.drawn, self.theta.shape[1])
-        for _ in range(2):  # the second time removes the rounding errors of the first
-            directions = directions - directions @ basis.mT @ basis
-            directions = directions / directions.norm(dim=2, keepdim=True)
-        directions = directions.to(self.theta.dtype)
-        if self.drawn == self.candidates:
-            return directions
-        mask = candidates.mask[:, :, None]
-        mean = (candidates.features * mask).sum(1) / mask.sum(1)
-        difference = (directions @ mean[:, :, None]).squeeze(2).abs().float()  # in which rounding errors are ties
-        order = difference.sort(dim=1, descending=True, stable=True).indices
-        return gather(directions, order[:, : self.candidates])
+        state, room = self.null_space(), loops.null_space.room_of_null_space(self.null_space(), 0)
+        table, start, length = candidates.in_table()
+        given = random.draw(), table, start, length, state
+        loops.launch.launch(loops.null_space.draws_in_null_space, len(start), room, *given)
+        return state.directions
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        super().learn(interaction, random)
-        earned = self.earned(interaction)
-        most = earned.sort(dim=1).values[:, : min(WORST, earned.shape[1])][:, -1:]
-        loses = (earned[:, 1:] < earned[:, :1]) & (earned[:, 1:] <= most)
-        place = (self.oldest[:, None] + loses.cumsum(1) - 1) % self.memory
-        here = (place[:, :, None] == cached_arange(self.memory, place.device)) & loses[:, :, None]
-        replaced, put = here.any(1), here.to(self.theta.dtype).mT  # [B memory], [B memory M]
-        behind = (earned[:, 1:] - earned[:, :1]).to(self.theta.dtype)
-        self.lost.copy_(torch.where(replaced[:, :, None], put @ self.directions, self.lost))
-        self.loss.copy_(torch.where(replaced, (put @ behind[:, :, None]).squeeze(2), self.loss))
-        self.oldest.copy_((self.oldest + loses.sum(1)) % self.memory)
-
-    def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
-        """Return the candidate that theta moves to: of several that earned more than theta, the best at difficult
-        queries."""
-        won = super().winners(interaction, random)
-        if not self.queries.room:
-            return won
-        self.queries.store(interaction, random.round)
-        return self.queries.best(won, self.weights()[:, 1:])
+        """Do what the stage of loops does; nothing of it is done by methods that a subclass could replace."""
+        assert interaction.prediction.directions is not None
+        self.directions = interaction.prediction.directions
+        stages = self.stages()
+        state = stages.state._replace(directions=self.directions, weights=self.weights())
+        learn_by_stage(stages._replace(state=state), interaction, self.rows(interaction), random)
 
 
 class DifficultQueries(nn.Module):
@@ -321,8 +286,8 @@ class DifficultQueries(nn.Module):
         super().__init__()
         self.room, self.window = room, window
 
-    def setup(self, context: RunContext, features: Float[Tensor, "N F"]) -> None:
-        self.features, self.loops = features.to(context.device), context.loops
+    def setup(self, context: RunContext) -> None:
+        """Reserve room for queries of any length."""
         shape, documents, device = (context.replicas, self.room), context.documents, context.device
         self.register_buffer("ease", torch.full(shape, torch.inf, dtype=torch.float64, device=device))  # if empty
         self.register_buffer("stored", torch.zeros(shape, dtype=torch.int64, device=device))  # in this round
@@ -335,41 +300,3 @@ class DifficultQueries(nn.Module):
         window = self.length.new_full((len(self.length),), self.window)
         buffers = self.ease, self.stored, self.document, self.length, self.clicked
         return loops.null_space.Difficult(window, *buffers)
-
-    def store(self, interaction: Interaction, round: int) -> None:
-        candidates, clicks = interaction.candidates, interaction.clicks
-        ease = (clicks / (cached_arange(clicks.shape[1], clicks.device) + 1).double()).sum(1)
-        ease = ease.float().double()  # 1 = 1/2 + 1/3 + 1/6 in whatever order they are added
-        old = self.ease.isfinite() & (round - self.stored > self.window)
-        easiest, place = self.ease.masked_fill(old, torch.finfo(torch.float64).max).max(1)
-        replaced = (ease > 0) & (ease < easiest)
-        replica, rows = cached_arange(len(place), place.device), torch.zeros_like(self.document[:, 0])
-        rows[:, : candidates.document.shape[1]] = candidates.document
-        clicked = torch.zeros_like(self.clicked[:, 0]).scatter_(1, interaction.ranking, clicks)
-        for buffer, value in (
-            (self.ease, ease),
-            (self.stored, torch.full_like(place, round)),
-            (self.document, rows),
-            (self.length, candidates.mask.sum(1)),
-            (self.clicked, clicked),
-        ):
-            before = buffer[replica, place]
-            buffer[replica, place] = torch.where(replaced.view(-1, *[1] * (value.dim() - 1)), value, before)
-
-    def best(self, won: Bool[Tensor, "B M"], weights: Float[Tensor, "B M P"]) -> Bool[Tensor, "B M"]:
-        """Return which of the winners is best alone: with the largest sum of 1/rank over the documents clicked in the
-        stored queries, the first of equal ones."""
-        if self.loops and not (won.sum(1) > 1).any():
-            return won
-        document = self.document
-        features = self.features.index_select(0, document.flatten()).to(weights.dtype).unflatten(0, (len(won), -1))
-        scores = (weights @ features.mT).unflatten(2, document.shape[1:])  # [B M room D]
-        slot = cached_arange(document.shape[2], document.device)
-        there = (slot < self.length[:, :, None])[:, None]
-        comparable = scores.float().masked_fill(~there, -torch.inf)  # equal documents tie
-        ascending = comparable.sort(dim=3).values
-        rank = 1 + len(slot) - torch.searchsorted(ascending, comparable, right=True)
-        quality = (self.clicked[:, None] / rank.double()).sum((2, 3)).float()
-        alone = quality.masked_fill(~won, -torch.inf).argmax(1, keepdim=True)
-        only = torch.zeros_like(won).scatter_(1, alone, won.gather(1, alone))
-        return torch.where(won.sum(1, keepdim=True) > 1, only, won)

@@ -127,8 +127,11 @@ def linear_scores(weights: Float[Tensor, "B N F"], candidates: Candidates) -> Fl
 
 def directions_on_sphere(random: Random, count: int, parameters: int) -> Float[Tensor, "B M P"]:
     """Return M = `count` directions, uniform on the unit sphere."""
-    normal = random.normal(count * parameters).unflatten(1, (count, parameters))
-    return normal / normal.norm(dim=2, keepdim=True)
+    draw = random.draw()
+    directions = torch.empty(len(draw.seeds), count, parameters, dtype=torch.float64, device=draw.seeds.device)
+    room = loops.duels.room_of_duels(count, 0, parameters, 0)
+    loops.launch.launch(loops.duels.draws_directions, len(directions), room, draw, directions)
+    return directions
 
 
 class GradientRanker(ModelRanker):
@@ -214,7 +217,7 @@ class SGDRankNet(GradientRanker):
         """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
         stages = self.own_stages()
         if stages is not None:
-            learn_by_stage(stages, interaction, random)
+            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
             return
         valid = interaction.preferences.valid
         pull = torch.sigmoid(-self.margins(interaction)) * valid

@@ -35,7 +35,7 @@ class PDGD(GradientRanker):
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
         stages = self.own_stages()
         if stages is not None:
-            learn_by_stage(stages, interaction, random)
+            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
             return
         scores, ranking = interaction.prediction.scores[:, 0], interaction.ranking
         replicas, positions = ranking.shape

@@ -37,6 +37,9 @@ SINGLE = [  # of which the roles together launch every loop of single rounds
     ("ranker=epsilon_greedy",),
     ("ranker=dbgd", "exploration=team_draft"),
     ("ranker=dbgd", "exploration=probabilistic_interleaving"),
+    ("ranker=mgd", "ranker.projection=document_space"),
+    ("ranker=nsgd",),
+    ("ranker=nsgd", "ranker.projection=document_space"),
     ("ranker=p2neurrank",),
 ]
 
