@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from ol2r_cli import loops
-from ol2r_cli.interfaces import Interaction, Rows
+from ol2r_cli.interfaces import Candidates, Interaction, Rows
+from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
+
+
+def rows_of_documents(table: Float[Tensor, "N F"], candidates: Candidates) -> Rows:
+    """Return where the candidates are in the document table, also where a ranker has given them other features: for
+    loops that store rows of this table."""
+    return Rows(table, candidates.document[:, 0].contiguous(), candidates.mask.sum(1))
 
 
 def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Random) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Interaction, Need, Oracle, Prediction, RunContext
+from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.learning.refit import Adam, GradientRefit, HistoryLoss, Sample, ascent
@@ -91,7 +92,6 @@ class InterventionAware(HistoryRanker):
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start at the model's initial parameters, without clicks. ValueError for curves with fewer places than K."""
         super().setup(context, features)
-        self.loops = context.loops and type(self.model) is Linear
         places = min(context.positions, context.documents)
         known = None
         if self.em is None:
@@ -112,11 +112,8 @@ class InterventionAware(HistoryRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the clicks, and what was expected of the policy that drew the list; optimise it if it is time."""
-        scores, mask = interaction.prediction.scores[:, 0], interaction.candidates.mask
-        documents, lists = scores.shape[1], self.propensity_lists
-        clocks = random.exponential(documents * lists, "policy").unflatten(1, (documents, lists)).mT
-        expected = SampledLists(scores, mask, clocks, self.rewards.listed).expected(self.rewards.columns)
-        self.rewards.append(interaction, expected)
+        rows = rows_of_documents(self.rewards.features, interaction.candidates)
+        learn_by_stage(self._remembering(), interaction, rows, random)
         if self.em is not None:
             self.em.append(interaction)
         self._optimise(random)
@@ -128,7 +125,7 @@ class InterventionAware(HistoryRanker):
         if self.em is not None:
             self.em.estimate(Linear(), random)
             self.rewards.propensity.copy_(self.em.propensity)
-        if self.loops:
+        if type(self.model) is Linear:
             self._optimise_in_loops(random)
         else:
             self.refit(self.theta, self.start, self.model, self.rewards, random, self.rewards.count > 0)
@@ -145,8 +142,10 @@ class InterventionAware(HistoryRanker):
         self.theta.copy_(theta[:, None])
 
     def stages(self) -> Any:
-        if type(self.model) is not Linear or self.em is not None:
-            return None
+        return self._remembering() if type(self.model) is Linear and self.em is None else None
+
+    def _remembering(self) -> Any:
+        """Return the stages of a linear model. Any model learns by them, from the scores of the round."""
         state = self.rewards.state(self.theta[:, 0], self.propensity_lists)
         room = loops.policy.room_of_policy(state, self.rewards.documents)
         stages = loops.gradient_steps.scores_by_theta, loops.policy.remembers_the_policy, state
@@ -204,25 +203,9 @@ class EstimatedRewards(HistoryLoss):
         values = self.columns.repeat(len(theta), 1, 1)
         return loops.policy.PolicyState(theta, values, lists, self.sums, self.start, self.length, self.count)
 
-    def append(self, interaction: Interaction, expected: Float[Tensor, "B D C"]) -> None:
-        """Add the clicks of a round, and the expectations of `columns` under the policy that drew its list."""
-        candidates, entry = interaction.candidates, self.count[:, None]
-        self.start[self.replica, entry] = candidates.document[:, :1].int()
-        self.length[self.replica, entry] = candidates.mask.sum(1, keepdim=True).int()
-        self.count += 1
-        clicks = torch.zeros_like(expected[:, :, 0]).scatter(1, interaction.ranking, interaction.clicks.to(expected))
-        added = torch.cat([clicks[:, :, None], torch.ones_like(clicks)[:, :, None], expected], dim=2)
-        added = added * candidates.mask[:, :, None]
-        row = self._row(candidates.document)
-        self.sums.view(-1, self.sums.shape[2]).index_add_(0, row.flatten(), added.flatten(0, 1))
-
-    def _row(self, document: Int[Tensor, "B *X"]) -> Int[Tensor, "B *X"]:
-        first = self.replica.view(-1, *[1] * (document.dim() - 1)) * self.sums.shape[1]
-        return first + document
-
     def estimates(self, document: Int[Tensor, "B X D"], rounds: int) -> Float[Tensor, "B X D"]:
         """The estimated relevance of these rows of the document table after so many rounds; 0 if never served."""
-        sums = self.sums.view(-1, self.sums.shape[2])[self._row(document)]
+        sums = self.sums[self.replica[:, :, None], document]
         clicks, served, expected = sums[..., 0], sums[..., 1], sums[..., 2:]
         if not self.is_known:
             expected = expected @ self.propensity[:, None]
@@ -359,8 +342,8 @@ class SampledLists:
     """The first `places` documents of lists drawn from the Plackett-Luce model of `scores`.
 
     A list has the documents in the order in which `clocks` / e^score ring; the clocks are independent exponentials of
-    rate 1. Documents outside `mask` are padding. With p_k(d) = e^score_d / Z_k the probability of d at place k given
-    the documents above, 0 for those, every expectation below is the mean over the lists.
+    rate 1. Documents outside `mask` are padding. p_k(d) = e^score_d / Z_k is the probability of d at place k given the
+    documents above, 0 for those. A linear policy has the same in loops/policy.py; this is for networks.
     """
 
     def __init__(
@@ -375,10 +358,6 @@ class SampledLists:
         beyond = listed == -torch.inf  # places below the last document
         self.log_total = log_left(real, self.document).masked_fill(beyond, torch.inf)  # log Z_k
         self.listed, self.beyond = listed, beyond
-
-    def expected(self, values: Float[Tensor, "*P K C"]) -> Float[Tensor, "*Q D C"]:
-        """E[sum_k 1(d at place k) values_k], for each column. The sum over documents is that over the places shown."""
-        return self._sum_over_places(values).mean(-3)
 
     def gradient(self, reward: Float[Tensor, "*Q D"], weight: Float[Tensor, "*P K"]) -> Float[Tensor, "*Q D"]:
         """The gradient of E[sum_k weight_k reward of the document at k] with respect to the scores (PL-Rank-2).
@@ -467,6 +446,10 @@ class COLTR(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners. Where no document was passed over for one below, every risk is 0."""
+        stages = self.own_stages()
+        if stages is not None:
+            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
+            return
         directions = directions_on_sphere(random, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
         weights = torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * directions], dim=1)
         features, mask, ranking = interaction.candidates.features, interaction.candidates.mask, interaction.ranking

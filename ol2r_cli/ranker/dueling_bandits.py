@@ -30,7 +30,7 @@ from ol2r_cli.interfaces import (
     Rows,
     RunContext,
 )
-from ol2r_cli.learning.feedback import learn_by_stage
+from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
 from ol2r_cli.learning.model import Model
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, directions_on_sphere
@@ -117,22 +117,18 @@ class DuelingBandits(GradientRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
         self.directions = interaction.prediction.directions
+        rows = rows_of_documents(self.table, interaction.candidates)
         stages = self.own_stages()
         if stages is not None:
             state = stages.state._replace(directions=self.directions)
-            learn_by_stage(stages._replace(state=state), interaction, self.rows(interaction), random)
+            learn_by_stage(stages._replace(state=state), interaction, rows, random)
             return
         won = self.winners(interaction, random)
         share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
         direction = torch.bmm(share[:, None], self.directions).squeeze(1)
         if self.space is not None:
-            direction = self.space.project(direction, interaction, self.rows(interaction), random)
+            direction = self.space.project(direction, interaction, rows, random)
         self.move(direction, won.any(1))
-
-    def rows(self, interaction: Interaction) -> Rows:
-        """Return where the candidates are in the document table, whose rows loops store, whatever their features."""
-        candidates = interaction.candidates
-        return Rows(self.table, candidates.document[:, 0].contiguous(), candidates.mask.sum(1))
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
         earned = self.earned(interaction)
@@ -265,7 +261,8 @@ class NSGD(DuelingBandits):
         self.directions = interaction.prediction.directions
         stages = self.stages()
         state = stages.state._replace(directions=self.directions, weights=self.weights())
-        learn_by_stage(stages._replace(state=state), interaction, self.rows(interaction), random)
+        rows = rows_of_documents(self.table, interaction.candidates)
+        learn_by_stage(stages._replace(state=state), interaction, rows, random)
 
 
 class DifficultQueries(nn.Module):

@@ -40,6 +40,9 @@ SINGLE = [  # of which the roles together launch every loop of single rounds
     ("ranker=mgd", "ranker.projection=document_space"),
     ("ranker=nsgd",),
     ("ranker=nsgd", "ranker.projection=document_space"),
+    ("ranker=coltr",),
+    ("ranker=intervention_aware", "ranker.every=3"),
+    ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated"),
     ("ranker=p2neurrank",),
 ]
 

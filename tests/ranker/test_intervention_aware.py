@@ -10,6 +10,8 @@ import torch
 
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.refit import Adam
+from ol2r_cli.loops import policy
+from ol2r_cli.loops.workspace import Workspace
 from ol2r_cli.ranker.counterfactual import ClickEM, SampledLists, click_curve
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.streams import Streams
@@ -189,8 +191,14 @@ def test_scores_far_apart_do_not_overflow():
     scores = torch.tensor([[0.0, -900.0, 900.0, -3000.0]], dtype=torch.float64)
     sampled = SampledLists(scores, torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 2, 4, dtype=torch.float64), 2)
     weight = torch.tensor([1.0, 0.5], dtype=torch.float64)
-    assert sampled.expected(weight[:, None])[0, :, 0].tolist() == pytest.approx([0.5, 0, 1, 0])
     assert sampled.gradient(torch.ones_like(scores), weight).tolist()[0] == pytest.approx([0] * 4, abs=1e-12)
+    space, share, mean = Workspace(np.empty(99), np.zeros(2, np.int64)), np.empty(4), np.empty((4, 1))
+    policy.shares(np.array([0.0, -250, 250, -300]), share, space)  # loops take scores as at most 600 apart
+    policy.expected(share, -1 / share[None], weight[:, None].numpy(), mean, space)
+    assert mean[:, 0].tolist() == pytest.approx([0.5, 0, 1, 0])
+    slope = np.empty(4)
+    policy.gradient(share, np.ones((1, 4)), np.ones(4), weight.numpy(), slope, space)
+    assert slope.tolist() == pytest.approx([0] * 4, abs=1e-12)
 
 
 # alpha and beta by expectation maximisation.
