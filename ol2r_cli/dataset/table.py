@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -158,6 +158,13 @@ class Split:
         self.longest = int(self.length.max())
         self.slots = torch.arange(self.longest, device=device)
         self.groups = torch.empty(0, dtype=torch.int8, device=device) if self.group is None else self.group
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` has returned for the first who asked with this key: what runs of one process share."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def __len__(self) -> int:
         return len(self.start)

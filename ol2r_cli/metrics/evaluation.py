@@ -56,6 +56,33 @@ class Lists(NamedTuple):
     label: Int[Tensor, "B Q D"]
 
 
+class _Groups(NamedTuple):
+    """The queries of a split in groups of similar length: their numbers, and each group as it is served, None where all
+    are too large to stay in memory. `tables` are those of `_table`, if loops score by them. Runs share them, so that
+    each needs memory and time for its tie breaks only."""
+
+    numbers: list[Int[Tensor, "Q"]]
+    served: list[tuple[Candidates, Tensor]] | None
+    tables: list[tuple[Float[Tensor, "N F"], float]]
+
+
+def _groups_of(split: Split, at_once: int, cached_bytes: int, with_tables: bool) -> _Groups:
+    """Return the groups of a split, of at most so many documents."""
+    by_length = split.length.argsort(stable=True)
+    numbers = [by_length[i] for i in _even_groups(split.length[by_length].tolist(), at_once)]
+    served = [split.serve(group) for group in numbers]
+    size = sum(labels.numel() for _, labels in served) * split.features.shape[1] * split.dtype.itemsize
+    if size > cached_bytes:
+        return _Groups(numbers, None, [])
+    return _Groups(numbers, served, [_table(split, candidates) for candidates, _ in served] if with_tables else [])
+
+
+def _table(split: Split, candidates: Candidates) -> tuple[Float[Tensor, "N F"], float]:
+    """Return the features of a group in single precision, row by row, and the norm of the longest row."""
+    table = split.features.index_select(0, candidates.document.flatten())
+    return table, float(table.norm(dim=1).max())
+
+
 class Evaluator:
     """Computes the means of measures of deployed rankers over the queries of one split.
 
@@ -81,28 +108,26 @@ class Evaluator:
         self.name, self.skips, self.compiled = split, no_relevant == "skip", compiled
         self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
         places = max((measure.places for measure in self.measures.values()), default=1)
-        self.split: Split = dataset.split(split, seeds.device, dtype, compiled)
+        self.split: Split = dataset.split(split, seeds.device, dtype)
         self.replicas = len(seeds)
-        by_length = self.split.length.argsort(stable=True)
         at_once = GROUP if seeds.device.type == "cpu" else max(GROUP, ON_GPU // len(seeds))
-        self.groups = [by_length[i] for i in _even_groups(self.split.length[by_length].tolist(), at_once)]
-        served = [self.split.serve(group) for group in self.groups]
+        how = at_once, self.cached_bytes, compiled and dtype == torch.float64
+        shared: _Groups = self.split.once(how, lambda: _groups_of(self.split, *how))
+        self.groups, self.served, self.tables = shared
         of_split = *self.split.judged(), len(self.split)
+        by_length = torch.cat(self.groups)
         self.best = ideal_lists(*of_split, min(places, self.split.longest))[by_length]  # [Q K] in the order of groups
         self.grades = dataset.grades
         self.label_bits = max(1, (dataset.grades - 1).bit_length())
         chance = Streams(seeds, ahead=1).uniform(f"evaluate/{split}", 0, int(self.split.length.sum()))
         first = self.split.length.cumsum(0) - self.split.length
         self.tails = []  # the last 29 bits of the keys [B Q D], which a float32 leaves empty
-        for group, (candidates, labels) in zip(self.groups, served, strict=True):
+        for number, group in enumerate(self.groups):
+            candidates, labels = self._serve(number)
             slot = torch.arange(labels.shape[1], device=labels.device)
             tie = chance[:, (first[group, None] + slot).clamp(max=chance.shape[1] - 1)]
             rank = tie.masked_fill(~candidates.mask, -1).argsort(2).argsort(2)  # in a random order, which breaks ties
             self.tails.append(rank << self.label_bits | labels)  # labels can then be read from the largest keys
-        size = sum(labels.numel() for _, labels in served) * dataset.features.shape[1] * dtype.itemsize
-        self.served = served if size <= self.cached_bytes else None
-        kept = served if compiled and dtype == torch.float64 and self.served else ()
-        self.tables = [self._table(candidates) for candidates, _ in kept]
         counted = self.best[:, 0] > 0
         if self.skips and not counted.any():
             raise ValueError(f"no query of the {split} split has a relevant document: use no_relevant=zero")
@@ -129,12 +154,16 @@ class Evaluator:
         means = torch.cat([self._means(self._first_labels(ranker, part)) for part in parts])
         return {name: means[..., place] for place, name in enumerate(columns)}
 
+    def _serve(self, number: int) -> tuple[Candidates, Int[Tensor, "Q D"]]:
+        """Return the queries of a group as they are served, with their labels."""
+        return self.split.serve(self.groups[number]) if self.served is None else self.served[number]
+
     def _first_labels(self, ranker: Ranker, deployed: Float[Tensor, "E B P"]) -> Int[Tensor, "E B Q K"]:
         """Return the labels of the first places of every list."""
         top = torch.zeros(*deployed.shape[:2], *self.best.shape, dtype=torch.int8, device=deployed.device)
         first = 0
         for number, group in enumerate(self.groups):
-            candidates, _ = self.split.serve(group) if self.served is None else self.served[number]
+            candidates, _ = self._serve(number)
             labels = self._top_labels(ranker, deployed, number, candidates)
             top[:, :, first : first + len(group), : labels.shape[3]] = labels
             first += len(group)
@@ -186,7 +215,7 @@ class Evaluator:
             scores = self._checked_scores(ranker, deployed, candidates).float()
             slack, nothing = torch.zeros(deployed.shape[:2], dtype=torch.float64), torch.empty(0, 0, 0)
             return scores, slack, nothing.double(), nothing
-        table, longest = self.tables[number] if self.tables else self._table(candidates)
+        table, longest = self.tables[number] if self.tables else _table(self.split, candidates)
         size = deployed.norm(dim=2)
         if not (size * longest < LARGEST).all():  # |w| |x| bounds all scores, and is NaN for 0 times infinity
             self._checked_scores(ranker, deployed, candidates)
@@ -207,15 +236,10 @@ class Evaluator:
             raise ScoresOverflow(self.name, bad.any(3).any(2).any(0).nonzero().flatten().tolist())
         return scores
 
-    def _table(self, candidates: Candidates) -> tuple[Float[Tensor, "N F"], float]:
-        """Return the features of a group in single precision, row by row, and the norm of the longest row."""
-        table = self.split.features.index_select(0, candidates.document.flatten())
-        return table, float(table.norm(dim=1).max())
-
     def lists(self, ranker: Ranker, deployed: Float[Tensor, "B P"]) -> Iterator[Lists]:
         """Yield the lists of one snapshot, group by group: those whose mean NDCG a call returns, with its error."""
         for number, group in enumerate(self.groups):
-            candidates, labels = self.split.serve(group) if self.served is None else self.served[number]
+            candidates, labels = self._serve(number)
             scores = self._checked_scores(ranker, deployed[None], candidates)[0]
             keys = _keys(scores, self.tails[number]).masked_fill_(~candidates.mask, PADDING)
             order = keys.argsort(-1, descending=True)

@@ -257,7 +257,7 @@ def _play_step(members: Sequence[_Member]) -> None:
     counts = [int(runner.simulation.round) - first for runner, first in zip(runners, before, strict=True)]
     check = cache(check_unchanged)
     for member, runner, count, happened in zip(members, runners, counts, played, strict=True):
-        runner.check = check
+        runner.check, runner.manifest.runs = check, len(runners)
         share = count / max(1, sum(counts))
         runner.time.add((share * seconds[0], share * seconds[1]))
         member.attempt(member.record, happened)

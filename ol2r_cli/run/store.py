@@ -36,6 +36,7 @@ from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
 _EVERY = 2.0  # least number of seconds between two writes of progress
+_SHARE = 20  # of the time of a process, which writes progress for a twentieth at most
 checkout_in_memory = cache(checkout)  # as it was for the first run of this process: later changes are not in memory
 
 
@@ -239,8 +240,10 @@ class Manifest:
     `own_time` returns the wall-clock and CPU seconds of the run, of a process that plays others too. `about` are the
     entries id, choices, seeds, command, device and threads and, where there are any, code, note, exposure and
     columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are not
-    those of the rounds before.
+    those of the rounds before. `runs` is how many runs this process plays, each of which writes its own.
     """
+
+    runs = 1
 
     def __init__(
         self,
@@ -293,9 +296,10 @@ class Manifest:
         return self
 
     def progress(self, round: int) -> None:
-        """Record that `round` is done. Called every round; the file is written every `_EVERY` seconds."""
+        """Record that `round` is done. Called every round; the file is written every `_EVERY` seconds, less often where
+        that would take long, as for many runs of one process or on a slow file system."""
         self.content["progress"]["round"] = round
-        if time.monotonic() - self._written >= _EVERY:
+        if time.monotonic() - self._written >= max(_EVERY, _SHARE * self.runs * self._took):
             self._write()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -330,6 +334,7 @@ class Manifest:
             content["files"] = {n: self.directory.files[n] for n in self.directory.results if n in self.directory.files}
             content["checksum"] = checksum(content)
         self.directory.write_json(MANIFEST, content)
+        self._took = time.monotonic() - self._written
 
 
 def peak_memory_gb() -> float:

@@ -22,7 +22,7 @@ from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.tensor.shapes import Int
 
 PART_BYTES = 2**22  # a part of at least so many is not written again before the end
-FLUSH_ROWS = 2**17  # of the trace; a buffer of so many is written to disk
+FLUSH_ROWS = 2**19  # of the trace; a buffer of so many is written to disk
 Columns = dict[str, np.ndarray]
 
 

@@ -77,6 +77,22 @@ def test_evaluation_is_its_definition(monkeypatch):
             assert abs(float(found[e, b, c]) - expected) < 1e-9, no_relevant
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_evaluations_of_one_split_share_what_is_not_of_their_seeds(compiled):
+    """A batch of runs gathers the features once; values are those of an evaluation that has the data for itself."""
+    dataset = handmade([[2, 0, 1, 0], [0, 0, 3]] * 3)
+    ranker = simulate(tiny("ranker=pdgd"), [0], 1, dataset).ranker
+    deployed, seeds = torch.ones(2, 2, 4, dtype=torch.float64), torch.tensor([[3, 4], [7, 9]])
+    first, second = (evaluator(dataset, "test", numbers, compiled=compiled) for numbers in seeds)
+    assert first.served is second.served is not None
+    assert first.tables is second.tables
+    assert not torch.equal(first.tails[0], second.tails[0])
+    apart = evaluator(replace(dataset), "test", seeds[1], compiled=compiled)
+    assert apart.served is not second.served
+    for name, values in apart(ranker, deployed).items():
+        assert torch.equal(second(ranker, deployed)[name], values)
+
+
 def test_compiled_evaluation_decides_what_single_precision_leaves_open():
     """Documents differ in the last bits of their features, so that most sums of single precision are out of order."""
     generator = torch.Generator().manual_seed(0)

@@ -282,6 +282,25 @@ def test_progress_is_written_every_two_seconds_with_a_speed_from_five_on(tmp_pat
     assert on_disk(tmp_path)["rounds_per_second"] == 200, "at its end a short run has one, too"
 
 
+def test_progress_takes_a_twentieth_of_the_time_at_most(tmp_path: Path, clock: Clock, monkeypatch):
+    """A write of .01 s leaves two seconds to a run alone; each of fifty runs of a process waits 20 x 50 x .01 s."""
+    write = RunDirectory.write_json
+
+    def slow(directory: RunDirectory, name: str, content: Any) -> None:
+        clock.now += 0.01
+        write(directory, name, content)
+
+    monkeypatch.setattr(RunDirectory, "write_json", slow)
+    for runs, waits in (1, 2.0), (50, 10.0):
+        with Manifest(RunDirectory(tmp_path), **ABOUT) as manifest:
+            manifest.runs, written = runs, manifest._written
+            for round, moment in (1, waits - 0.05), (2, 0.1):
+                clock.now += moment
+                manifest.progress(round)
+            assert on_disk(tmp_path)["progress"]["round"] == 2, runs
+            assert manifest._written > written + waits
+
+
 def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def git(*arguments: str) -> str:
         author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
