@@ -55,21 +55,34 @@ def part_of_caller(function: Function) -> Function:
     return cast(Function, _Loop(function, {"inline": "always"}))
 
 
+def constant(value: int | None) -> Callable[[Function], Function]:
+    """Return a decorator: `part_of_caller`, for a loop that returns a constant, or nothing, and does nothing else."""
+
+    def decorate(function: Function) -> Function:
+        loop: Any = part_of_caller(function)
+        loop.constant = parts.constant(loop, value)
+        return cast(Function, loop)
+
+    return decorate
+
+
 class _Loop:
     """A loop in two forms, each compiled when first used: what Python calls, and what other loops call, without code
     that unpacks Python's arguments, and which is not kept on disk (loops/parts.py). Neither can be called from C.
 
     `function` is its source, from which loops/lanes.py makes other forms; `made_by` is how a function makes it that
-    returns loops, and with which arguments.
+    returns loops, and with which arguments. `constant` is the type of calls that are no calls, or None.
     """
+
+    constant: Any = None
 
     def __init__(self, function: Callable[..., object], options: dict[str, Any]):
         update_wrapper(self, function)
         self.function, self.options = function, options
         self.made_by: tuple[object, ...] = function.__module__, function.__qualname__
-        self.called_by_python = parts.mark(_jit(function, no_cfunc_wrapper=True, **options), is_part=False)
+        self.called_by_python = parts.whole(_jit(function, no_cfunc_wrapper=True, **options))
         inner = _jit(function, is_kept=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
-        self.inner = parts.mark(inner, is_part=True)
+        self.inner = parts.part(inner)
 
     def __call__(self, *arguments: object) -> object:
         return self.called_by_python(*arguments)
@@ -83,7 +96,7 @@ class _Loop:
 
     @property
     def _numba_type_(self) -> Any:  # what numba compiles a call of this object to
-        return self.inner._numba_type_
+        return self.constant or self.inner._numba_type_
 
 
 def keep_made_by(loop: Function, *made_by: object) -> Function:
@@ -101,7 +114,8 @@ def _jit(function: Callable[..., object], is_kept: bool = True, **options: Any) 
     outer, _CONFIG.CACHE_DIR = _CONFIG.CACHE_DIR, FOLDER
     is_kept = is_kept and bool(FOLDER) and not _is_changed(Path(inspect.getfile(function)))
     try:
-        return numba.njit(cache=is_kept, error_model="numpy", **options)(function)
+        options |= {"cache": is_kept, "error_model": "numpy", "pipeline_class": parts.Passes}
+        return numba.njit(**options)(function)
     finally:
         _CONFIG.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.orders import best
-from ol2r_cli.loops.workspace import Workspace
+from ol2r_cli.loops.workspace import Workspace, take, take_integers
 
 _TINY = 2.0**-1000  # as in metrics/evaluation.py
 
 
-@compiled
-def top_labels(scores, slack, weights, table, tails, label_bits, length, places):
+def top_labels(
+    scores: Any, slack: Any, weights: Any, table: Any, tails: Any, label_bits: int, length: Any, places: int
+) -> Any:
     """Return the labels [S, B, Q, places] of the first places of every list, 0 below its end; overwrites `scores`.
 
     Finite scores are compared in single precision, so that rounding errors are ties. `tails` [B, Q, D], of less than
@@ -24,15 +27,24 @@ def top_labels(scores, slack, weights, table, tails, label_bits, length, places)
     table [Q, D, F]. Where that does not decide which labels come first, these products do. Without slack the scores
     are final.
     """
+    *lists, documents = scores.shape
+    top, single = np.zeros((*lists, places), np.int64), np.empty(documents, np.float32)
+    space = Workspace(np.empty(4 * documents + (lists[2] + 1) * places + 2), np.zeros(2, np.int64))
+    write_top_labels(scores, slack, weights, table, tails, (1 << label_bits) - 1, length, top, single, space)
+    return top
+
+
+@compiled
+def write_top_labels(scores, slack, weights, table, tails, label, length, top, single, space):
+    """Write what `top_labels` returns to `top`; `label` is a number with the bits of a label, `single` [D] is room."""
     snapshots, replicas, queries, documents = scores.shape
-    top = np.zeros((snapshots, replicas, queries, places), np.int64)
-    found, order = np.empty(documents + 1, np.int64), np.empty(places + 1, np.int64)
-    single, keys = np.empty(documents, np.float32), np.empty(documents)
-    space = Workspace(np.empty(2 * documents), np.zeros(2, np.int64), np.empty(0))
-    bits, label = keys.view(np.int64), (1 << label_bits) - 1
+    places = top.shape[3]
+    found, order = take_integers(space, documents + 1), take_integers(space, places + 1)
+    keys = take(space, documents)
+    bits = keys.view(np.int64)
     # The first documents of each query's last list. None of the first ones of the next list is below all of them, and
     # where lists are similar little is above the lowest, and nearly sorted.
-    last = np.empty((queries, places), np.int64)
+    last = take_integers(space, queries * places).reshape((queries, places))
     for q in range(queries):
         for i in range(places):
             last[q, i] = i
@@ -70,4 +82,3 @@ def top_labels(scores, slack, weights, table, tails, label_bits, length, places)
                 for place in range(size):
                     last[q, place] = found[first[place]]
                     top[s, b, q, place] = bits[first[place]] & label
-    return top

@@ -13,22 +13,22 @@ from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
-from ol2r_cli.loops.compile import is_loop, part_of_caller
+from ol2r_cli.loops.compile import constant, is_loop, part_of_caller
 
 
-@part_of_caller
+@constant(0)
 def lane():
     """Return the number of this lane, from 0."""
     return 0
 
 
-@part_of_caller
+@constant(1)
 def lanes():
     """Return the number of lanes."""
     return 1
 
 
-@part_of_caller
+@constant(None)
 def barrier():
     """Wait until all lanes are here."""
 

@@ -1,6 +1,7 @@
-"""How numba compiles a loop that only other loops call: to LLVM's language, of which the callers make machine code.
+"""How numba compiles loops: in few passes, and those that only other loops call to LLVM's language, of which the
+callers make machine code.
 
-By itself numba optimises such a loop, and makes machine code of it, as if it were called alone, and once more in every
+By itself numba optimises such a part, and makes machine code of it, as if it were called alone, and once more in every
 loop that calls it, directly or not. That takes longer than all the rest. This uses numba's own classes of the versions
 that pyproject.toml allows; tests/loops/test_loops.py notices if they change.
 """
@@ -10,47 +11,105 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from numba.core import codegen
+from numba.core import codegen, typed_passes, types, untyped_passes
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import PassManager
+from numba.core.typing.templates import make_intrinsic_template
 
 _Library: Any = codegen.CPUCodeLibrary
 _Codegen: Any = codegen.JITCPUCodegen
 _finalize, _set_env = _Library.finalize, _Codegen.set_env
 
+# Those of numba, without passes for closures, generators, comprehensions, expressions of whole arrays and objects.
+_PASSES: tuple[Any, ...] = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.NativeLowering,
+    typed_passes.NoPythonBackend,
+)
+
+
+class Passes(CompilerBase):
+    """The passes in which a loop is compiled."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the only list of passes."""
+        passes: Any = PassManager("loops")
+        for one in _PASSES:
+            passes.add_pass(one, one.name())
+        passes.finalize()
+        return [passes]
+
 
 class _Compiling(threading.local):
-    """Whether each of the loops that this thread compiles, which are in one another, is a part."""
+    """The names of the loops that this thread compiles, one while it compiles another, which are no parts."""
 
     def __init__(self) -> None:
-        self.are_parts: list[bool] = []
+        self.names: list[str] = []
 
 
 _compiling = _Compiling()
 
 
-def mark(dispatcher: Any, is_part: bool) -> Any:
-    """Return what numba.njit has made of a loop, which knows that it is a part, or that it is not."""
-    compile_whole = getattr(dispatcher, "compile", None)
-    if compile_whole is None:  # numba is turned off
+def whole(dispatcher: Any) -> Any:
+    """Return what numba.njit has made of a loop, of which machine code is made, with all that it calls."""
+    compile_it = getattr(dispatcher, "compile", None)
+    if compile_it is None:  # numba is turned off
         return dispatcher
 
-    def compile_marked(signature: Any) -> Any:
-        _compiling.are_parts.append(is_part)
+    def compile_whole(signature: Any) -> Any:
+        _compiling.names.append(dispatcher.py_func.__qualname__)
         try:
-            return compile_whole(signature)
+            return compile_it(signature)
         finally:
-            _compiling.are_parts.pop()
+            _compiling.names.pop()
 
-    dispatcher.compile = compile_marked
+    dispatcher.compile = compile_whole
     return dispatcher
 
 
-def _is_part() -> bool:
-    return bool(_compiling.are_parts) and _compiling.are_parts[-1]
+def part(dispatcher: Any) -> Any:
+    """Return what numba.njit has made of a loop that is a part of others, once for all constants that it is given."""
+    if not hasattr(dispatcher, "compile"):
+        return dispatcher
+
+    def compile_part(signature: Any) -> Any:
+        arguments = tuple(types.unliteral(kind) for kind in signature)
+        if arguments not in dispatcher.overloads:
+            dispatcher.add_overload(dispatcher._compiler.compile(arguments, None))
+        return dispatcher.overloads[arguments].entry_point
+
+    dispatcher.compile = compile_part
+    return dispatcher
+
+
+def constant(loop: Any, value: int | None) -> Any:
+    """Return the type of a loop without arguments whose calls are a constant, or with None nothing, on a CPU."""
+    kind: Any = types.none if value is None else types.intp
+
+    def definition(context: Any) -> Any:
+        def constant_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return context.get_constant_generic(builder, kind, value)
+
+        return kind(), constant_of
+
+    return types.Function(make_intrinsic_template(loop, definition, loop.__name__))
+
+
+def _is_part(library: Any) -> bool:
+    """Return whether a library is that of a part, or of a function of numba that a loop calls."""
+    return bool(_compiling.names) and library.name != _compiling.names[-1]
 
 
 def _link_only(library: Any) -> None:
     """Take the place of `CPUCodeLibrary.finalize`: of a part, link what it calls."""
-    if not _is_part():
+    if not _is_part(library):
         _finalize(library)
         return
     for called in dict.fromkeys(library._linking_libraries):
@@ -62,7 +121,7 @@ def _link_only(library: Any) -> None:
 
 def _set_env_of_machine_code(own: Any, name: Any, env: Any) -> None:
     """Take the place of `JITCPUCodegen.set_env`, which writes to the machine code."""
-    if not _is_part():
+    if not _compiling.names or own._engine.is_symbol_defined(name):
         _set_env(own, name, env)
 
 

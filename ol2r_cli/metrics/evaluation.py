@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -193,8 +193,9 @@ class Evaluator:
         if self.compiled:
             length = self.split.length[self.groups[number]]
             tensors = *self._single(ranker, deployed, number, candidates), tails
-            given = *(each.contiguous().numpy() for each in tensors), self.label_bits, length.numpy(), places
-            return torch.from_numpy(loops.evaluation.top_labels(*given))
+            arrays: list[Any] = [tensor.contiguous().numpy() for tensor in tensors]
+            given: dict[str, Any] = {"label_bits": self.label_bits, "length": length.numpy(), "places": places}
+            return torch.from_numpy(loops.evaluation.top_labels(*arrays, **given))
         scores = self._checked_scores(ranker, deployed, candidates)
         keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
         return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)

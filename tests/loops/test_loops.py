@@ -28,6 +28,7 @@ from numba.core.caching import NullCache
 from ol2r_cli import loops, source
 from ol2r_cli.loops import Clock, clock, orders
 from ol2r_cli.loops import compile as compiling
+from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import Workspace
 from tests.reference.philox import philox4x32
 from tests.worlds import TINY
@@ -280,3 +281,29 @@ def test_a_loop_that_only_loops_call_is_no_machine_code():
     assert addresses(next_to.inner) == [0]
     assert all(addresses(twice_the_next.called_by_python))
     assert next_to(1.0) == 2.0
+
+
+@compiling.compiled
+def power(x, exponent):
+    return x**exponent
+
+
+@compiling.compiled
+def sum_of_powers(x):
+    return power(x, 2) + power(x, 3)
+
+
+def test_a_part_is_compiled_once_for_all_constants():
+    assert sum_of_powers(2.0) == 4 + 8
+    assert len(power.inner.overloads) == 1
+
+
+@compiling.compiled
+def first_and_number_of_lanes():
+    barrier()
+    return lane() + 10 * lanes()
+
+
+def test_calls_of_lanes_are_constants_on_a_cpu():
+    assert first_and_number_of_lanes() == 10
+    assert not any(loop.inner.overloads for loop in (barrier, lane, lanes))
