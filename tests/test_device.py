@@ -113,7 +113,7 @@ def test_a_kind_of_ranker_has_its_numbers():
 
 @pytest.mark.parametrize(
     "words",
-    ["ranker=pepairrank", "ranker=toprank", "trace_regret=true", "save_interactions=true", "ranker.window=5"],
+    ["ranker=toprank", "trace_regret=true", "save_interactions=true", "ranker.window=5"],
 )
 def test_auto_takes_no_gpu_for_linear_rankers_in_single_rounds(words, gpu):
     made = experiment(words, "replicas=100000", "rounds=10000000", "device=auto")
@@ -217,7 +217,7 @@ def test_a_sweep_takes_no_gpu_against_what_was_typed(more, gpu, two_cores):
     assert planned.launcher.free_slots() == 2
 
 
-@pytest.mark.parametrize("other", ["ranker=pepairrank", "device=cpu", "rounds=30", "replicas=2000"])
+@pytest.mark.parametrize("other", ["ranker=toprank", "device=cpu", "rounds=30", "replicas=2000"])
 def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, two_cores, monkeypatch):
     """Another job plays single rounds, is to be on the CPU, or is too small or alone large enough."""
     monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
@@ -228,7 +228,7 @@ def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, two_cores, m
 
 def test_jobs_that_ask_for_a_gpu_share_it_where_they_play_rounds_together(gpu, monkeypatch):
     monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
-    words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=pepairrank", "ranker=olranknet")]
+    words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=toprank", "ranker=olranknet")]
     planned = Plan(words, Composer())
     assert planned.share_gpus(planned.sweep_jobs) == ""
     assert [job.shares_gpu for job in planned.sweep_jobs] == [True, False, False]

@@ -200,10 +200,23 @@ class Ensemble(DivideAndConquer):
     def __init__(self, shuffle: Shuffle):
         super().__init__(shuffle, transitive=False)
 
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
+        super().setup(context, features)
+        self.documents, self.device = context.documents, context.device
+
+    def stages(self) -> Any:
+        how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
+        nothing = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
+        state = loops.agreement.Agreement(*how, *(values.to(self.device) for values in nothing))
+        room = loops.agreement.room_of_agreement(self.documents)
+        arrange, remember = loops.agreement.arranges_by_agreement, loops.rounds.nothing_to_remember
+        return loops.rounds.ExplorationStages(arrange, state, remember, room)
+
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
-        members = members.gather(2, ranked.order[:, None].expand_as(members))
-        certain = ranked.mask.new_empty(len(members), members.shape[2], members.shape[2])
-        # Only for i < j, because rounding may order a mean against all members.
-        loops.launch.launch(loops.certain_pairs.unanimous, len(members), 0, members.contiguous(), certain)
+        members = members.gather(2, ranked.order[:, None].expand_as(members)).contiguous()
+        replicas, _, documents = members.shape
+        certain = ranked.mask.new_empty(replicas, documents, documents)
+        room = loops.agreement.room_of_agreement(documents)
+        loops.launch.launch(loops.agreement.compares_members, replicas, room, members, certain)
         return certain

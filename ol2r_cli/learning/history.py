@@ -100,7 +100,6 @@ class PairLog(CountedBuffer):
     pairs: Tensor
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
-        self.loops = context.loops
         self.features = features.to(context.device)
         # Every replica's entries begin at a multiple of 64 bytes. Sums of products differ in the last bit with where
         # their terms begin: otherwise the first rounds of a run would depend on how many there will be.
@@ -135,18 +134,14 @@ class PairHistory(PairLog):
         """Reserve room for the whole run; rows have the precision `dtype`, by default that of the run."""
         super().setup(context, features, per_round)
         self.dtype = dtype or context.dtype
-        on_gpu = context.device.type == "cuda" and loops.gpu_is_missing() == ""
-        self.in_loops = context.loops or on_gpu
-        # Tensors read unused rows, too. On a GPU loops compute rows again, which would fill its memory.
-        count = 0 if on_gpu else self.capacity + 1
+        # On a GPU, whose memory they would fill, loops compute rows again. Tensors read them where pairs are forgotten.
+        count = self.capacity + 1 if context.device.type == "cpu" or self.forgets else 0
         self.rows = torch.zeros(context.replicas, count, context.features, dtype=self.dtype, device=context.device)
 
     def append(
         self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
     ) -> None:
         """Keep a round's pairs, and their differences."""
-        if not self.rows.shape[1]:
-            self.rows = torch.zeros_like(self.rows).expand(-1, self.capacity + 1, -1).contiguous()
         of_round = preferences.winner, preferences.loser, preferences.valid, differences
         kept = self.count, self.pairs, self.rows
         loops.launch.launch(loops.single.append_pairs, len(self.count), 0, document, *of_round, *kept)

@@ -6,14 +6,12 @@ with l2_n = l2 (`reduction: sum`, the paper) or 2 n l2 (`reduction: mean`, the a
 l2 |theta|^2, times n). After a warm start from theta_0 it has |theta - theta_0|^2. Where old pairs are forgotten
 (`Forgetting`), pair i counts w_i times, by its age, and n is the sum of the weights.
 
-`AnchoredNewton` decides by values, for a CPU. `descend` takes a fixed number of steps on many objectives at once.
-`RestartedLBFGS` is the authors' fit, only to compare published curves.
+`AnchoredNewton` stays near the optimum. `RestartedLBFGS` is the authors' fit, only to compare published curves.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,12 +36,10 @@ class AnchoredNewton(nn.Module):
     step that changes some pair's score by r > `DRIFT` is damped by log(1 + r) / r, which makes it descend from
     anywhere (Sun and Tran-Dinh, Generalized self-concordant functions, 2019, for the order 2 of logistic losses).
 
-    Each of these decisions depends on values, so this is the form of the loops, with the sums of a round compiled. As
-    tensors, `descend` takes a number of steps over the whole history that depends on the round alone, and there is
-    nothing but theta.
-
-    At the anchor forgetting is exact as well: gradient and Hessian of the pairs are multiplied by the discount in every
-    round, and what a pair that leaves the window has added to them is subtracted.
+    This is what loops/anchored_newton.py does. Where old pairs are forgotten, the same decisions are made here, one
+    replica after the other, in tensors on any device. At the anchor forgetting is exact as well: gradient and Hessian
+    of the pairs are multiplied by the discount in every round, and what a pair that leaves the window has added to them
+    is subtracted.
 
     Guarantee, every round (tests compare with an exact solver): f(theta) - min f <= 1e-3 + 1e-5 f(theta). If `exact`,
     the anchor moves until q is a rounding error.
@@ -71,16 +67,12 @@ class AnchoredNewton(nn.Module):
         self.l2, self.reduction, self.exact = l2, reduction, exact
 
     def setup(self, context: RunContext, history: PairHistory) -> None:
-        self.loops = context.loops
         object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
         shape = context.replicas, context.features
         self.discount = history.forgetting.discount
         self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))
-        self.start = torch.zeros_like(self.theta)  # theta_0: a setting, not state
-        if not history.in_loops:
-            return
         place: dict[str, Any] = {"dtype": torch.float64, "device": context.device}
-        self.start = self.start.double()
+        self.start = torch.zeros(shape, **place)  # theta_0: a setting, not state
         for name in "anchor", "gradient":
             self.register_buffer(name, torch.zeros(shape, **place))
         self.register_buffer("objective", torch.zeros(context.replicas, **place))
@@ -95,18 +87,13 @@ class AnchoredNewton(nn.Module):
 
     def start_from(self, theta: Float[Tensor, "B F"]) -> None:
         """Begin with theta_0, the minimum of the objective without pairs."""
-        for values in (self.theta, self.start, *([self.anchor] if self.history.in_loops else [])):
+        for values in (self.theta, self.start, self.anchor):
             values.copy_(theta)
 
     def l2_for(self, count: Int[Tensor, "*B"] | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
         """The multiplier of |theta|^2 / 2 in the sum form of the objective, for so many pairs, or their weight."""
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
-
-    def l2_for_now(self) -> Float[Tensor, "B"]:
-        """`l2_for` the pairs that count, and above 0 without any: then theta returns to theta_0."""
-        mass = self.history.mass
-        return self.l2_for(mass) + self.l2 * (mass == 0)
 
     def state(self) -> Any:
         """Return what the loops know of it, `anchored_newton.PairwiseState`."""
@@ -124,9 +111,6 @@ class AnchoredNewton(nn.Module):
 
     def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
-        if not self.loops:
-            self._descend(random.round + 1)
-            return
         replicas, room, rows = len(self.theta), self.room(added.shape[1]), added.contiguous()
         if not self.history.forgets:
             arguments = rows, valid, self.history.features, self.state()
@@ -189,21 +173,6 @@ class AnchoredNewton(nn.Module):
         if self.discount < 1:
             shared = base * self.discount ** int(self.history.rounds - self.base_round[replica])
         return max(now, base) > self.growth * shared
-
-    def _descend(self, rounds: int) -> None:
-        """Take steps to within 1e-3 + 1e-5 f of the minimum f, from the optimum of the round before.
-
-        Calibrated, also on separable pairs: with up to about ten pairs per feature the new pairs of a round take up to
-        10 steps, later up to 6.
-        """
-        history, count = self.history, rounds * self.history.per_round
-        theta, rows = self.theta[:, None], history.rows[:, :count]
-        most = int(min(rounds, history.forgetting.memory) * history.per_round)  # that count at once
-        steps = 16 if most <= 50 * rows.shape[2] else 8
-        weights = history.weights(slice(None), slice(count)) if history.forgets else None
-        l2 = self.l2_for_now()
-        tilt = (l2[:, None] * self.start).to(theta.dtype)[:, None]  # which moves the penalty's centre to theta_0
-        self.theta.copy_(descend(theta, rows, tilt, l2, steps, weights)[:, 0])
 
     def _poor(self, q: float, objective: float) -> bool:
         """Whether the step from the anchor may miss the guarantee."""
@@ -276,67 +245,6 @@ class AnchoredNewton(nn.Module):
         self.base_count[replica], self.base_first[replica] = count, first
         self.base_mass[replica], self.base_round[replica] = history.mass[replica], history.rounds
         return torch.linalg.cholesky(hessian)
-
-
-PART = 4096  # rows worked on at once
-# Lengths of a step that are tried, in units of Newton's and of the damped one, which descends from anywhere (`newton`).
-OF_NEWTON = tuple(2.0**power for power in range(-5, 4))
-OF_DAMPED = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # 0: where nothing descends any more
-
-
-def descend(
-    theta: Float[Tensor, "B N F"],
-    rows: Float[Tensor, "B n F"],
-    tilt: Float[Tensor, "B N F"],
-    l2: Float[Tensor, "B"],
-    steps: int,
-    weights: Float[Tensor, "B n"] | None = None,
-) -> Float[Tensor, "B N F"]:
-    """Take `steps` steps from `theta` to the minimum of sum_i w_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 -
-    tilt.theta.
-
-    The rows x and their `weights` w, all 1 if None, are shared by a replica's N objectives; rows of zeros change
-    nothing. The direction of a step is that of Newton's method, its length the best of fifteen. No branch depends on a
-    value.
-    """
-    l2 = l2.to(theta.dtype)[:, None, None]
-    of_newton, of_damped = _tried(theta.dtype, theta.device)
-    for _ in range(steps if rows.shape[1] else 0):  # lists of one place have no pairs
-        scores, gradient = torch.bmm(theta, rows.mT), l2 * theta - tilt
-        hessian = torch.zeros(*theta.shape, theta.shape[2], dtype=theta.dtype, device=theta.device)
-        hessian.diagonal(dim1=2, dim2=3).copy_(l2)
-        for start in range(0, rows.shape[1], PART):
-            part, push = rows[:, start : start + PART], torch.sigmoid(-scores[..., start : start + PART])
-            curvature = torch.addcmul(push, push, push, value=-1)
-            if weights is not None:
-                counts = weights[:, None, start : start + PART]
-                push, curvature = push * counts, curvature * counts
-            gradient.baddbmm_(push, part, alpha=-1)
-            for member, weight in enumerate(curvature.unbind(1)):
-                hessian[:, member].baddbmm_(part.mT * weight[:, None], part)
-        factor, failed = torch.linalg.cholesky_ex(hessian)
-        step = torch.cholesky_solve(gradient[..., None], factor).squeeze(3)
-        step = step.masked_fill(failed[..., None] > 0, 0).nan_to_num(0, 0, 0)  # where rounding makes H indefinite
-        change = torch.bmm(step, rows.mT)
-        longest = change.abs().amax(2, keepdim=True).clamp(min=torch.finfo(change.dtype).eps)
-        lengths = torch.cat([of_newton.expand(*theta.shape[:2], -1), of_damped * (longest.log1p() / longest)], 2)
-        slope, bend = (step * (tilt - l2 * theta)).sum(2, keepdim=True), (l2 * step * step).sum(2, keepdim=True)
-        value = lengths * slope + lengths**2 * bend / 2
-        for start in range(0, rows.shape[1], PART):
-            score, added = (values[:, :, None, start : start + PART] for values in (scores, change))
-            loss = softplus(lengths[..., None] * added - score)
-            if weights is not None:
-                loss *= weights[:, None, None, start : start + PART]
-            value += loss.sum(3)
-        theta = theta - lengths.gather(2, value.argmin(2, keepdim=True)) * step
-    return theta
-
-
-@cache
-def _tried(dtype: torch.dtype, device: torch.device) -> tuple[Float[Tensor, "L"], Float[Tensor, "M"]]:
-    """Both kinds of lengths, made without a copy from the host; shared, not to be written to."""
-    newton, damped = ([torch.full((), x, dtype=dtype, device=device) for x in kind] for kind in (OF_NEWTON, OF_DAMPED))
-    return torch.stack(newton), torch.stack(damped)
 
 
 def limit_threads() -> None:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ol2r_cli.loops import agreement as agreement
     from ol2r_cli.loops import anchored_newton as anchored_newton
     from ol2r_cli.loops import certain_pairs as certain_pairs
     from ol2r_cli.loops import coltr as coltr
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
     from ol2r_cli.loops import pairs as pairs
+    from ol2r_cli.loops import perturbed_optima as perturbed_optima
     from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
     from ol2r_cli.loops import rounds as rounds
     from ol2r_cli.loops import single as single
     from ol2r_cli.loops import spans as spans
     from ol2r_cli.loops import tangents as tangents
-    from ol2r_cli.loops import updates as updates
     from ol2r_cli.loops import users as users
 
 

@@ -215,7 +215,7 @@ def move_anchor(b, space, table, step, ranker):
     count, features = ranker.count[b], len(step)
     scores, anchor, gradient = ranker.scores[b], ranker.anchor[b], ranker.gradient[b]
     change = take(space, count)
-    longest = changes(b, table, step, change, ranker)
+    longest = changes(b, table, step, 0, change, ranker)
     longest = lane_max(longest, space)
     damping = math.log1p(longest) / longest if longest > DRIFT else 1.0
     loss = 0.0
@@ -232,7 +232,7 @@ def move_anchor(b, space, table, step, ranker):
         gradient[f] = penalty * moved
         square += moved * moved
     square = lane_sum(square, space)
-    pull(b, table, change, ranker)
+    pull(b, table, change, 0, gradient, ranker)
     if lane() == 0:
         ranker.objective[b] = loss + penalty / 2 * square
     barrier()
@@ -240,31 +240,32 @@ def move_anchor(b, space, table, step, ranker):
 
 
 @compiled_sums
-def changes(b, table, step, change, ranker):
-    """Write how much a step [F] changes the score of every pair, and return the largest change of this lane's pairs."""
+def changes(b, table, step, first, change, ranker):
+    """Write how much a step [F] changes the score of the pairs from `first` on, change [n], and return the largest
+    change of this lane's pairs."""
     longest = 0.0
     for i in range(lane(), len(change), lanes()):
         total = 0.0
         for f in range(len(step)):
-            total += step[f] * difference(ranker, b, table, i, f)
+            total += step[f] * difference(ranker, b, table, first + i, f)
         change[i] = total
         longest = max(longest, abs(total))
     return longest
 
 
 @compiled_sums
-def pull(b, table, push, ranker):
-    """Subtract push x of every pair from the gradient: four pairs at once."""
-    gradient = ranker.gradient[b]
+def pull(b, table, push, first, gradient, ranker):
+    """Subtract push [n] times the rows of the pairs from `first` on from the gradient [F]: four pairs at once."""
     whole = len(push) // 4 * 4
     for i in range(0, whole, 4):
+        pair = first + i
         for f in range(lane(), len(gradient), lanes()):
-            one, two = difference(ranker, b, table, i, f), difference(ranker, b, table, i + 1, f)
-            three, four = difference(ranker, b, table, i + 2, f), difference(ranker, b, table, i + 3, f)
+            one, two = difference(ranker, b, table, pair, f), difference(ranker, b, table, pair + 1, f)
+            three, four = difference(ranker, b, table, pair + 2, f), difference(ranker, b, table, pair + 3, f)
             gradient[f] -= (push[i] * one + push[i + 1] * two) + (push[i + 2] * three + push[i + 3] * four)
     for i in range(whole, len(push)):
         for f in range(lane(), len(gradient), lanes()):
-            gradient[f] -= push[i] * difference(ranker, b, table, i, f)
+            gradient[f] -= push[i] * difference(ranker, b, table, first + i, f)
     barrier()
 
 

@@ -66,19 +66,6 @@ def has(bits, i, j):
 
 
 @compiled
-def unanimous(b, space, scores, certain):
-    """Write to certain [B, d, d] whether every member, of scores [B, N, d], scores i above j, for i < j."""
-    members, documents = scores.shape[1], scores.shape[2]
-    for i in range(lane(), documents, lanes()):
-        for j in range(documents):
-            certain[b, i, j] = j > i and scores[b, 0, i] > scores[b, 0, j]
-        for n in range(1, members):
-            for j in range(i + 1, documents):
-                certain[b, i, j] &= scores[b, n, i] > scores[b, n, j]
-    barrier()
-
-
-@compiled
 def close(bits, space):
     """Close the certain pairs transitively.
 

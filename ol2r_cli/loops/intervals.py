@@ -56,15 +56,24 @@ def arranges_by_intervals(b, space, round, queries, exploration):
     before = mark(space)
     documents = round.documents
     words = words_of(documents)
-    order, block = take_integers(space, documents), take_integers(space, documents)
     by_score, ranked = take_integers(space, documents), take(space, documents)
-    chance = take(space, in_fours(documents))
     bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
-    uniform(round.seed, EXPLORE, round.t, chance)
     sort_by_score(round.scores, by_score, ranked, space)
     y = take(space, documents * queries.table.shape[1]).reshape((documents, queries.table.shape[1]))
     centre(queries.table, round.start, by_score, y, space)
     find_certain(b, y, ranked, exploration, bits, space)
+    serve(b, space, round, by_score, bits, exploration)
+    release(space, before)
+
+
+@compiled
+def serve(b, space, round, by_score, bits, exploration):
+    """Arrange the blocks of certain pairs, whose documents are `by_score` [d], in their order, each at random."""
+    before = mark(space)
+    documents = len(by_score)
+    order, block = take_integers(space, documents), take_integers(space, documents)
+    chance = take(space, in_fours(documents))
+    uniform(round.seed, EXPLORE, round.t, chance)
     transitive, conservative = exploration.is_transitive, exploration.is_conservative
     divide(bits, by_score, chance, transitive, conservative, exploration.places, order, block, space)
     for place in range(lane(), len(round.ranking), lanes()):

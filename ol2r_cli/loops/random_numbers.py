@@ -22,6 +22,7 @@ QUERY, CLICK, PAIRS = (crc32(name) for name in (b"query/", b"click/", b"pairs/")
 EXPLORE, DOCUMENT, COIN = (crc32(name) for name in (b"explore/", b"explore/document", b"explore/coin"))
 TURNS, AUTHOR = (crc32(name) for name in (b"explore/turns", b"explore/author"))
 JUDGE, LEARN, POLICY = (crc32(name) for name in (b"judge/", b"learn/ranker/", b"learn/ranker/policy"))
+FACTORED, NEW_PAIRS, ALL_PAIRS = (crc32(b"learn/ranker/" + name) for name in (b"factor", b"pairs", b"every pair"))
 
 NORMAL_AT_ONCE = 256  # numbers that `normal_numbers` makes normal at once
 

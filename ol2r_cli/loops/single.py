@@ -231,15 +231,16 @@ def browse(b, space, of, grades, shown, user, clicks):
 @compiled
 def append_pairs(b, space, document, winner, loser, valid, differences, count, pairs, rows):
     """Append the valid [B, M] pairs of candidates, whose numbers are `document` [B, D], to pairs [B, C, 2], and their
-    differences [B, M, F] to rows [B, C, F]; count [B] is how many there are."""
+    differences [B, M, F] to rows [B, C, F], if C is not 0; count [B] is how many there are."""
     place = count[b]
     for pair in range(valid.shape[1]):
         if valid[b, pair]:
             if lane() == 0:
                 pairs[b, place, 0] = document[b, winner[b, pair]]
                 pairs[b, place, 1] = document[b, loser[b, pair]]
-            for f in range(lane(), rows.shape[2], lanes()):
-                rows[b, place, f] = differences[b, pair, f]
+            if rows.shape[1] > 0:
+                for f in range(lane(), rows.shape[2], lanes()):
+                    rows[b, place, f] = differences[b, pair, f]
             place += 1
     barrier()
     if lane() == 0:

@@ -65,11 +65,8 @@ class PairwiseRanker(LinearRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Reserve the history and begin with theta = 0. ValueError where the solver cannot compute on this device."""
-        dtype = torch.float64 if context.loops and self.solver_name != "lbfgs_restart" else None  # that of loops
+        dtype = torch.float64 if self.solver_name != "lbfgs_restart" else None  # that of loops
         self.history.setup(context, features, most_pairs(self.pairs, context.positions), dtype)
-        if self.solver_name == "exact" and not context.loops:
-            setting = self.setting("solver")
-            raise ValueError(f"{setting} must be newton without loops, got exact (or use device=cpu, with numba)")
         if self.solver_name != "newton" and not self.history.count.is_cpu:
             setting = self.setting("solver")
             raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
@@ -89,9 +86,8 @@ class PairwiseRanker(LinearRanker):
             self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 
     def stages(self) -> Any:
-        if self.solver_name == "lbfgs_restart" or self.history.forgets or not self.history.in_loops:
+        if not isinstance(self.solver, AnchoredNewton) or self.history.forgets:
             return None
-        assert isinstance(self.solver, AnchoredNewton)
         score, learn = loops.gradient_steps.scores_by_theta, loops.anchored_newton.learns_from_all_pairs
         room = self.solver.room(self.history.per_round)
         return loops.rounds.RankerStages(score, learn, self.solver.state(), room=room)
@@ -134,11 +130,18 @@ class PerturbedRanker(PairwiseRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        self.optima.setup(context, self.solver, most_pairs(self.pairs, context.positions))
+        self.optima.setup(context, self.solver)
 
     def start_from(self, parameters: Float[Tensor, "B F"]) -> None:
         super().start_from(parameters)
         self.optima.theta.copy_(parameters[:, None])
+
+    def stages(self) -> Any:
+        if self.history.forgets:
+            return None
+        score, learn = loops.perturbed_optima.scores_by_members, loops.perturbed_optima.learns_by_members
+        room = max(self.solver.room(self.history.per_round), self.optima.room())
+        return loops.rounds.RankerStages(score, learn, self.optima.state(), self.optima.members, room)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         super().learn(interaction, random)

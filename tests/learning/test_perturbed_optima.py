@@ -1,45 +1,90 @@
-"""Optima under perturbed labels: a draw that is that of a noise for every pair, and the guarantee where curvature
-fades; tests/ranker/test_pairrank.py has the optima of every round."""
+"""Optima under perturbed labels: a draw that is that of a noise for every pair, its factor, and the guarantee where
+curvature fades; tests/ranker/test_pairrank.py has the optima of every round."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from ol2r_cli.interfaces import Preferences, RunContext
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.learning.newton import AnchoredNewton
-from ol2r_cli.learning.perturbed_optima import PerturbedOptima, inverse_hessian, quasi_newton
+from ol2r_cli.learning.perturbed_optima import PerturbedOptima
+from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.launch import launch
+from ol2r_cli.loops.perturbed_optima import add_to_triangle, descend
 from ol2r_cli.tensor.streams import Streams
+from tests.learning.noise import noise_of
+from tests.loops.lanes_by_threads import Lanes
 from tests.reference.objective import equal, objective, optimum
+
+
+def fitted(rows: torch.Tensor, rounds: int, per_round: int, l2: float, variance: float, exact: bool = False):
+    """Two replicas that have seen no pair yet; the pairs to come are `rows` against a document of zeros."""
+    table = torch.cat([rows, torch.zeros(1, rows.shape[1])])
+    history, solver, optima = PairHistory(), AnchoredNewton(l2, "sum", exact), PerturbedOptima(2, variance)
+    context = RunContext(2, len(table), rows.shape[1], 10, 1, rounds, 5, loops=True)
+    history.setup(context, table, per_round)
+    solver.setup(context, history)
+    optima.setup(context, solver)
+    return optima
+
+
+def learn(optima: PerturbedOptima, portion: torch.Tensor, per_round: int) -> None:
+    """Tell the fit of both replicas the pairs of a round: these rows."""
+    history = optima.history
+    winner = torch.zeros(2, per_round, dtype=torch.int64)
+    winner[:, : len(portion)] = portion
+    valid = (torch.arange(per_round) < len(portion)).expand(2, -1)
+    pairs = Preferences(winner, torch.full_like(winner, len(history.features) - 1), valid)
+    added = history.features.double()[winner] * valid[:, :, None]
+    history.append(added, torch.arange(len(history.features)).repeat(2, 1), pairs)
+    optima.solver.update(added, valid, Streams(torch.arange(2)).at("learn/ranker", 0))
 
 
 def test_the_noise_is_a_factor_of_old_pairs_and_a_number_for_every_new_one():
     """Three features: 4 pairs make a factor, 8 a new one, and of 11 pairs the last 3 are still new. Two pairs a round,
     the same for both replicas; then one, and then none."""
     rows = torch.randn(11, 3, generator=torch.Generator().manual_seed(4))
-    table, history, solver = torch.cat([rows, torch.zeros(1, 3)]), PairHistory(), AnchoredNewton(0.1, "sum")
-    rows, optima = rows.double(), PerturbedOptima(2, 0.3)
-    context = RunContext(2, 12, 3, 10, 1, 7, 5, loops=True)
-    history.setup(context, table, 2)
-    solver.setup(context, history)
-    optima.setup(context, solver, 2)
-    optima._optima = lambda replica, count, noise: noise
+    optima, rows = fitted(rows, 7, 2, 0.1, 0.3), rows.double()
     held, factor = 0, torch.zeros(2, 3, 3).double()
     for t, portion in enumerate([*torch.arange(11).split(2), torch.arange(0)]):
-        winner = torch.zeros(2, 2, dtype=torch.int64)
-        winner[:, : len(portion)] = portion
-        valid = (torch.arange(2) < len(portion)).expand(2, -1)
-        pairs = Preferences(winner, torch.full_like(winner, 11), valid)
-        history.append(rows[winner] * valid[:, :, None], torch.arange(12).repeat(2, 1), pairs)
-        random, count = Streams(torch.arange(2)).at("learn", t), min(2 * t + 2, 11)
-        optima.update(random)
+        learn(optima, portion, 2)
+        random, count = Streams(torch.arange(2)).at("learn/ranker", t), min(2 * t + 2, 11)
         known = random.normal(2 * 3, "factor").unflatten(1, (2, 3))
-        new = random.normal(optima.waiting * 2, "pairs").unflatten(1, (-1, 2))[:, : count - held]
-        torch.testing.assert_close(optima.theta, 0.3**0.5 * (known @ factor + new.mT @ rows[held:count]))
+        new = random.normal((count - held) * 2, "pairs").unflatten(1, (-1, 2))
+        torch.testing.assert_close(noise_of(optima, random), 0.3**0.5 * (known @ factor + new.mT @ rows[held:count]))
+        optima.update(random)
         held, factor = [0, 4, 4, 8, 8, 8, 8][t], optima.factor.clone()
         assert optima.factored.tolist() == [held, held]
         torch.testing.assert_close(factor.mT @ factor, (rows[:held].T @ rows[:held]).expand(2, 3, 3))
+
+
+@compiled
+def adds_to_triangle(b, space, triangle, rows):
+    add_to_triangle(triangle[b], rows[b], space)
+
+
+@pytest.mark.parametrize("lanes", [None, Lanes(6, "random")], ids=["compiled", "lanes"])
+def test_a_factor_is_that_of_numpy_with_its_signs(monkeypatch, lanes):
+    """From nothing and with a factor before; a column without pairs keeps what it has."""
+    if lanes is not None:
+        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
+    rng = np.random.default_rng(0)
+    for features in 1, 3, 10:
+        triangle = torch.zeros(2, features, features, dtype=torch.float64)
+        for count in features + 1, features + 3, 1:
+            rows = rng.normal(size=(2, count, features))
+            rows[:, :, 1:2] *= count > 1
+            expected = [np.linalg.qr(np.vstack(both), mode="r") for both in zip(triangle.numpy(), rows, strict=True)]
+            launch(adds_to_triangle, 2, 512, triangle, torch.from_numpy(rows))
+            np.testing.assert_allclose(triangle.numpy(), np.stack(expected), rtol=1e-10, atol=1e-12)
+
+
+@compiled
+def descends(b, space, table, theta, tilt, l2, steps, is_there, ranker):
+    is_there[b] = descend(b, space, table, theta[b], tilt[b], l2, 1e-3, steps, True, ranker)
 
 
 def test_the_gap_is_reached_from_the_optimum_without_noise():
@@ -54,13 +99,16 @@ def test_the_gap_is_reached_from_the_optimum_without_noise():
         rows, truth = rng.uniform(-1, 1, size=(pairs, features)), rng.normal(size=features)
         rows *= np.where(rows @ truth > 0, 1, -1)[:, None]
         gamma = rng.normal(0, variance**0.5, size=pairs)
-        start = torch.from_numpy(optimum(equal(rows), l2, "sum", features))
-        x, noise, ones = torch.from_numpy(rows), torch.from_numpy(rows.T @ gamma), torch.ones(pairs).double()
-        inverse = inverse_hessian(x, x @ start, l2, ones)
-        theta, reached = quasi_newton(x, start, inverse, noise, l2, 1e-3, 300, ones)
-        assert reached
+        optima = fitted(torch.from_numpy(rows), 1, pairs, l2, variance, exact=True)
+        learn(optima, torch.arange(pairs), pairs)
+        noise = torch.from_numpy(rows.T @ gamma).expand(2, -1).contiguous()
         best = optimum(equal(rows), l2, "sum", features, gamma)
-        found, least = (objective(each, equal(rows), l2, "sum", gamma) for each in (theta.numpy(), best))
-        assert found - least <= 1e-3, (pairs, l2, seed)
-        if seed == 0:
-            assert not quasi_newton(x, start, inverse, noise, l2, 1e-3, 1, ones)[1]
+        for steps in 300, 1:
+            theta, is_there = optima.solver.anchor.clone(), torch.zeros(2, dtype=torch.int64)
+            given = optima.history.features, theta, noise, l2, steps, is_there, optima.state()
+            launch(descends, 2, optima.room(), *given)
+            if steps > 1:
+                found, least = (objective(each, equal(rows), l2, "sum", gamma) for each in (theta[0].numpy(), best))
+                assert found - least <= 1e-3, (pairs, l2, seed)
+            if seed == 0:
+                assert is_there.tolist() == [steps > 1] * 2

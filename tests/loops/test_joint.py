@@ -26,6 +26,10 @@ GRIDS = {
         ("ranker.l2=0.1", "exploration.alpha=0.5"),
         ("ranker.l2=0.001", "exploration.alpha=0.01", "click=perfect"),
     ),
+    "pepairrank": (
+        ("ranker.l2=0.1", "ranker.label_noise_variance=0.01"),
+        ("ranker.l2=0.001", "ranker.label_noise_variance=1", "click=perfect"),
+    ),
 }
 
 

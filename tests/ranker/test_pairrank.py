@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Forgetting
-from ol2r_cli.learning import perturbed_optima
-from ol2r_cli.learning.perturbed_optima import PerturbedOptima
+from ol2r_cli.loops import perturbed_optima
+from tests.learning.noise import noise_of
+from tests.loops.lanes_by_threads import one_lane
 from tests.reference import objective as plain
 from tests.reference.forgetting import ForgetfulPairRank, information, theoretical_alpha
 from tests.rounds import LISTS, SEEDS, replicas, rounds
@@ -90,7 +91,6 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
     assert known > 30
 
 
-@pytest.mark.parametrize("loops", [True, False])
 @pytest.mark.parametrize(
     ("forgetting", "l2", "reduction", "variance", "features", "click"),
     [
@@ -101,22 +101,16 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
     ],
     ids=str,
 )
-def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features, click, loops):
+def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features, click):
     """Every member is at the optimum of the pairs that count under its noise, within the gap, and is served.
 
-    In loops the oracle wants a noise for every pair: any that sums to the round's tilt, in which pair i weighs w_i.
+    The oracle wants a noise for every pair: any that sums to the round's noise, in which pair i weighs w_i.
     """
     words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"click={click}"
     config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words)
-    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features), loops=loops)
-    ranker, tilts, compared = simulation.ranker, {}, 0
-    optima, inner, members = ranker.optima, ranker.optima._optima, ranker.optima.members
-
-    def noting(replica, count, noise):
-        tilts[replica] = noise.clone()
-        return inner(replica, count, noise)
-
-    optima._optima = noting
+    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features), loops=True)
+    ranker, noises, compared = simulation.ranker, noises_of(simulation.ranker.optima), 0
+    optima = ranker.optima
     oracles = [ForgetfulPairRank(features, l2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
     before = optima.theta.clone()
     for t, one in rounds(simulation):
@@ -131,16 +125,8 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features
                 assert optima.theta[b].abs().max() < 1e-12
                 continue
             rows = np.array([w * row for row, w in pairs])
-            if not loops:
-                count = int(ranker.history.count[b])
-                drawn = simulation.streams.at("learn/ranker", t).normal(
-                    ranker.history.per_round * (t + 1) * members, "every pair"
-                )
-                gamma = drawn[b].unflatten(0, (-1, members))[:count].numpy().T * variance**0.5
-                gamma = gamma[:, count - len(pairs) :]
-            else:
-                gamma = np.linalg.lstsq(rows.T, tilts[b].numpy().T, rcond=None)[0].T
-                np.testing.assert_allclose(gamma @ rows, tilts[b].numpy(), atol=1e-8)
+            gamma = np.linalg.lstsq(rows.T, noises[t][b].numpy().T, rcond=None)[0].T
+            np.testing.assert_allclose(gamma @ rows, noises[t][b].numpy(), atol=1e-8)
             f = plain.objective(ranker.solver.theta[b].numpy(), pairs, l2, reduction)
             for theta, noise in zip(optima.theta[b].numpy(), gamma, strict=True):
                 best = plain.optimum(pairs, l2, reduction, features, noise)
@@ -151,33 +137,39 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features
     assert compared > 20
 
 
+def noises_of(optima):
+    """A list that will hold the noise of every round [B, N, F]."""
+    noises, update = [], optima.update
+
+    def noting(random):
+        noises.append(noise_of(optima, random))
+        update(random)
+
+    optima.update = noting
+    return noises
+
+
 def test_where_steps_from_the_anchor_lead_nowhere_the_way_along_larger_l2_ends_at_the_optima(monkeypatch):
-    real = perturbed_optima.quasi_newton
-
-    def lost(rows, start, inverse, tilt, l2, tolerated, steps, weights):
-        if steps == 40:  # from the anchor
-            return torch.full_like(start, 5.0), False
-        return real(rows, start, inverse, tilt, l2, tolerated, steps, weights)
-
-    monkeypatch.setattr(perturbed_optima, "quasi_newton", lost)
-    monkeypatch.setattr(PerturbedOptima, "passes", 0)
-    test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 4, "informational", loops=True)
+    """Neither together nor alone a member takes a step from the anchor; uncompiled loops look at these numbers."""
+    monkeypatch.setattr(perturbed_optima, "PASSES", 0)
+    monkeypatch.setattr(perturbed_optima, "DIRECT", 0)
+    monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", one_lane)
+    test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 4, "informational")
 
 
 @pytest.mark.parametrize("forgetting", [Forgetting(), Forgetting(window=3), Forgetting(discount=0.7)], ids=str)
 def test_the_noise_of_a_pair_counts_as_the_pair(forgetting):
-    """Z has the covariance nu^2 (M~ - l2 I): 4,000 members' tilts against it."""
+    """Z has the covariance nu^2 (M~ - l2 I): 4,000 members' noise against it."""
     words = "ranker.members=4000", "ranker.label_noise_variance=0.25", "exploration=none", "click=perfect"
     config = tiny("ranker=pepairrank", *words_of(forgetting), *words)
-    simulation = simulate(config, [0], 14, handmade(LISTS), loops=True)
-    tilts = []
-    simulation.ranker.optima._optima = lambda replica, count, noise: tilts.append(noise) or noise * 0
+    simulation = simulate(config, [0], 20, handmade(LISTS), loops=True)
+    noises = noises_of(simulation.ranker.optima)
     oracle = ForgetfulPairRank(4, L2, ALPHA, "full", "sum", *forgetting)
     for _, one in rounds(simulation):
         told(oracle, next(replicas(one))[1])
     assert simulation.ranker.history.count[0] > 15 > 4
     assert bool(simulation.ranker.optima.factored[0]) is (forgetting.window is None)
     expected = 0.25 * information(oracle.pairs, 0.0, 4, 2)
-    found = np.cov(tilts[-1].numpy().T, bias=True)
+    found = np.cov(noises[-1][0].numpy().T, bias=True)
     deviation = np.sqrt((np.outer(np.diag(expected), np.diag(expected)) + expected**2) / 4000)
     assert (np.abs(found - expected) <= 4 * deviation + 1e-12).all()
