@@ -17,6 +17,7 @@ from ol2r_cli.run.runner import run_experiment
 from tests.worlds import TINY
 
 SMALL = [*TINY, "device=cpu", "rounds=60", "evaluate_every=20", "checkpoint_rounds=20", "checkpoint_every=0"]
+SMALL += ["data_dir=.", "cache_dir=."]  # not those of the environment, which another process may have had before
 # Of run.json: times, the process, and what contains them.
 _OF_A_PROCESS = ("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "rounds_per_second")
 _OTHER = ("pid", "checksum", "command", "sittings", "files", "ran")
