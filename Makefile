@@ -56,13 +56,11 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 	else echo "skipped: without Slurm there is nothing to test"; fi
 
 NETWORKS ?= olranknet ollambdarank p2neurrank
-gpu: setup-gpu  ## on a machine with a GPU: its tests, where it differs from the CPU, and speeds with 1 to 10,000 replicas
+gpu: setup-gpu  ## on a machine with a GPU: its tests, where it differs from the CPU, speeds, a grid as one launch
 	@$(VENV)/bin/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" \
 	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/install.md"; exit 2; }
 	$(PYTEST) -m gpu
-	mkdir -p outputs && $(VENV)/bin/python scripts/gpu.py reference outputs/rounds-of-a-cpu.pt
-	$(VENV)/bin/python scripts/gpu.py compare outputs/rounds-of-a-cpu.pt
-	$(VENV)/bin/python scripts/gpu.py speed
+	$(VENV)/bin/python scripts/gpu.py outputs/gpu --limit 7200
 	$(OL2R) bench $(NETWORKS) --replicas 1 10 100 1000 --rounds 300 device=cuda $(ARGS)
 
 mutation: setup  ## what the tests protect: the share of seeded mutants that they notice (an hour or more)
