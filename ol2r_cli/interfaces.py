@@ -218,7 +218,6 @@ class RunContext:
     reranked: bool = False  # whether a fairness may change proposed orders
     measured_rounds: int = 64  # number of rounds that measures receive at once, at most
     no_relevant: str = "zero"  # what a query without a relevant document counts: zero, or skip (it is left out)
-    loops: bool = False  # whether compiled loops may be used: device.engine=loops
     pairs: int = 0  # M: the largest number of preferences of a round
     forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
     code: str = ""  # hash of the code of the run that is not of ol2r: part of the key of what a role keeps on disk

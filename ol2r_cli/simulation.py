@@ -75,10 +75,10 @@ class Simulation(nn.Module):
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
     settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
-    blocks of any round are kept, `loops` whether compiled loops may be used, `code` that of `RunContext`. `intent` is
-    None if users judge by the labels of the dataset in every round. `start` returns the parameters [B, P] with which
-    the ranker begins. With `update_every` or `delay` ranker and exploration learn late (`LateFeedback`), fairness in
-    every round: who was exposed is known at once.
+    blocks of any round are kept, `code` that of `RunContext`. `intent` is None if users judge by the labels of the
+    dataset in every round. `start` returns the parameters [B, P] with which the ranker begins. With `update_every` or
+    `delay` ranker and exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at
+    once.
     """
 
     round: Tensor
@@ -100,7 +100,6 @@ class Simulation(nn.Module):
         exposure: Exposure | None = None,
         measures: Mapping[str, Measure],
         block_rounds: bool = False,
-        loops: bool = False,
         intent: IntentSchedule | None = None,
         code: str = "",
         start: Callable[[RunContext], Tensor] | None = None,
@@ -137,7 +136,6 @@ class Simulation(nn.Module):
             reranked=fairness.reranks,
             measured_rounds=Measurement.ROUNDS,
             no_relevant=no_relevant,
-            loops=loops,
             pairs=most_pairs(ranker.pairs, positions),
             forgetting=ranker.forgetting,
             code=code,
@@ -255,8 +253,7 @@ class Simulation(nn.Module):
         inherits does not count, because the class may do something else. Rounds that are learned from at once are
         played together where theta alone decides what is shown.
         """
-        in_tensors = self.context.device.type == "cpu" and not self.context.loops
-        if self.context.attraction is not None or in_tensors or not self._has_stages():
+        if self.context.attraction is not None or not self._has_stages():
             return None
         with_blocks = CERTAIN in self.exploration.offers
         recording: list[Any] = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]

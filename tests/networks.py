@@ -29,14 +29,14 @@ def served(here: Shown) -> Round:
     return from_clicks(here.features[here.ranking], here.clicks, pairs)
 
 
-def learned(*overrides: str, total: int = 100, loops: bool = False) -> tuple[list[float], list[float]]:
+def learned(*overrides: str, total: int = 100) -> tuple[list[float], list[float]]:
     """NDCG@10 of three replicas before and after so many rounds in a world where a document is good that has a large
     or a small first feature: nothing that is linear can rank it."""
     lists = handmade([[0, 0, 0, 0, 1, 1, 2, 3, 4]] * 20)
     features = lists.features.clone()
     features[:, 0] = torch.where(features[:, 0] < 0.5, -1, 1) * lists.labels / 4
     dataset, seeds = dataclasses.replace(lists, features=features), [0, 1, 2]
-    simulation = simulate(tiny("click=perfect", *overrides), seeds, total, dataset, loops=loops)
+    simulation = simulate(tiny("click=perfect", *overrides), seeds, total, dataset)
     evaluate = offline_ndcg(dataset, "test", torch.tensor(seeds))
     before = evaluate(simulation.ranker, simulation.ranker.deploy()[None])[0, :, -1]
     for _ in rounds(simulation):

@@ -232,7 +232,6 @@ class Subject:
 
         NotApplicable if a role refuses the world with a ValueError of its own.
         """
-        more.setdefault("loops", True)
         self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
         try:
             running = simulation(self.config, seeds=seeds, **{"dataset": world(lists)} | more)

@@ -13,8 +13,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
 from ol2r_cli.exploration.divide_and_conquer import DivideAndConquer, ScoreOrder, Shuffle, Width
 from ol2r_cli.interfaces import FEATURES, MEMBERS, Forgetting, Interaction, Need, Oracle, RunContext
-from ol2r_cli.learning.covariance import add_outer_products, remove_outer_products
-from ol2r_cli.tensor.gather import gather
+from ol2r_cli.learning.covariance import remove_outer_products
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
@@ -72,8 +71,7 @@ class Confidence(DivideAndConquer):
             raise ValueError(f"{self.setting('alpha')} must be a number where the ranker forgets pairs, got theory")
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
         self.form = FORMS.index("diagonal" if of_discount else self.covariance)  # what of `inverse`, or of M, is used
-        self.horizon, self.loops = context.rounds, context.loops
-        self.documents, self.pairs = context.documents, context.pairs
+        self.horizon, self.documents, self.pairs = context.rounds, context.documents, context.pairs
         self.records = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
@@ -90,11 +88,12 @@ class Confidence(DivideAndConquer):
 
     def _state(self) -> Any:
         """Return what the loops know of it."""
-        device = self.matrix.device
-        square = 0.0 if isinstance(self.alpha, str) else self.alpha**2
-        scale = torch.full((len(self.matrix),), square, dtype=torch.float64, device=device)
+        if isinstance(self.alpha, str):
+            scale = self._square_of_theory()
+        else:
+            scale = torch.full_like(self.matrix[:, 0, 0], self.alpha**2)
         how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
-        nothing = (each.to(device) for each in self.records)
+        nothing = (each.to(scale.device) for each in self.records)
         return loops.intervals.Intervals(self.matrix, self.inverse, scale, self.form, *how, *nothing)
 
     def after_loops(self, rounds: int, random: Random) -> None:
@@ -107,13 +106,9 @@ class Confidence(DivideAndConquer):
         if self.discount < 1:
             self._discount(rows)
             return
-        if self.loops:
-            room = loops.intervals.room_of_intervals(0, rows.shape[2], rows.shape[1])
-            written = rows.contiguous(), interaction.preferences.valid, self.matrix, self.inverse
-            loops.launch.launch(loops.intervals.adds_rows, len(rows), room, *written)
-        else:
-            self.matrix.baddbmm_(rows.mT, rows)
-            add_outer_products(self.inverse, rows)
+        room = loops.intervals.room_of_intervals(0, rows.shape[2], rows.shape[1])
+        written = rows.contiguous(), interaction.preferences.valid, self.matrix, self.inverse
+        loops.launch.launch(loops.intervals.adds_rows, len(rows), room, *written)
         self.after_loops(1, random)
         if self.window is not None:
             self._slide(int(self.rounds), rows)
@@ -136,7 +131,7 @@ class Confidence(DivideAndConquer):
             torch.bmm(recent.mT, recent, out=self.matrix)
             self.matrix.diagonal(dim1=1, dim2=2).add_(self.l2)
         # Whether M^-1 can be brought up to date is read from it.
-        if not rounds % self.refresh or not self.loops or not remove_outer_products(self.inverse, leaving):
+        if not rounds % self.refresh or not remove_outer_products(self.inverse, leaving):
             self.inverse.copy_(torch.linalg.inv_ex(self.matrix).inverse)
 
     def _discount(self, rows: Float[Tensor, "B M F"]) -> None:
@@ -156,37 +151,19 @@ class Confidence(DivideAndConquer):
         torch.bmm(half, half.mT, out=self.inverse)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
-        """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain.
+        """Compare sigma(s_i - s_j) - 1/2 with alpha |x_ij|, both squared. Equal documents are never certain."""
+        documents = ranked.prediction.tangent().dense()
+        certain = ranked.mask.new_zeros(*ranked.order.shape, ranked.order.shape[1])
+        room = loops.intervals.room_of_intervals(documents.shape[1], documents.shape[2], 0)
+        lists = documents.contiguous(), ranked.order, ranked.scores.double(), ranked.mask.sum(1)
+        loops.launch.launch(loops.intervals.compares_lists, len(certain), room, *lists, self._state(), certain)
+        return certain
 
-        |x_i - x_j|^2 in the norm of M^-1 is K_ii + K_jj - 2 K_ij with K = X M^-1 X^T, without D^2 solves.
-        """
-        replicas, scores = ranked.replicas, ranked.scores
-        x = gather(ranked.prediction.tangent().dense()[replicas, : ranked.order.shape[1]], ranked.order)
-        x, scores = x.double(), scores.double()
-        scale = torch.full((len(x), 1, 1), 0.0, dtype=torch.float64, device=x.device)
-        if self.alpha == "theory":
-            growth = torch.linalg.slogdet(self.matrix[replicas]).logabsdet - self.matrix.shape[1] * math.log(self.l2)
-            spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
-            scale = (self.steepness * (spread + math.sqrt(self.l2)))[:, None, None] ** 2
-        else:
-            scale += float(self.alpha) ** 2
-        if ranked.loops:
-            certain = torch.zeros(len(x), x.shape[1], x.shape[1], dtype=torch.bool)
-            room = loops.intervals.room_of_intervals(x.shape[1], x.shape[2], 0)
-            matrices = {"matrix": self.matrix[replicas], "inverse": self.inverse[replicas], "scale": scale[:, 0, 0]}
-            lists = x.contiguous(), scores.contiguous(), self._state()._replace(**matrices), certain
-            loops.launch.launch(loops.intervals.compares_lists, len(x), room, *lists)
-            return certain
-        if FORMS[self.form] == "full":
-            projected = torch.bmm(x, self.inverse)
-        elif FORMS[self.form] == "diagonal":
-            projected = x * self.inverse.diagonal(dim1=1, dim2=2)[:, None]
-        else:
-            projected = x / self.matrix.diagonal(dim1=1, dim2=2)[:, None]
-        own = (projected * x).sum(2)
-        width = torch.bmm(projected.mul_(-2), x.mT).add_(own[:, :, None]).add_(own[:, None, :])
-        margin = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
-        return margin > width.mul_(scale).clamp_(min=0)
+    def _square_of_theory(self) -> Float[Tensor, "B"]:
+        """Return the square of Lemma 2's alpha_t."""
+        growth = torch.linalg.slogdet(self.matrix).logabsdet - self.matrix.shape[1] * math.log(self.l2)
+        spread = 0.5 * (growth + 2 * math.log(self.horizon)).sqrt()
+        return (self.steepness * (spread + math.sqrt(self.l2))) ** 2
 
 
 class Ensemble(DivideAndConquer):

@@ -38,12 +38,11 @@ Width = Annotated[float, Range(0, 1e100)]  # factor of the intervals; its square
 class ScoreOrder(NamedTuple):
     """b of the replicas, whose queries have at most d documents, with these documents in score order."""
 
-    replicas: slice  # which of the B replicas: one where loops go through them, otherwise all
+    replicas: slice  # which of the B replicas
     prediction: Prediction  # of all B replicas
     order: Int[Tensor, "b d"]  # best score first, padding last
     scores: Float[Tensor, "b d"]  # in this order
     mask: Bool[Tensor, "b d"]  # in this order
-    loops: bool = False
 
 
 class DivideAndConquer(Exploration):
@@ -77,9 +76,7 @@ class DivideAndConquer(Exploration):
         """Find certain pairs, form blocks and shuffle each block: in score order, returned by document."""
         scores, mask = mean_of_members(prediction), candidates.mask
         lengths, documents = mask.sum(1), mask.shape[1]
-        one_by_one = mask.is_cpu
-        compare = self._compared_one_by_one if one_by_one else self._compared_at_once
-        by_score, certain, compared = compare(prediction, scores, mask)
+        by_score, certain, compared = self.compared(prediction, scores, mask)
         orders, blocks = torch.zeros_like(by_score), torch.zeros_like(by_score)
         width, by_place = min(self.certain_places, documents), self.certain_places < documents
         pairs = mask.new_zeros(len(mask), width, width)
@@ -91,23 +88,10 @@ class DivideAndConquer(Exploration):
             return Proposal(orders, scores)
         return Proposal(orders, scores, blocks, **{"certain_by_place" if by_place else "certain": pairs})
 
-    def _compared_one_by_one(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    def compared(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         """Return the documents in score order [B, D], their certain pairs [B, D, D], of which the first [B] were
-        compared: for a CPU, one list after the other, without padding."""
-        documents = mask.shape[1]
-        by_scores, compared = torch.zeros(mask.shape, dtype=torch.int64), torch.zeros(len(mask), dtype=torch.int64)
-        certain = torch.zeros(len(mask), documents, documents, dtype=torch.bool)
-        for b, length in enumerate(mask.sum(1).tolist()):
-            sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
-            real = torch.ones_like(by_score, dtype=torch.bool)
-            found = self.certain(ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, real, loops=True))[0]
-            by_scores[b, :length], compared[b] = by_score[0], len(found)
-            certain[b, : len(found), : len(found)] = found
-        return by_scores, certain, compared
-
-    def _compared_at_once(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        """Return the same, for a GPU: all lists at once."""
-        by_score = scores.masked_fill(~mask, float("-inf")).argsort(1, descending=True)
+        compared."""
+        by_score = scores.masked_fill(~mask, float("-inf")).sort(dim=1, descending=True, stable=True).indices
         certain = self.certain(ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask))
         return by_score, certain.contiguous(), mask.sum(1).clamp(max=certain.shape[1])
 

@@ -126,13 +126,28 @@ class NeuralConfidence(DivideAndConquer):
             assert isinstance(tangent, LayeredTangent)
             self.tangents.learn(preferences, tangent)
 
+    def compared(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """Compare all lists at once on a GPU; on a CPU one after the other, without padding, so that a replica does not
+        depend on its neighbours."""
+        if not mask.is_cpu:
+            return super().compared(prediction, scores, mask)
+        by_scores, documents = torch.zeros(mask.shape, dtype=torch.int64), mask.shape[1]
+        compared, certain = by_scores.new_zeros(len(mask)), mask.new_zeros(len(mask), documents, documents)
+        for b, length in enumerate(mask.sum(1).tolist()):
+            sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
+            real = torch.ones_like(by_score, dtype=torch.bool)
+            found = self.certain(ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, real))[0]
+            by_scores[b, :length], compared[b] = by_score[0], len(found)
+            certain[b, : len(found), : len(found)] = found
+        return by_scores, certain, compared
+
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown.
 
         The former is 0 for documents with equal features: their order cannot be certain, whatever the last bits of
         their scores. Features are compared by one fixed random combination.
         """
-        replicas, prediction, order, scores, mask, _ = ranked
+        replicas, prediction, order, scores, mask = ranked
         tangent = prediction.tangent()
         assert isinstance(tangent, LayeredTangent)
         features = tangent.factors[0][1][replicas, : order.shape[1]].double()
@@ -216,7 +231,7 @@ class DiagonalTangentCovariance:
     """
 
     def __init__(self, l2: float, context: RunContext):
-        self.l2, self.device, self.replicas, self.in_loops = l2, context.device, context.replicas, context.loops
+        self.l2, self.device, self.replicas = l2, context.device, context.replicas
         self.window, self.discount = context.forgetting.window, context.forgetting.discount
         # [B P] each, float64; empty before the first round: the diagonal, with a discount the one of squares, and of
         # each round in a window what it has added.
@@ -251,7 +266,7 @@ class DiagonalTangentCovariance:
         certain = torch.ones(len(order), most, most, dtype=torch.bool, device=order.device).triu_(1)
         for size, group in by_size(sizes):
             some = tangents.rows(layers, group, slice(size))
-            gram = tangents.gram(some, [weight[group] for weight in inverse], self.in_loops)
+            gram = tangents.gram(some, [weight[group] for weight in inverse])
             certain[group, :size, :size] = criterion.of(group).certain(squared_distances(gram))
         return certain
 

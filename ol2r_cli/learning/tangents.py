@@ -21,8 +21,7 @@ from ol2r_cli.tensor.shapes import Float, Int
 # The gradients of some documents: for each layer the vectors [b x c] whose outer product is the gradient.
 Layers = list[tuple[Tensor, ...]]
 
-CHUNK = 1 << 18  # numbers of the gradients that `gram` writes out at once: they should stay in the cache of a CPU
-CHUNK_GPU = 1 << 26
+CHUNK = 1 << 26  # numbers of the gradients that `gram` writes out at once on a GPU
 
 
 class LinearTangent:
@@ -168,22 +167,21 @@ def to_first(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x"]:
     return (lengths - 2 * product).clamp_(min=0) + 16 * torch.finfo(length.dtype).eps * lengths
 
 
-def gram(layers: Layers, inverse: list[Tensor], in_loops: bool = False) -> Float[Tensor, "b x x"]:
-    """Inner products of the gradients in the norm of `inverse` (see `weights`): in loops on a CPU, or a few rows of a
-    gradient at a time."""
+def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
+    """Inner products of the gradients in the norm of `inverse` (see `weights`): by a loop on a CPU, and on a GPU of a
+    few rows of a gradient at a time."""
     replicas, documents = layers[0][0].shape[:2]
     total = layers[0][0].new_zeros(replicas, documents, documents)
-    room = CHUNK if total.is_cpu else CHUNK_GPU
     for layer, weight in zip(layers, inverse, strict=True):
         *delta, hidden = layer
         if not delta:
             total.baddbmm_(hidden * weight[:, None], hidden.mT)
             continue
-        if in_loops:
+        if total.is_cpu:
             for arrays in zip(total.numpy(), delta[0].numpy(), hidden.numpy(), weight.numpy(), strict=True):
                 loops.tangents.add_gram(*arrays)
             continue
-        step = max(1, room // hidden.numel())
+        step = max(1, CHUNK // hidden.numel())
         for start in range(0, weight.shape[1], step):
             deltas, root = delta[0][:, :, start : start + step], weight[:, None, start : start + step].sqrt()
             part = (deltas[..., None] * hidden[:, :, None]).mul_(root).flatten(2)

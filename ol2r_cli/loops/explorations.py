@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.orders import by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
 from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take
@@ -29,12 +30,24 @@ class RankExponent(NamedTuple):
 
 
 @compiled
+def mean_of_members(scores, mean):
+    """Write the mean score over members [N, d]."""
+    for d in range(lane(), len(mean), lanes()):
+        total = 0.0
+        for n in range(len(scores)):
+            total += scores[n, d]
+        mean[d] = total / len(scores)
+    barrier()
+
+
+@compiled
 def sorts(b, space, round, queries, exploration):
     """Arrange by score, with equal scores in random order."""
     before = mark(space)
-    chance = take(space, in_fours(round.documents))
+    chance, mean = take(space, in_fours(round.documents)), take(space, round.documents)
     uniform(round.seed, EXPLORE, round.t, chance)
-    by_score(round.scores[0], chance, round.ranking, space)
+    mean_of_members(round.scores, mean)
+    by_score(mean, chance, round.ranking, space)
     release(space, before)
 
 
@@ -42,9 +55,10 @@ def sorts(b, space, round, queries, exploration):
 def draws(b, space, round, queries, exploration):
     """Draw from the Plackett-Luce model of the scores."""
     before = mark(space)
-    chance = take(space, in_fours(round.documents))
+    chance, mean = take(space, in_fours(round.documents)), take(space, round.documents)
     uniform(round.seed, EXPLORE, round.t, chance)
-    plackett_luce(round.scores[0], chance, round.ranking, space)
+    mean_of_members(round.scores, mean)
+    plackett_luce(mean, chance, round.ranking, space)
     release(space, before)
 
 
@@ -57,7 +71,9 @@ def fills_some_places_at_random(b, space, round, queries, exploration):
     uniform(round.seed, EXPLORE, round.t, chance)
     uniform(round.seed, DOCUMENT, round.t, shuffle)
     uniform(round.seed, COIN, round.t, coins)
-    epsilon_greedy(round.scores[0], chance, shuffle, coins, exploration.epsilon[b], round.ranking, space)
+    mean = take(space, round.documents)
+    mean_of_members(round.scores, mean)
+    epsilon_greedy(mean, chance, shuffle, coins, exploration.epsilon[b], round.ranking, space)
     release(space, before)
 
 

@@ -123,17 +123,18 @@ def centre(table, start, by_score, y, space):
 
 
 @compiled
-def compares_lists(b, space, x, scores, exploration, certain):
-    """Write to certain [B, d, d], which is False, which pairs of lists are certain whose features x [B, d, F] and
-    scores [B, d] are in score order."""
+def compares_lists(b, space, x, order, scores, length, exploration, certain):
+    """Write to certain [B, D, D], which is False, which pairs of lists are certain, in the order [B, D] by scores,
+    which are scores [B, D] in this order; x [B, D, F] are features in theirs. Only the first `length` [B] are
+    documents."""
     before = mark(space)
-    documents, features = x.shape[1], x.shape[2]
+    documents, features = length[b], x.shape[2]
     words = words_of(documents)
     y = take(space, documents * features).reshape((documents, features))
     bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
     by_score, ranked = take_integers(space, documents), take(space, documents)
     for d in range(lane(), documents, lanes()):
-        by_score[d], ranked[d] = d, scores[b, d]
+        by_score[d], ranked[d] = order[b, d], scores[b, d]
     barrier()
     centre(x[b], 0, by_score, y, space)
     find_certain(b, y, ranked, exploration, bits, space)

@@ -106,7 +106,7 @@ def room_of_a_round(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace a round takes, without what the stages of ranker and exploration say."""
     positions, members, pairs = sizes
     lists = (members + 4) * (documents + 4) + 12 * (positions + 4)
-    lists += 2 * documents  # a list that is sorted as a whole
+    lists += 3 * documents  # a list that is sorted as a whole, and mean scores
     if members > 1:  # credit, and orders of all members
         lists += 5 * members * (documents + 4) + (members + 4) * (positions + members + 4)
     return lists + 2 * positions * positions + 6 * pairs + 64

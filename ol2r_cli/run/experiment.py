@@ -261,7 +261,6 @@ class Experiment:
             ),
             measures=self.measures,
             block_rounds=bool(settings["block_rounds"]),
-            loops=self.device.torch.type == "cpu",
             intent=self.intent,
             code=" ".join(self.code.values()),
             start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,

@@ -84,15 +84,14 @@ def test_intents_move_the_attractions_by_ranks(tmp_path):
     assert second.fingerprint != both.fingerprint
 
 
-@pytest.mark.parametrize("loops", [False, True])
-def test_users_click_by_the_attraction_of_their_intent(tmp_path, loops):
+def test_users_click_by_the_attraction_of_their_intent(tmp_path):
     """A share of clicks for every document and phase, of users who examine all that is shown: 5 standard errors."""
     words = ["intent=abrupt", "intent.every=1500", "dataset.intents=2", "ranker=random"]
     words += ["click=position_based", "click.eta=0", "positions=4", "dataset=yandex_bandit"]
     config = compose([*words, f"dataset.path={written(tmp_path)}"]).config
     dataset = build(config.dataset).load()
     clicks, shown = torch.zeros(2, 2, 6)
-    for t, one in rounds(simulate(config, [0, 1], 3000, dataset, loops=loops)):
+    for t, one in rounds(simulate(config, [0, 1], 3000, dataset)):
         document = one.candidates.document.gather(1, one.ranking)
         shown[t // 1500].scatter_add_(0, document[one.shown], torch.ones(int(one.shown.sum())))
         clicks[t // 1500].scatter_add_(0, document[one.shown], one.clicks[one.shown].float())

@@ -120,12 +120,16 @@ def test_a_cycle_and_all_that_it_holds_back_are_one_last_layer():
 
 
 def test_a_long_list_is_served_like_any_other():
-    """More documents than any public dataset has for a query, whose pairs are compared in parts by the loops."""
+    """More documents than any public dataset has for a query, whose pairs are compared in parts: what the roles show
+    are the grades and clicks of rounds that are played together."""
     lists = [[d % 5 for d in range(1_500)], [1, 0, 2]]
     config = tiny("ranker=pairrank", "click=perfect", "exploration.alpha=0.02")
-    lists_of = []
-    for form in (True, False):
-        with torch.inference_mode():
-            running = simulate(config, [3], 4, handmade(lists), loops=form, trace_regret=False, trace_blocks=False)
-            lists_of.append([(one.ranking.tolist(), one.clicks.tolist()) for _, one in rounds(running)])
-    assert lists_of[0] == lists_of[1]
+    single, together = (
+        simulate(config, [3], 4, handmade(lists), trace_regret=False, trace_blocks=False) for _ in range(2)
+    )
+    with torch.inference_mode():
+        played = [one for _, one in rounds(single)]
+        assert len(list(together.play_until(lambda t: False))) == 1
+    for one, query, clicks in zip(played, together.measurement.query, together.measurement.clicks, strict=False):
+        assert int(one.candidates.query[0]) == int(query[0])
+        assert one.clicks[0].tolist() == clicks[0, : one.clicks.shape[1]].tolist()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli import loops
 from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
@@ -31,14 +30,13 @@ RANKERS = {
     "pepairrank": ("ranker=pepairrank",),
     "toprank": ("ranker=toprank", "ranker.delta=0.9"),
 }
-ENGINES = ["tensors", "loops"] if loops.available() else ["tensors"]
 
 
-def fair(*overrides: str, positions: int = 5, number: int = 16, engine: str = "tensors") -> Simulation:
+def fair(*overrides: str, positions: int = 5, number: int = 16) -> Simulation:
     """A simulation with FairExp on two groups."""
     config = tiny("fairness=fairexp", "click=perfect", f"positions={positions}", *overrides)
     exposure = Exposure(position_exposure("reciprocal", positions), BETA)
-    return simulate(config, SEEDS, number, grouped(), exposure=exposure, loops=engine == "loops")
+    return simulate(config, SEEDS, number, grouped(), exposure=exposure)
 
 
 def exposed(positions: int) -> list[float]:
@@ -82,28 +80,27 @@ CASES = [  # ranker, count, positions, epsilon, rounds
 def test_every_round_serves_the_list_of_the_plain_port(case):
     """At epsilon = infinity nothing is broken, and of the lists that break nothing the least unfair is served."""
     ranker, count, positions, epsilon, number = case
-    for engine in ENGINES:
-        words = *RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}"
-        running = fair(*words, positions=positions, number=number, engine=engine)
-        before, held, moved, shown = [0.0] * len(SEEDS), 0, 0, [[] for _ in SEEDS]
-        for t, interaction in rounds(running):
-            for b in range(len(SEEDS)):
-                one = seen(interaction, b)
-                arranged = lists(one.proposal, one.groups, positions)
-                choice = chosen(one, before[b], positions, epsilon, count, arranged)
-                assert one.order == choice.order, f"{engine}, round {t}, replica {b}"
-                after = float(running.fairness.unfairness[b])
-                assert after == pytest.approx(choice.unfairness, abs=1e-9)
-                assert check_template(one, arranged, before[b], positions, epsilon, after) == choice.qualified
-                shown[b].append("".join(one.groups[d] for d in one.order[:positions]))
-                assert after == pytest.approx(unfairness(shown[b], exposed(positions), BETA)[-1], abs=1e-9)
-                before[b], held, moved = after, held + choice.qualified, moved + (one.order != tuple(one.proposal))
-                if int(interaction.candidates.query[b]) in ONE_GROUP:
-                    assert one.order == tuple(one.proposal)
-                if epsilon == inf:
-                    assert (choice.added, choice.qualified) == (0, True)
-        assert 7 < held < 48 or number == 12
-        assert moved > 2
+    words = *RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}"
+    running = fair(*words, positions=positions, number=number)
+    before, held, moved, shown = [0.0] * len(SEEDS), 0, 0, [[] for _ in SEEDS]
+    for t, interaction in rounds(running):
+        for b in range(len(SEEDS)):
+            one = seen(interaction, b)
+            arranged = lists(one.proposal, one.groups, positions)
+            choice = chosen(one, before[b], positions, epsilon, count, arranged)
+            assert one.order == choice.order, f"round {t}, replica {b}"
+            after = float(running.fairness.unfairness[b])
+            assert after == pytest.approx(choice.unfairness, abs=1e-9)
+            assert check_template(one, arranged, before[b], positions, epsilon, after) == choice.qualified
+            shown[b].append("".join(one.groups[d] for d in one.order[:positions]))
+            assert after == pytest.approx(unfairness(shown[b], exposed(positions), BETA)[-1], abs=1e-9)
+            before[b], held, moved = after, held + choice.qualified, moved + (one.order != tuple(one.proposal))
+            if int(interaction.candidates.query[b]) in ONE_GROUP:
+                assert one.order == tuple(one.proposal)
+            if epsilon == inf:
+                assert (choice.added, choice.qualified) == (0, True)
+    assert 7 < held < 48 or number == 12
+    assert moved > 2
 
 
 def test_as_printed_every_round_serves_the_list_of_the_plain_port():

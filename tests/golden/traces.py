@@ -91,7 +91,7 @@ def trace(name: str) -> str:
     with TemporaryDirectory() as cache, torch.inference_mode():
         config = compose([*map(_here, overrides), f"cache_dir={cache}"]).config
         dataset = build(config.dataset).load()
-        simulation = simulate(config, [SEED], ROUNDS, dataset, loops=True)
+        simulation = simulate(config, [SEED], ROUNDS, dataset)
         played = [interaction for _, interaction in simulation.play()]
         _, measures = simulation.measurement.measures()
         test = offline_ndcg(dataset, "test", torch.tensor([SEED]))

@@ -62,7 +62,7 @@ def test_rounds_played_together_have_the_same_users():
     results = []
     for together in (True, False):
         config = tiny(INTENTS, *SMOOTH, "ranker=pdgd", "measures=[ndcg]")
-        running = simulate(config, [4, 5], ROUNDS, loops=True, measures={"ndcg": build(config.measure.ndcg)})
+        running = simulate(config, [4, 5], ROUNDS, measures={"ndcg": build(config.measure.ndcg)})
         parts = []
         with torch.inference_mode():
             for t, _ in running.play_until(lambda t: t == 30) if together else running.play():

@@ -135,14 +135,12 @@ def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
         again(20)
 
 
-@pytest.mark.parametrize("in_loops", [False, True])
-def test_distances_by_the_diagonal_alone(monkeypatch, in_loops):
-    monkeypatch.setattr("ol2r_cli.learning.tangents.CHUNK", 100)  # two of its four rows at a time
+def test_distances_by_the_diagonal_alone():
     layers, pairs = documents(1), documents(2, count=10)
     diagonal = 0.1 + differences(pairs).square().sum(1)
     g, inverse = written_out(layers), weights(layers, diagonal)
     expected = ((g[:, :, None] - g[:, None, :]).square() / diagonal[:, None, None]).sum(3)
-    torch.testing.assert_close(squared_distances(gram(layers, inverse, in_loops)), expected)
+    torch.testing.assert_close(squared_distances(gram(layers, inverse)), expected)
     torch.testing.assert_close(to_first(layers, inverse), expected[:, 0], rtol=1e-10, atol=1e-12)
     assert (to_first(layers, inverse) > expected[:, 0]).all()
 
@@ -165,20 +163,20 @@ def test_inner_products_where_units_are_on_for_some_documents(dtype, tolerance):
     diagonal = draw(4 + 2 * 5 * (2 * count + 2)).square() + 0.1
     g = written_out([tuple(factor.double() for factor in layer) for layer in layers])
     expected = torch.einsum("bip,bp,bkp->bik", g, 1 / diagonal, g)
-    found = gram(layers, weights(layers, diagonal), in_loops=True)
+    found = gram(layers, weights(layers, diagonal))
     assert (found - expected).abs().max() < tolerance * expected.abs().max()
     assert torch.equal(found, found.mT)
 
 
-@pytest.mark.parametrize("in_loops", [False, True])
-def test_very_many_rows_are_added_in_parts(in_loops):
+@pytest.mark.parametrize("by_loops", [False, True])
+def test_very_many_rows_are_added_in_parts(by_loops):
     """Of 20,000 rows, as of a round of 283 places with all pairs, the products with each other would be 3.2 GB."""
     generator = torch.Generator().manual_seed(5)
     rows = torch.randn(1, 20_000, 3, generator=generator).double()
     matrix = torch.eye(3).double()[None] * 0.1
     expected = matrix + rows.mT @ rows
     inverse = torch.linalg.inv(matrix)
-    if in_loops:
+    if by_loops:
         valid = torch.ones(1, 20_000, dtype=torch.bool)
         room = loops.intervals.room_of_intervals(0, 3, 20_000)
         loops.launch.launch(loops.intervals.adds_rows, 1, room, rows, valid, matrix, inverse)

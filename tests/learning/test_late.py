@@ -1,4 +1,4 @@
-"""Learning from several rounds at once, and late: against the definition, in both forms, and after a resume."""
+"""Learning from several rounds at once, and late: against the definition, and after a resume."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ def close(found, expected, what) -> None:
     torch.testing.assert_close(found, expected, equal_nan=True, msg=f"{what}")
 
 
-@pytest.mark.parametrize("loops", [False, True])
-def test_what_is_learned_late_is_what_was_given(loops):
+def test_what_is_learned_late_is_what_was_given():
     """The definition: copies of the roles learn at once, from the interactions as they were given; what serves are the
     parameters as they were after the last due round."""
     for overrides in SINGLE:
-        late = simulation(overrides, rounds=ROUNDS, loops=loops, update_every=3, delay=2)
+        late = simulation(overrides, rounds=ROUNDS, update_every=3, delay=2)
         given, learned, ranker, exploration = [], 0, None, None
         with torch.inference_mode():
             for t, interaction in late.play():
@@ -52,12 +51,12 @@ def test_what_is_learned_late_is_what_was_given(loops):
 
 
 def test_a_batch_of_pdgd_is_the_sum_of_its_gradients_at_the_served_weights():
-    at_once = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, loops=False, update_every=5, **ONLY_SHOWN)
+    at_once = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, update_every=5, **ONLY_SHOWN)
     with torch.inference_mode():
         frozen = play(at_once, 5)
         total = torch.zeros_like(at_once.ranker.theta)
         for t, one in enumerate(frozen):
-            alone = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, loops=False, **ONLY_SHOWN)
+            alone = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, **ONLY_SHOWN)
             alone.ranker.learn(
                 one, alone.streams.at("learn/ranker", t)
             )  # from theta = 0, which all five were served by
@@ -66,21 +65,19 @@ def test_a_batch_of_pdgd_is_the_sum_of_its_gradients_at_the_served_weights():
     close(at_once.ranker.theta, total, "theta")
 
 
-def test_rounds_together_are_single_rounds_and_tensors():
+def test_rounds_together_are_single_rounds():
     for ranker in BY_THETA:
         results = []
-        for loops, together in ((True, True), (True, False), (False, False)):
-            running = simulation((ranker,), rounds=32, loops=loops, update_every=4, **ONLY_SHOWN)
-            assert (running.together is not None) == loops
+        for together in (True, False):
+            running = simulation((ranker,), rounds=32, update_every=4, **ONLY_SHOWN)
+            assert running.together is not None
             with torch.inference_mode():
                 for _ in running.play_until(lambda t: t % 10 == 0) if together else running.play():
                     pass
                 first, columns = running.measurement.measures()
             results.append((columns, running.ranker.state_dict()))
             assert first == 1
-        for columns, state in results[1:]:
-            close(columns, results[0][0], ranker)
-            close(state, results[0][1], ranker)
+        close(*results, ranker)
 
 
 def test_what_else_shows_in_lists_is_played_round_by_round():
@@ -90,7 +87,7 @@ def test_what_else_shows_in_lists_is_played_round_by_round():
         (("ranker=sgd_ranknet", "exploration=confidence"), {"update_every": 2}),
         (("ranker=pairrank",), {"update_every": 2}),
     ):
-        assert simulation(overrides, rounds=2, loops=True, **ONLY_SHOWN, **how).together is None, overrides
+        assert simulation(overrides, rounds=2, **ONLY_SHOWN, **how).together is None, overrides
 
 
 def test_every_choice_goes_on_where_it_stopped():

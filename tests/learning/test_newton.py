@@ -35,7 +35,7 @@ def play(
     table = torch.rand(400, features, generator=generator)
     truth = torch.randn(features, generator=generator)
     history = PairHistory()
-    context = RunContext(replicas, 10, features, 10, 1, rounds, 5, forgetting=forgetting, loops=True)
+    context = RunContext(replicas, 10, features, 10, 1, rounds, 5, forgetting=forgetting)
     history.setup(context, table, PER_ROUND)
     solver.setup(context, history)
     for t in range(rounds):

@@ -24,7 +24,7 @@ def fitted(rows: torch.Tensor, rounds: int, per_round: int, l2: float, variance:
     """Two replicas that have seen no pair yet; the pairs to come are `rows` against a document of zeros."""
     table = torch.cat([rows, torch.zeros(1, rows.shape[1])])
     history, solver, optima = PairHistory(), AnchoredNewton(l2, "sum", exact), PerturbedOptima(2, variance)
-    context = RunContext(2, len(table), rows.shape[1], 10, 1, rounds, 5, loops=True)
+    context = RunContext(2, len(table), rows.shape[1], 10, 1, rounds, 5)
     history.setup(context, table, per_round)
     solver.setup(context, history)
     optima.setup(context, solver)

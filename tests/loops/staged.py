@@ -56,7 +56,7 @@ def has_stages(overrides: Overrides) -> bool:
     """Whether ranker and exploration are stages; False where they do not go together."""
     if refusal(overrides):
         return False
-    running = simulation(overrides, rounds=1, loops=True)
+    running = simulation(overrides, rounds=1)
     return running.ranker.stages() is not None and running.exploration.stages() is not None
 
 
@@ -105,7 +105,7 @@ def played(
     """
     dataset, positions = more.pop("dataset", None) or numbered(), more.setdefault("positions", 5)
     more["exposure"] = exposure_of(dataset, build(composed(overrides).click), positions, "reciprocal", "parity")
-    kind = {"seeds": SEEDS, "loops": True, "trace_regret": False, "trace_blocks": False, **more}
+    kind = {"seeds": SEEDS, "trace_regret": False, "trace_blocks": False, **more}
     running = simulation(overrides, dataset, rounds=rounds, **kind)
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         if by is not None:

@@ -1,5 +1,6 @@
-"""Compiled loops alone, against plain numpy; tests/test_two_forms.py plays whole rounds. Compiling is no part of the
-time of a run. Machine code on disk is that of the present loops: numba itself looks at a function's own file only."""
+"""Compiled loops alone, against plain numpy; tests/test_single_rounds.py plays whole rounds. Compiling is no part of
+the time of a run. Machine code on disk is that of the present loops: numba itself looks at a function's own file
+only."""
 
 from __future__ import annotations
 

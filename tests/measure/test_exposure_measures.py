@@ -20,22 +20,22 @@ ROUNDS = 80  # more than are measured at once
 BETAS = {2: 0.7, 4: (1.3, 0.4, 2.5)}
 
 
-def running(*names: str, groups: int = 2, loops: bool = False) -> Simulation:
+def running(*names: str, groups: int = 2) -> Simulation:
     """PDGD on seven queries, of which some are shorter than the five places; without groups if there are 0."""
     config = tiny("ranker=pdgd", "positions=5", f"measures=[{','.join(names)}]")
     exposure = Exposure(position_exposure("log", 5), BETAS[groups]) if groups else None
     dataset = grouped(groups=groups) if groups else dataclasses.replace(grouped(), group=None)
     measures: dict[str, Measure] = {str(name): build(node) for name, node in config.measure.items()}
-    return simulate(config, SEEDS, ROUNDS, dataset, exposure=exposure, measures=measures, loops=loops)
+    return simulate(config, SEEDS, ROUNDS, dataset, exposure=exposure, measures=measures)
 
 
 def test_without_groups_there_is_no_disparity():
     assert "group_disparity" not in measured(running("ndcg", "realised_exposure", groups=0), 3)[0]
 
 
-@pytest.mark.parametrize(("groups", "loops"), [(2, False), (4, True)])
-def test_realised_exposure_and_disparity_are_their_definitions(groups: int, loops: bool):
-    simulation = running("realised_exposure", groups=groups, loops=loops)
+@pytest.mark.parametrize("groups", [2, 4])
+def test_realised_exposure_and_disparity_are_their_definitions(groups: int):
+    simulation = running("realised_exposure", groups=groups)
     measures, happened = measured(simulation)
     p = position_exposure("log", 5).tolist()
     betas = [1.0, *(BETAS[groups] if groups > 2 else [BETAS[2]])]
@@ -53,8 +53,8 @@ def test_realised_exposure_and_disparity_are_their_definitions(groups: int, loop
 
 def test_amortised_unfairness_is_its_definition():
     """Document by document: without groups a place is worth 1 / rank; NaN for a query without relevant documents."""
-    for groups, loops in ((2, False), (0, True)):
-        check_amortised(groups, loops)
+    for groups in (2, 0):
+        check_amortised(groups)
     config, dataset = tiny("ranker=random", "measures=[amortised_unfairness]"), grouped()
     nothing = dataclasses.replace(dataset, labels=torch.zeros_like(dataset.labels))
     measures = {str(name): build(node) for name, node in config.measure.items()}
@@ -62,8 +62,8 @@ def test_amortised_unfairness_is_its_definition():
     assert values["amortised_unfairness"].isnan().all()
 
 
-def check_amortised(groups: int, loops: bool) -> None:
-    measures, happened = measured(running("amortised_unfairness", groups=groups, loops=loops))
+def check_amortised(groups: int) -> None:
+    measures, happened = measured(running("amortised_unfairness", groups=groups))
     p = position_exposure("log" if groups else "reciprocal", 5).tolist()
     labels, several = grouped().labels.tolist(), 0
     for b in range(len(SEEDS)):

@@ -20,7 +20,7 @@ def test_every_round_is_that_of_the_paper():
     """Lists, batches, stages and counts of every query of every replica, until some were split and dropped."""
     happened = Counter[str]()
     for click, positions in (("perfect", 3), ("informational", 2)):
-        simulation = batchrank(f"click={click}", f"positions={positions}", loops=True)
+        simulation = batchrank(f"click={click}", f"positions={positions}")
         ranker = simulation.ranker
         oracles = [[Reference(len(labels), positions, ROUNDS) for labels in LISTS] for _ in SEEDS]
         for t, one in rounds(simulation):

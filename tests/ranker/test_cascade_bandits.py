@@ -32,7 +32,7 @@ def test_every_round_is_that_of_the_paper():
         ("cascade_kl_ucb", "c=0", "last_click", partial(kl_ucb, c=0.0)),
     ]:
         words = f"ranker.{setting}", f"ranker.feedback={feedback}", "click=informational", "positions=3"
-        simulation, happened = bandits(ranker, *words, loops=True), Counter[str]()
+        simulation, happened = bandits(ranker, *words), Counter[str]()
         oracles = [[CascadeBandit(len(labels), feedback, index) for labels in SHORT] for _ in SEEDS]
         for t, one in rounds(simulation):
             chance = fresh(SEEDS).at("explore", t).uniform(6)
@@ -65,7 +65,7 @@ def test_every_round_of_those_that_forget():
     ]:
         words = [f"ranker.{name}={value}" for name, value in {**settings, "feedback": feedback}.items()]
         words += ["click=informational", f"positions={places}"]
-        simulation, forgotten = bandits(ranker, *words, lists=lists, loops=True), 0
+        simulation, forgotten = bandits(ranker, *words, lists=lists), 0
         oracles = [[ForgettingBandit(len(labels), feedback, **settings) for labels in lists] for _ in SEEDS]
         for t, one in rounds(simulation):
             chance = fresh(SEEDS).at("explore", t).uniform(max(map(len, lists)))
@@ -106,7 +106,7 @@ def test_every_round_of_the_linear_ones():
     ]:
         alpha = ("ranker.alpha=0.3",) if ranker == "cascade_linucb" else ()
         words = f"ranker.sigma={sigma}", f"ranker.feedback={feedback}", "click=informational", "positions=4", *alpha
-        simulation, partly = bandits(ranker, *words, lists=LISTS, total=60, loops=True), 0
+        simulation, partly = bandits(ranker, *words, lists=LISTS, total=60), 0
         oracles = [CascadeLinear(4, sigma, feedback) for _ in SEEDS]
         for t, one in rounds(simulation):
             chance = fresh().at("explore", t).uniform(12)

@@ -83,8 +83,7 @@ def test_every_round_is_that_of_the_definition(case):
     is_network, is_nsgd, dataset, streams = MLP[0] in words, words[0] == "ranker=nsgd", with_equal_documents(), fresh()
     total, near = (15, 1e-6) if is_network else (70, 1e-9)
     simulation, traced = (
-        simulate(config, SEEDS, total, dataset, loops=True, trace_blocks=False, trace_regret=regret)
-        for regret in (False, True)
+        simulate(config, SEEDS, total, dataset, trace_blocks=False, trace_regret=regret) for regret in (False, True)
     )
     own, ranker = config.ranker, simulation.ranker
     drawn, size = own.drawn if is_nsgd else own.candidates, ranker.theta.shape[1]
@@ -165,7 +164,7 @@ def test_with_few_features_one_direction_is_left_and_that_is_told():
 def test_queries_of_equal_ease_do_not_replace_each_other():
     """1 = 1/2 + 1/3 + 1/6, in whatever order they are added."""
     with torch.inference_mode():
-        running = simulation(("ranker=nsgd", "ranker.difficult_queries=1"), rounds=1, loops=True, positions=10)
+        running = simulation(("ranker=nsgd", "ranker.difficult_queries=1"), rounds=1, positions=10)
         happened, queries = next(running.play())[1], running.ranker.queries
         queries.ease.fill_(torch.inf)
         for t, clicked in enumerate(([0], [1, 2, 5], [1, 2])):

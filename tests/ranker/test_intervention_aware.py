@@ -90,7 +90,7 @@ def test_every_round_is_that_of_the_definition():
         config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
         dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
         places = min(positions, longest)
-        simulation = simulate(config, SEEDS, 45, dataset, loops=True, trace_blocks=False, trace_regret=False)
+        simulation = simulate(config, SEEDS, 45, dataset, trace_blocks=False, trace_regret=False)
         ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
         start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
         models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]
@@ -136,7 +136,7 @@ def test_relevance_is_recovered_across_policies():
     replicas, count = 400, 60
     world = handmade([[0, 1, 2, 3, 4, 2]])
     config = tiny(*SETTINGS, "ranker.clip=0", "ranker.every=1000", "click=trust_bias", "positions=3")
-    simulation = simulate(config, list(range(replicas)), count, world, loops=False)
+    simulation = simulate(config, list(range(replicas)), count, world)
     first = torch.randn(1, 4, generator=torch.Generator().manual_seed(2))
     for t, _ in rounds(simulation):
         policy = 3 * first if t < count // 2 else -2 * first

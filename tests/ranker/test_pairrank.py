@@ -28,7 +28,6 @@ def words_of(forgetting):
     return f"ranker.window={window}", f"ranker.discount={forgetting.discount}"
 
 
-@pytest.mark.parametrize("loops", [False, True], ids=["tensors", "loops"])
 @pytest.mark.parametrize(
     ("forgetting", "reduction", "covariance", "shuffle", "transitive", "pairs", "click", "alpha"),
     [
@@ -41,7 +40,7 @@ def words_of(forgetting):
     ],
     ids=str,
 )
-def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, transitive, pairs, click, alpha, loops):
+def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, transitive, pairs, click, alpha):
     """Lists of different length: order, blocks and certain pairs exactly, weights within the gap.
 
     The oracle proposes with our weights, because a gap within the guarantee may legitimately turn a comparison.
@@ -50,7 +49,7 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
     words = [f"exploration.{name}={value}" for name, value in settings.items()]
     words += [f"ranker.reduction={reduction}", f"ranker.pairs={pairs}", *words_of(forgetting)]
     config = tiny(f"ranker.l2={L2}", *words, f"click={click}")
-    simulation = simulate(config, SEEDS, 24, handmade(LISTS), loops=loops)
+    simulation = simulate(config, SEEDS, 24, handmade(LISTS))
     exploration, features = simulation.exploration, simulation.context.features
     exploration.refresh = 7
     if alpha == "theory":
@@ -108,7 +107,7 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features
     """
     words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"click={click}"
     config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words)
-    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features), loops=True)
+    simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features))
     ranker, noises, compared = simulation.ranker, noises_of(simulation.ranker.optima), 0
     optima = ranker.optima
     oracles = [ForgetfulPairRank(features, l2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
@@ -162,7 +161,7 @@ def test_the_noise_of_a_pair_counts_as_the_pair(forgetting):
     """Z has the covariance nu^2 (M~ - l2 I): 4,000 members' noise against it."""
     words = "ranker.members=4000", "ranker.label_noise_variance=0.25", "exploration=none", "click=perfect"
     config = tiny("ranker=pepairrank", *words_of(forgetting), *words)
-    simulation = simulate(config, [0], 20, handmade(LISTS), loops=True)
+    simulation = simulate(config, [0], 20, handmade(LISTS))
     noises = noises_of(simulation.ranker.optima)
     oracle = ForgetfulPairRank(4, L2, ALPHA, "full", "sum", *forgetting)
     for _, one in rounds(simulation):
