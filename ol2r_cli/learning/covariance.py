@@ -145,7 +145,7 @@ class FullCovariance:
             if self.rounds % self.refresh:
                 add_outer_products(self.inverse, difference)
             else:
-                self.inverse = _inverse(self.matrix)
+                self.inverse = inverse_of(self.matrix)
             block.diagonal(dim1=1, dim2=2).add_(self.l2)
             root = torch.linalg.cholesky_ex(block).L
         else:
@@ -155,7 +155,7 @@ class FullCovariance:
                 for start in range(0, 2 * self.rows, 2 * STRIP):
                     part = differences(rows(history, slice(None), slice(start, start + 2 * STRIP)))
                     self.matrix.baddbmm_(part.mT, part)
-                self.inverse, self.strips = _inverse(self.matrix), []
+                self.inverse, self.strips = inverse_of(self.matrix), []
         new = torch.linalg.solve_triangular(root, across, upper=False)
         solved.residual.baddbmm_(new.mT, new, alpha=-1)
 
@@ -193,7 +193,7 @@ class FullCovariance:
         self._clear()
         if "matrix" in state:
             self.matrix, self.rounds = state["matrix"].to(device), state["rounds"]
-            self.inverse = _inverse(self.matrix)
+            self.inverse = inverse_of(self.matrix)
             return
         history: Layers = [tuple(vectors.to(device) for vectors in layer) for layer in state["history"]]
         for start in range(0, history[0][0].shape[1] if history else 0, 2 * STRIP):
@@ -234,8 +234,18 @@ class Strip:
         return rows(self.pairs, slice(None), slice(2 * self.used))
 
 
-def _inverse(matrix: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:
-    return torch.cholesky_inverse(torch.linalg.cholesky_ex(matrix).L)
+def inverse_of(matrix: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:
+    """Return the inverses of positive definite matrices."""
+    root = torch.linalg.cholesky_ex(matrix).L
+    return torch.cholesky_inverse(root) if root.is_cpu else inverse_of_roots(root)
+
+
+def inverse_of_roots(root: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:
+    """Return (L L^T)^-1 of the lower factors L, all at once: torch.cholesky_inverse takes the matrices of a GPU one by
+    one."""
+    identity = torch.eye(root.shape[1], dtype=root.dtype, device=root.device).expand_as(root)
+    half = torch.linalg.solve_triangular(root, identity, upper=False)
+    return torch.bmm(half.mT, half)
 
 
 def _paired(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x z"]:

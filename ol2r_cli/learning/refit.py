@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Candidates, RunContext
+from ol2r_cli.learning.covariance import inverse_of
 from ol2r_cli.learning.history import CountedBuffer
 from ol2r_cli.learning.model import Model
+from ol2r_cli.tensor.gather import unique_rows
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -136,9 +137,8 @@ class HistoryLoss(CountedBuffer):
     def once(self) -> Sample:
         """The whole history, with each document once: however many terms it is in, the network has one pass over it."""
         parts = list(self.whole()) or [self.sample(self.first[:, None][:, :0])]
-        found = [row.unique(return_inverse=True) for row in torch.cat([part.document for part in parts], 1)]
-        document = pad_sequence([numbers for numbers, _ in found], batch_first=True)
-        places = torch.stack([place for _, place in found]).split([part.document.shape[1] for part in parts], 1)
+        document, place_of_each = unique_rows(torch.cat([part.document for part in parts], 1))
+        places = place_of_each.split([part.document.shape[1] for part in parts], 1)
 
         def pull(scores: Float[Tensor, "B N X"]) -> Float[Tensor, "B N X"]:
             total = torch.zeros_like(scores)
@@ -203,8 +203,7 @@ class GradientRefit:
         gain, back = (factor.to(theta.dtype)[:, None, None] for factor in (rate / (1 + pull), pull / (1 + pull)))
         if covariance is not None:  # (1 + r b) (I + r b P)^-1 P
             damped.diagonal(dim1=1, dim2=2).add_(pull[:, None] * (1 + covariance.damping))
-            inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(damped).L)
-            gaining = (inverse * ((1 + pull) * (1 + covariance.damping))[:, None, None]).to(theta.dtype)
+            gaining = (inverse_of(damped) * ((1 + pull) * (1 + covariance.damping))[:, None, None]).to(theta.dtype)
         moving = torch.zeros_like(theta) if self.restart else theta - start
         drawn: Iterable[Sample] = [loss.once()] if self.batch is None else loss.draw(random, self.batch, self.steps)
         looked_up = ((sample, sample.rows(loss.features, theta.dtype)) for sample in drawn)

@@ -29,3 +29,16 @@ def gather(table: Shaped[Tensor, "B D *X"], index: Int[Tensor, "B M"]) -> Shaped
 def gather_square(matrix: Shaped[Tensor, "B D D"], index: Int[Tensor, "B M"]) -> Shaped[Tensor, "B M M"]:
     """Return matrix[b, index[b, m], index[b, n]]."""
     return gather(gather(matrix, index).mT.contiguous(), index).mT
+
+
+def unique_rows(values: Int[Tensor, "B X"]) -> tuple[Int[Tensor, "B Y"], Int[Tensor, "B X"]]:
+    """Return the different numbers of each row in rising order, zeros after them, and the place of each value there.
+
+    That is `torch.unique` of every row, which a GPU would have to be waited for as often as there are rows.
+    """
+    rising, order = values.sort(1)
+    is_new = torch.ones_like(rising, dtype=torch.bool)
+    is_new[:, 1:] = rising[:, 1:] != rising[:, :-1]
+    place = is_new.cumsum(1) - 1
+    different = rising.new_zeros(len(values), int(is_new.sum(1).max())).scatter_(1, place, rising)
+    return different, torch.empty_like(place).scatter_(1, order, place)

@@ -205,3 +205,11 @@ def test_a_removed_row_was_never_there():
     before = hopeless.clone()
     assert not remove_outer_products(hopeless, row)
     assert torch.equal(hopeless, before)
+
+
+def test_matrices_are_inverted_one_by_one_or_all_at_once():
+    rows = torch.randn(3, 9, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    matrix = torch.bmm(rows.mT, rows)
+    root = torch.linalg.cholesky(matrix)
+    for inverse in covariance.inverse_of(matrix), covariance.inverse_of_roots(root):
+        assert torch.allclose(torch.bmm(inverse, matrix), torch.eye(5, dtype=torch.float64).expand(3, -1, -1))

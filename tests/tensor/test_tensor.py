@@ -16,7 +16,7 @@ from scipy.stats import chisquare, kstest, norm
 
 from ol2r_cli.loops import random_numbers
 from ol2r_cli.tensor import memory
-from ol2r_cli.tensor.gather import gather, gather_square
+from ol2r_cli.tensor.gather import gather, gather_square, unique_rows
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.streams import Streams
 from tests.reference.philox import philox4x32
@@ -177,3 +177,14 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
 def test_shapes_are_checked_while_testing():
     with pytest.raises(TypeCheckError, match="index"):
         gather(torch.zeros(2, 3), torch.zeros(2, 2, 2, dtype=torch.int64))
+
+
+def test_different_numbers_of_rows_are_those_of_torch_row_by_row():
+    values = torch.tensor([[7, 3, 7, 0, 3], [5, 5, 5, 5, 5], [4, 3, 2, 1, 0]])
+    different, places = unique_rows(values)
+    for row, numbers, place in zip(values, different, places, strict=True):
+        expected, expected_place = row.unique(return_inverse=True)
+        assert numbers.tolist() == expected.tolist() + [0] * (5 - len(expected))
+        assert place.tolist() == expected_place.tolist()
+    different, places = unique_rows(values[:, :0])
+    assert different.shape == places.shape == (3, 0)
