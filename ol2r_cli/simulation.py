@@ -70,6 +70,17 @@ def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping
     return dataset.judged_by(1)
 
 
+def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
+    """Let a role allocate its state; ValueError where it gives a buffer the name of an attribute."""
+    try:
+        role.setup(context, dataset.features, dataset.oracle() if role.needs_labels else None)
+    except KeyError as error:  # of `register_buffer`
+        if "already exists" not in str(error):
+            raise
+        message = f"{type(role).__name__} must name an attribute differently: {error.args[0]}"
+        raise ValueError(message) from error
+
+
 class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
@@ -107,50 +118,19 @@ class Simulation(nn.Module):
         delay: int = 0,
     ):
         super().__init__()
-        schedule = intent if intent is not None and intent.changes else None
+        self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
         roles: dict[str, Role] = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
+        schedule = intent if intent is not None and intent.changes else None
         if schedule is not None:
             dataset = judged_by_intents(dataset, schedule, roles)
         self.train_split = dataset.split("train", seeds.device, dtype, by_intent=schedule is not None)
-        longest = self.train_split.longest
-        needs_order = fairness.reranks or any(measure.needs_order for measure in measures.values())
-        needs_reasons = fairness.reranks or any(measure.needs_reasons for measure in measures.values())
         self.streams = Streams(seeds)
         self.intents = None if schedule is None else DrawnIntents(schedule, self.streams)
-        self.context = RunContext(
-            replicas=len(seeds),
-            documents=longest,
-            features=dataset.features.shape[1],
-            positions=positions,
-            ranking_depth=longest if needs_order else positions,
-            needs_reasons=needs_reasons or block_rounds,
-            certain_places=longest if fairness.reranks else max(CUTOFF, positions),
-            queries=len(self.train_split),
-            rounds=rounds,
-            grades=dataset.grades,
-            dtype=dtype,
-            device=seeds.device,
-            exposure=exposure and exposure.to(seeds.device),
-            parameters=ranker.size(dataset.features.shape[1]),
-            random=self.streams.at("setup", 0),
-            reranked=fairness.reranks,
-            measured_rounds=Measurement.ROUNDS,
-            no_relevant=no_relevant,
-            pairs=most_pairs(ranker.pairs, positions),
-            forgetting=ranker.forgetting,
-            code=code,
-            attraction=self.train_split.attraction if click.by_document else None,
-        )
-        self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
+        settings = {"rounds": rounds, "positions": positions, "dtype": dtype, "no_relevant": no_relevant, "code": code}
+        self.context = self._context(dataset, measures.values(), exposure, block_rounds, **settings)
         check_needs(roles)
         for role in roles.values():
-            try:
-                role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
-            except KeyError as error:  # of `register_buffer`
-                if "already exists" not in str(error):
-                    raise
-                message = f"{type(role).__name__} must name an attribute differently: {error.args[0]}"
-                raise ValueError(message) from error
+            _set_up(role, self.context, dataset)
         if start is not None:
             ranker.start_from(start(self.context).to(seeds.device, dtype))
         judged = self.train_split.judged()
@@ -166,6 +146,41 @@ class Simulation(nn.Module):
         if self.together == []:
             at_once = _REPLICA_ROUNDS[seeds.device.type] // len(seeds)
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, at_once)))
+
+    def _context(
+        self,
+        dataset: Dataset,
+        measures: Iterable[Measure],
+        exposure: Exposure | None,
+        block_rounds: bool,
+        **settings: Any,
+    ) -> RunContext:
+        """Return what roles and measures are set up for. `settings` are those that it has under the same names."""
+        split, ranker, seeds, reranks = self.train_split, self.ranker, self.streams.seeds, self.fairness.reranks
+        asked = list(measures)
+        needs_order = reranks or any(measure.needs_order for measure in asked)
+        needs_reasons = reranks or block_rounds or any(measure.needs_reasons for measure in asked)
+        positions = settings["positions"]
+        return RunContext(
+            replicas=len(seeds),
+            documents=split.longest,
+            features=dataset.features.shape[1],
+            ranking_depth=split.longest if needs_order else positions,
+            needs_reasons=needs_reasons,
+            certain_places=split.longest if reranks else max(CUTOFF, positions),
+            queries=len(split),
+            grades=dataset.grades,
+            device=seeds.device,
+            exposure=exposure and exposure.to(seeds.device),
+            parameters=ranker.size(dataset.features.shape[1]),
+            random=self.streams.at("setup", 0),
+            reranked=reranks,
+            measured_rounds=Measurement.ROUNDS,
+            pairs=most_pairs(ranker.pairs, positions),
+            forgetting=ranker.forgetting,
+            attraction=split.attraction if self.click.by_document else None,
+            **settings,
+        )
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.

@@ -1,9 +1,8 @@
-"""Compiled plain loops for CPUs: the hot stages of a round, one replica and one document after the other.
+"""Loops of one source: the stages of a round, one replica and one document after the other.
 
-numba compiles them, so they read like the papers' pseudo-code. They take and return numpy arrays and import nothing
-else of ol2r_cli but `source`. What they compute for a round is also computed by tensor operations, for a GPU and
-without numba. The modules of a round are imported when the first of them is used; `letor_text` is imported to parse
-LETOR files.
+numba compiles them for a CPU and numba-cuda for a GPU (docs/architecture.md, *One source*), so they read like the
+papers' pseudo-code. They import nothing else of ol2r_cli but `source`. The modules of a round are imported when the
+first of them is used; `letor_text` is imported to parse LETOR files.
 """
 
 from __future__ import annotations
@@ -70,26 +69,9 @@ class Clock:
 clock = Clock()
 
 
-def available() -> bool:
-    """Return whether numba is installed and can be imported."""
-    return not missing()
-
-
 def compiled() -> bool:
-    """Return whether loops are compiled: numba is there, and NUMBA_DISABLE_JIT=1 does not leave them to Python."""
-    return available() and not import_module("numba").config.DISABLE_JIT
-
-
-@cache
-def missing() -> str:
-    """Return why there is no numba, such as `is not installed`; empty if there is. It may be too old for numpy."""
-    try:
-        import_module("numba")
-    except ModuleNotFoundError:
-        return "is not installed"
-    except Exception as error:
-        return f"cannot be imported ({(str(error).splitlines() or [type(error).__name__])[0]})"
-    return ""
+    """Return whether loops are compiled: NUMBA_DISABLE_JIT=1 leaves them to Python."""
+    return not import_module("numba").config.DISABLE_JIT
 
 
 @cache

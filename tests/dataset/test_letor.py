@@ -271,7 +271,7 @@ def test_features_that_single_precision_does_not_hold_are_named(tmp_path: Path, 
     ]
     write_fold(tmp_path / "set", train="\n".join(rows[:240]) + "\n", test="\n".join(rows[240:]) + "\n")
     if not compiled:
-        monkeypatch.setattr("ol2r_cli.loops.available", lambda: False)
+        monkeypatch.setattr("ol2r_cli.loops.compiled", lambda: False)
     for normalise in "none", "query_minmax", "query_minmax":
         lines = letor(tmp_path / "set", tmp_path / "cache", normalise=normalise).load().warnings
         assert lines[0].startswith("features 1, 4, 7, 8 have values that single precision (7 digits) moves by over")
