@@ -15,7 +15,9 @@ from ol2r_cli.tensor.streams import Random
 def rows_of_documents(table: Float[Tensor, "N F"], candidates: Candidates) -> Rows:
     """Return where the candidates are in the document table, also where a ranker has given them other features: for
     loops that store rows of this table."""
-    return Rows(table, candidates.document[:, 0].contiguous(), candidates.mask.sum(1))
+    if candidates.rows is not None:
+        return candidates.rows
+    return Rows(table.to(candidates.mask.device), candidates.document[:, 0].contiguous(), candidates.mask.sum(1))
 
 
 def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Random) -> None:

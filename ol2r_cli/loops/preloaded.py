@@ -5,4 +5,4 @@ import numpy as np
 
 from ol2r_cli import loops
 
-loops.random_numbers.uniform_of_rounds(np.zeros(1, np.int64), 0, 0, 1, 4)
+loops.random_numbers.normal(np.zeros(4))

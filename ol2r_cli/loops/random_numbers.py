@@ -52,16 +52,6 @@ def uniform(seed, stream, t, numbers):
 
 
 @compiled
-def uniform_of_rounds(seeds, stream, first, rounds, width):
-    """Return [rounds, B, width] numbers of `uniform`, of rounds first, first + 1, .."""
-    numbers = np.empty((rounds, len(seeds), width))
-    for t in range(rounds):
-        for b in range(len(seeds)):
-            uniform(seeds[b], stream, first + t, numbers[t, b])
-    return numbers
-
-
-@compiled
 def number_at(seed, stream, t, index):
     """Return the number of `uniform` at an index.
 

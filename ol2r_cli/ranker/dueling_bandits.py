@@ -74,7 +74,7 @@ class DuelingBandits(GradientRanker):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        self.positions, self.table = context.positions, features.to(context.device)
+        self.positions, self.table = context.positions, features
         if self.space is not None:
             self.space.setup(context)
         shape = context.replicas, self.candidates, self.theta.shape[1]

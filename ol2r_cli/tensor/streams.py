@@ -11,9 +11,7 @@ from functools import cache
 from typing import Any
 from zlib import crc32
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ol2r_cli import loops
@@ -95,10 +93,6 @@ class Random:
     def uniform(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return uniform numbers on (0, 1), float64. The i-th number does not depend on `count`."""
         return self._streams.uniform(f"{self._stream}/{name}", self._round, count)
-
-    def array(self, count: int, name: str = "") -> NDArray[np.float64]:
-        """Return the numbers of `uniform` as an array [B, n], for compiled loops."""
-        return self.uniform(count, name).numpy()
 
     def exponential(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return exponential numbers with rate 1."""
