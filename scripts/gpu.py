@@ -93,10 +93,10 @@ def parts(options: Options) -> list[Part]:
     found += [Part("speed", ranker, speed_of_core, (ranker,), ("core",)) for ranker in LENGTHS]
     found += [Part("speed", ranker, speed, (ranker, most), sizes) for ranker, most in LENGTHS.items()]
     found += [Part("speed", "pairrank, T = 5,000", speed, ("pairrank", 5000), (many,))]
-    found += cases[len(FAMILIES) :]
-    for ranker in ("pdgd", "pairrank"):
-        found += [Part("time", f"{ranker}, {what}", time_of_runs, (ranker, what), (many,)) for what in ("run", "runs")]
+    found += [Part("time", f"pdgd, {what}", time_of_runs, ("pdgd", what), (many,)) for what in ("run", "runs")]
     found += [Part("speed", "olranknet", speed, ("olranknet", 60), sizes[2:4] or (1,))]
+    found += cases[len(FAMILIES) :]
+    found += [Part("time", "pairrank, runs", time_of_runs, ("pairrank", "runs"), (many,))]
     return found
 
 
@@ -125,9 +125,14 @@ def experiment(options: Options, words: str, replicas: int, rounds: int, device:
     return Experiment(composition.settings, composition.choices, partial(make, options.small))
 
 
+def compile_loops(options: Options, words: str, device: str = "") -> None:
+    """Play two rounds, which hardly disturb what others measure."""
+    play(experiment(options, words, 4, 2, device).simulation(), [])
+
+
 @contextmanager
 def gpu(options: Options, alone: bool) -> Iterator[None]:
-    """Hold the GPU during the block: alone, or together with other parts."""
+    """Hold the GPU during the block: alone, or together with other parts, which should not take long."""
     with open(options.folder / "lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
@@ -173,6 +178,7 @@ def same_rounds(options: Options, ranker: str, user: str, cell: str) -> str:
     """Compare 500 rounds of four replicas with those of a CPU."""
     rounds, words = 20 if options.small else 500, f"ranker={ranker} click={user}"
     (expected,) = rounds_of([experiment(options, words, 4, rounds, "cpu").simulation()])
+    compile_loops(options, words)
     with gpu(options, alone=False):
         (found,) = rounds_of([experiment(options, words, 4, rounds).simulation()])
     first, distance = difference(expected, found)
@@ -192,6 +198,7 @@ def same_grid(options: Options, ranker: str, cell: str) -> str:
         sizes.append(len(launches))
         play_jointly(launches)
 
+    compile_loops(options, f"ranker={ranker}")
     joint.play_jointly = counted
     with gpu(options, alone=False):
         together = rounds_of([experiment(options, *job).simulation() for job in jobs[1::2]])
@@ -205,8 +212,7 @@ def speed(options: Options, ranker: str, most: int, replicas: int) -> str:
     """Measure the replica-rounds of a GPU in a second, learning alone, and with an evaluation every 100 rounds."""
     rounds = {1: 200, 10: 200, 10_000: max(100, most // 10)}.get(replicas, most)
     words, rounds = f"ranker={ranker}", 100 if options.small else rounds
-    with gpu(options, alone=False):
-        play(experiment(options, words, 4, 2).simulation(), [])  # compiles loops
+    compile_loops(options, words)
     rates = []
     for evaluated in (False, True):
         with gpu(options, alone=True):
@@ -227,7 +233,7 @@ def speed_of_core(options: Options, ranker: str, cell: str) -> str:
     rates = []
     for evaluated in (False, True):
         rounds = 100 if options.small else LENGTHS[ranker]
-        play(experiment(options, f"ranker={ranker}", 4, 2, "cpu").simulation(), [])
+        compile_loops(options, f"ranker={ranker}", "cpu")
         made = experiment(options, f"ranker={ranker}", 10, rounds, "cpu")
         running, evaluators = made.simulation(), made.evaluators() if evaluated else []
         began = time.process_time()
@@ -304,8 +310,7 @@ def time_of_runs(options: Options, ranker: str, what: str, many: int) -> str:
         output = options.folder / "runs.txt"
         jobs.append(BatchJob(composition.settings, composition.choices, words, "", output, shares_gpu=True))
     codes: list[int | None] = []
-    with gpu(options, alone=False):
-        play(experiment(options, f"ranker={ranker}", 4, 2).simulation(), [])
+    compile_loops(options, f"ranker={ranker}")
     with gpu(options, alone=True):
         watch.seconds, watch.since, began = {}, time.monotonic(), time.process_time()
         run_batch(jobs, lambda number, code: codes.append(code), partial(make, options.small))
