@@ -188,6 +188,8 @@ class Simulation(nn.Module):
         Then it yields after a round for which `pause` is true, when `measurement` is full, and after the last round,
         and what happened is None.
         """
+        if self.together is None:
+            yield from self.play()
         while int(self.round) < self.context.rounds:
             interaction = self.advance(self.rounds_until(pause))
             yield int(self.round), interaction

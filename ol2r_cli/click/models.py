@@ -52,7 +52,7 @@ class _User(ClickModel):
     ) -> Bool[Tensor, "B K"]:
         """Return the clicks of one round, which a loop writes."""
         if self.user is None:
-            self.user = loops.users.User(self.click_probability[None], by_place[None])
+            self.user = loops.launch.unchanging(loops.users.User(self.click_probability[None], by_place[None]))
         clicks = torch.empty_like(shown, memory_format=torch.contiguous_format)
         given = random.draw(), grades.contiguous(), shown.contiguous(), self.user, clicks
         loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *given)

@@ -32,8 +32,9 @@ def infer_preferences(
         nothing = torch.zeros(len(clicks), 0, dtype=torch.int64, device=clicks.device)
         return Preferences(nothing, nothing, nothing.bool())
     replicas, positions = clicks.shape
-    winner, loser = torch.zeros(2, replicas, most_pairs(pairs, positions), dtype=torch.int64, device=clicks.device)
-    found = torch.zeros(replicas, dtype=torch.int64, device=clicks.device)
+    most, device = most_pairs(pairs, positions), clicks.device
+    winner, loser = torch.zeros(2, replicas, most, dtype=torch.int64, device=device).unbind()
+    found = torch.empty(replicas, dtype=torch.int64, device=device)
     given = ranking.contiguous(), clicks.contiguous(), shown.contiguous(), winner, loser, found
     if pairs == "matching":
         loops.launch.launch(loops.single.match_pairs, replicas, 2 * positions + 8, random.draw(), *given)

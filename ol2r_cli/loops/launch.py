@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -25,10 +26,38 @@ def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
 
         gpu.launch(loop, replicas, room, arguments)
         return
-    space = Workspace(np.empty(room), np.zeros(2, np.int64))
-    for_each_replica(loop)(replicas, space, as_arrays(arguments, _array))
+    space = _own.workspace(room)
+    for_each_replica(loop)(replicas, space, as_arrays(arguments, Tensor.numpy))
     if space.state[TOO_SMALL]:
+        space.state[TOO_SMALL] = 0
         raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")
+
+
+def unchanging(value: Any) -> Any:
+    """Return what a run gives to many launches as these take it, with arrays in place of tensors on a CPU.
+
+    A tensor costs a launch half a microsecond, as much as a loop for a short list.
+    """
+    device = device_of(value)
+    return as_arrays(value, Tensor.numpy) if device is not None and device.type == "cpu" else value
+
+
+class _Own(threading.local):
+    """The workspaces of a thread: the first numbers of one memory, which grows."""
+
+    def __init__(self) -> None:
+        self.memory, self.of_room = np.empty(0), dict[int, Workspace]()
+
+    def workspace(self, room: int) -> Workspace:
+        """Return a workspace of so many numbers. It is free for the next launch when a loop returns."""
+        if room not in self.of_room:
+            if room > len(self.memory):
+                self.memory, self.of_room = np.empty(room), {}
+            self.of_room[room] = Workspace(self.memory[:room], np.zeros(2, np.int64))
+        return self.of_room[room]
+
+
+_own = _Own()
 
 
 @cache
@@ -41,7 +70,3 @@ def for_each_replica(loop: Any) -> Any:
             loop(b, space, *arguments)
 
     return keep_made_by(compiled(each), "for_each_replica", loop)
-
-
-def _array(tensor: Tensor) -> Any:
-    return tensor.numpy()

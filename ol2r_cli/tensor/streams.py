@@ -7,7 +7,7 @@ and the same users under every ranker, replicas are independent of each other, a
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from zlib import crc32
 
@@ -38,6 +38,11 @@ class Streams:
             raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
         self.seeds, self.device, self.replicas, self.ahead = seeds, seeds.device, len(seeds), ahead
         self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
+
+    @cached_property
+    def seeds_of_draws(self) -> Any:
+        """The seeds as loops take them."""
+        return loops.launch.unchanging(self.seeds)
 
     def at(self, stream: str, round: int) -> Random:
         """Return the source of one stream's numbers in one round."""
@@ -88,7 +93,7 @@ class Random:
 
     def draw(self, name: str = "") -> Any:
         """Return what a loop draws these numbers from (loops/single.py)."""
-        return loops.single.Draw(self._streams.seeds, _stream_number(f"{self._stream}/{name}"), self._round)
+        return loops.single.Draw(self._streams.seeds_of_draws, _stream_number(f"{self._stream}/{name}"), self._round)
 
     def uniform(self, count: int, name: str = "") -> Float[Tensor, "B n"]:
         """Return uniform numbers on (0, 1), float64. The i-th number does not depend on `count`."""
