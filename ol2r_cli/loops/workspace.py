@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, part_of_caller
+from ol2r_cli.loops.lanes import of_many_lanes
 
 USED, TOO_SMALL = range(2)
 
@@ -36,6 +37,17 @@ def take_integers(space, count):
 
 @compiled
 def _reserved(space, count):
+    first = space.state[USED]
+    if first + count > len(space.memory):
+        raise RuntimeError("a loop needs a larger workspace than it states")
+    space.state[USED] = first + count
+    return first
+
+
+@of_many_lanes(_reserved)
+@compiled
+def _reserved_or_not(space, count):
+    """On a GPU, where loops raise nothing, a launch finds out afterwards."""
     first = space.state[USED]
     if first + count > len(space.memory):
         space.state[TOO_SMALL], first = 1, 0

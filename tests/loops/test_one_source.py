@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -246,3 +247,36 @@ def test_every_replica_has_the_whole_workspace():
     numbers = torch.zeros(3, dtype=torch.float64)
     launch(keeps_what_it_takes, 3, 64, numbers)
     assert numbers.tolist() == [60, 60, 60]
+
+
+@compiled
+def takes_twice(b, space, numbers):
+    first = take(space, 10)
+    for i in range(10):
+        first[i] = 1.0
+    second = take(space, 60)
+    for i in range(60):
+        second[i] = 2.0
+    numbers[0] = 0.0
+    for i in range(10):
+        numbers[0] += first[i]
+
+
+def test_a_workspace_that_is_too_small_is_not_written_over():
+    """Also after a launch that had more, whose memory is used again."""
+    numbers = torch.zeros(1, dtype=torch.float64)
+    for room, error in ((100, nullcontext()), (69, pytest.raises(RuntimeError)), (70, nullcontext())):
+        with error:
+            launch(takes_twice, 1, room, numbers)
+        assert numbers == 10
+
+
+def test_lanes_find_that_a_workspace_is_too_small(monkeypatch):
+    """A GPU's loops raise nothing; the launch does."""
+    with pytest.raises(RuntimeError, match="takes_as_much"):
+        launched(takes_as_much_as_100, monkeypatch)
+
+
+@compiled
+def takes_as_much_as_100(b, space, numbers):
+    take(space, 100)
