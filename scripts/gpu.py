@@ -126,8 +126,12 @@ def experiment(options: Options, words: str, replicas: int, rounds: int, device:
 
 
 def compile_loops(options: Options, words: str, device: str = "") -> None:
-    """Play two rounds, which hardly disturb what others measure."""
-    play(experiment(options, words, 4, 2, device).simulation(), [])
+    """Play two rounds and evaluate, which hardly disturbs what others measure."""
+    made = experiment(options, words, 4, 2, device)
+    running = made.simulation()
+    play(running, [])
+    for evaluator in made.evaluators():
+        evaluator(running.ranker, running.ranker.deploy()[None])
 
 
 @contextmanager
