@@ -28,7 +28,7 @@ SETTINGS = [  # with which a ranker has stages that it does not have by default
     ("ranker=nsgd", "ranker.projection=document_space", "ranker.drawn=9", "ranker.memory=9", "ranker.avoided=2"),
     ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random", "ranker.reduction=mean"),
     ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),
-    ("ranker=pepairrank", "ranker.members=3", "ranker.l2=0.001", "ranker.reduction=mean"),
+    ("ranker=pepairrank", "ranker.members=3", "ranker.l2=0.01", "ranker.reduction=mean"),
 ]
 SINGLE = [  # of which the roles together launch every loop of single rounds
     ("ranker=pairrank", "click=user_browsing"),

@@ -113,12 +113,17 @@ BARRIERS_OF_MANY = {
         **{"add_at_anchor": [1], "find_stale": [1], "_take_panel": [0], "_invert_panel": [0], "correct": [1, 2]},
         **{"downhill": [0], "products": [0, 1, 2]},
     },
+    "pepairrank": {
+        **{"add_noise": [0], "factor_new_pairs": [0], "reflect": [0], "find_optima": [0], "move_together": [0]},
+        **{"find_gradients": [0], "score_pairs": [0], "pull_members": [0], "arranges_by_agreement": [0]},
+    },
+    "pepairrank ranker.l2=0.01": {"move_alone": [0], "correct_guide": [0, 1]},  # members go alone
 }
 
 
 def check_without_barriers(ranker: str, barriers: dict[str, list[int]], rounds: int) -> None:
     """Without any of these barriers lanes do something else than one lane, in some order."""
-    overrides = (f"ranker={ranker}",)
+    overrides = tuple(f"ranker={ranker}".split())
     expected = staged.played(overrides, one_lane, rounds=rounds)
     for function, numbers in barriers.items():
         for number in numbers:
