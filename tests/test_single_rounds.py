@@ -89,11 +89,12 @@ def test_every_setting_with_code_of_its_own(share):
 
 
 def test_other_sizes(monkeypatch):
-    for ranker in ("pdgd", "mgd", "pairrank"):
+    for ranker in ("pdgd", "mgd", "pairrank", "pepairrank"):
         for kind in {"positions": 1}, {"positions": 7}, {"seeds": SEEDS[:1]}:
             check((f"ranker={ranker}",), **kind)
     check(("ranker=pdgd",), positions=40)
-    check(("ranker=pairrank",), dtype=torch.float32)
+    for ranker in ("pairrank", "pepairrank"):
+        check((f"ranker={ranker}",), dtype=torch.float32)
     monkeypatch.setattr("ol2r_cli.exploration.confidence.Confidence.refresh", 7)
     check(("ranker=pairrank",))
 

@@ -13,17 +13,19 @@ from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.launch import launch
-from ol2r_cli.loops.perturbed_optima import add_to_triangle, descend
+from ol2r_cli.loops.perturbed_optima import AT_ONCE, add_to_triangle, descend, find_gradients
 from ol2r_cli.tensor.streams import Streams
 from tests.learning.noise import noise_of
 from tests.loops.lanes_by_threads import Lanes
 from tests.reference.objective import equal, objective, optimum
 
 
-def fitted(rows: torch.Tensor, rounds: int, per_round: int, l2: float, variance: float, exact: bool = False):
+def fitted(
+    rows: torch.Tensor, rounds: int, per_round: int, l2: float, variance: float, exact: bool = False, members: int = 2
+):
     """Two replicas that have seen no pair yet; the pairs to come are `rows` against a document of zeros."""
     table = torch.cat([rows, torch.zeros(1, rows.shape[1])])
-    history, solver, optima = PairHistory(), AnchoredNewton(l2, "sum", exact), PerturbedOptima(2, variance)
+    history, solver, optima = PairHistory(), AnchoredNewton(l2, "sum", exact), PerturbedOptima(members, variance)
     context = RunContext(2, len(table), rows.shape[1], 10, 1, rounds, 5)
     history.setup(context, table, per_round)
     solver.setup(context, history)
@@ -66,7 +68,33 @@ def adds_to_triangle(b, space, triangle, rows):
     add_to_triangle(triangle[b], rows[b], space)
 
 
-@pytest.mark.parametrize("lanes", [None, Lanes(6, "random")], ids=["compiled", "lanes"])
+@compiled
+def finds_gradients(b, space, table, theta, tilt, l2, gradients, ranker):
+    find_gradients(b, space, table, theta[b], tilt[b], l2, gradients[b], ranker)
+
+
+LANES = pytest.mark.parametrize("lanes", [None, Lanes(6, "random")], ids=["compiled", "lanes"])
+
+
+@LANES
+def test_one_pass_finds_the_gradients_of_any_number_of_members(monkeypatch, lanes):
+    """Of more pairs than are looked at together, whose number is no multiple of four."""
+    if lanes is not None:
+        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
+    pairs, features, l2, generator = AT_ONCE + 6, 5, 0.3, torch.Generator().manual_seed(1)
+    rows = torch.randn(pairs, features, generator=generator, dtype=torch.float64)
+    for members in 1, 2, 3, 4:
+        optima = fitted(rows, 1, pairs, l2, 0.1, members=members)
+        learn(optima, torch.arange(pairs), pairs)
+        theta, tilt = torch.randn(2, 2, members, features, generator=generator, dtype=torch.float64)
+        gradients = torch.full_like(theta, torch.nan)
+        given = optima.history.features, theta, tilt, l2, gradients, optima.state()
+        launch(finds_gradients, 2, optima.room(), *given)
+        expected = l2 * theta - tilt - torch.sigmoid(-theta @ rows.T) @ rows
+        torch.testing.assert_close(gradients, expected)
+
+
+@LANES
 def test_a_factor_is_that_of_numpy_with_its_signs(monkeypatch, lanes):
     """From nothing and with a factor before; a column without pairs keeps what it has."""
     if lanes is not None:

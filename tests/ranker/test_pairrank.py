@@ -91,22 +91,23 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
 
 
 @pytest.mark.parametrize(
-    ("forgetting", "l2", "reduction", "variance", "features", "click"),
+    ("forgetting", "l2", "reduction", "variance", "members", "features", "click"),
     [
-        (Forgetting(window=2), L2, "sum", 0.1, 4, "informational"),
-        (Forgetting(discount=0.95), L2, "mean", 0.01, 4, "informational"),
-        (Forgetting(), 1e-4, "sum", 0.1, 15, "perfect"),  # separable: curvature fades on the way to the optimum
-        (Forgetting(), L2, "mean", 0.0, 4, "informational"),
+        (Forgetting(window=2), L2, "sum", 0.1, 2, 4, "informational"),
+        (Forgetting(discount=0.95), L2, "mean", 0.01, 2, 4, "informational"),
+        (Forgetting(), 1e-4, "sum", 0.1, 2, 15, "perfect"),  # separable: curvature fades on the way to the optimum
+        (Forgetting(), L2, "sum", 0.1, 3, 4, "informational"),
+        (Forgetting(), L2, "mean", 0.0, 2, 4, "informational"),
     ],
     ids=str,
 )
-def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, features, click):
+def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, members, features, click):
     """Every member is at the optimum of the pairs that count under its noise, within the gap, and is served.
 
     The oracle wants a noise for every pair: any that sums to the round's noise, in which pair i weighs w_i.
     """
-    words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"click={click}"
-    config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words)
+    words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"ranker.members={members}"
+    config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words, f"click={click}")
     simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features))
     ranker, noises, compared = simulation.ranker, noises_of(simulation.ranker.optima), 0
     optima = ranker.optima
@@ -153,7 +154,7 @@ def test_where_steps_from_the_anchor_lead_nowhere_the_way_along_larger_l2_ends_a
     monkeypatch.setattr(perturbed_optima, "PASSES", 0)
     monkeypatch.setattr(perturbed_optima, "DIRECT", 0)
     monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", one_lane)
-    test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 4, "informational")
+    test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 2, 4, "informational")
 
 
 @pytest.mark.parametrize("forgetting", [Forgetting(), Forgetting(window=3), Forgetting(discount=0.7)], ids=str)
