@@ -316,12 +316,12 @@ class Simulation(nn.Module):
         measurement.begin(first + 1)
         recorded = slice(measurement.recorded, measurement.recorded + rounds)
         reasons = [array[recorded] for measure in recording for array in measure.memory()]
-        sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
+        sizes, documents = loops.rounds.Sizes(context.positions, ranker.members, context.pairs), context.documents
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
         return loops.joint.RoundsLaunch(
             loop=loops.rounds.rounds_of(*stages),
-            room=loops.rounds.room_of_a_round(sizes, context.documents) + max(ranker.room, exploration.room),
+            room=loops.rounds.room_of_a_round(sizes, documents, ranker.room, exploration.room(sizes, documents)),
             first=first,
             rounds=rounds,
             sizes=sizes,

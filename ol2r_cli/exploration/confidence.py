@@ -71,7 +71,7 @@ class Confidence(DivideAndConquer):
             raise ValueError(f"{self.setting('alpha')} must be a number where the ranker forgets pairs, got theory")
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
         self.form = FORMS.index("diagonal" if of_discount else self.covariance)  # what of `inverse`, or of M, is used
-        self.horizon, self.documents, self.pairs = context.rounds, context.documents, context.pairs
+        self.horizon = context.rounds
         self.records = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
@@ -83,7 +83,11 @@ class Confidence(DivideAndConquer):
             return None
         arrange, remember = loops.intervals.arranges_by_intervals, loops.intervals.remembers_pairs
         left = self.refresh - int(self.rounds) % self.refresh
-        room = loops.intervals.room_of_intervals(self.documents, self.matrix.shape[1], self.pairs)
+        features = self.matrix.shape[1]
+
+        def room(sizes: Any, documents: int) -> int:
+            return int(loops.intervals.room_of_intervals(documents, features, sizes.pairs))
+
         return loops.rounds.ExplorationStages(arrange, self._state(), remember, room, left)
 
     def _state(self) -> Any:
@@ -179,21 +183,20 @@ class Ensemble(DivideAndConquer):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        self.documents, self.device = context.documents, context.device
+        self.device = context.device
 
     def stages(self) -> Any:
         how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
         nothing = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
         state = loops.agreement.Agreement(*how, *(values.to(self.device) for values in nothing))
-        room = loops.agreement.room_of_agreement(self.documents)
         arrange, remember = loops.agreement.arranges_by_agreement, loops.rounds.nothing_to_remember
-        return loops.rounds.ExplorationStages(arrange, state, remember, room)
+        return loops.rounds.ExplorationStages(arrange, state, remember, loops.agreement.room_of_agreement)
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b d d"]:
         members = ranked.prediction.scores[ranked.replicas, :, : ranked.order.shape[1]]
         members = members.gather(2, ranked.order[:, None].expand_as(members)).contiguous()
         replicas, _, documents = members.shape
         certain = ranked.mask.new_empty(replicas, documents, documents)
-        room = loops.agreement.room_of_agreement(documents)
+        room = loops.agreement.room_of_agreement(loops.rounds.Sizes(0, 0, 0), documents)
         loops.launch.launch(loops.agreement.compares_members, replicas, room, members, certain)
         return certain

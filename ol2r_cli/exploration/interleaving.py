@@ -45,7 +45,8 @@ class TeamDraft(Interleaving):
     """
 
     def stages(self) -> Any:
-        return stages_of(loops.explorations.interleaves_in_turns, loops.explorations.NoState(self.none))
+        arrange, room = loops.explorations.interleaves_in_turns, loops.explorations.room_of_turns
+        return stages_of(arrange, loops.explorations.NoState(self.none), room)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         return self.interleaved(
@@ -67,7 +68,8 @@ class ProbabilisticInterleaving(Interleaving):
 
     def stages(self) -> Any:
         tau = torch.full_like(self.none, self.tau)
-        return stages_of(loops.explorations.interleaves_by_rank, loops.explorations.RankExponent(tau))
+        arrange, room = loops.explorations.interleaves_by_rank, loops.explorations.room_of_ranks
+        return stages_of(arrange, loops.explorations.RankExponent(tau), room)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Draw place by place, because the remaining documents determine the probabilities."""

@@ -59,7 +59,8 @@ class NoExploration(Ordered):
     offers = frozenset({BY_SCORE})
 
     def stages(self) -> Any:
-        return stages_of(loops.explorations.sorts, loops.explorations.NoState(self.none))
+        arrange, room = loops.explorations.sorts, loops.explorations.room_of_order
+        return stages_of(arrange, loops.explorations.NoState(self.none), room)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         return self.ordered(loops.single.sort, prediction, candidates, random.draw())
@@ -79,7 +80,8 @@ class EpsilonGreedy(Ordered):
 
     def stages(self) -> Any:
         epsilon = torch.full_like(self.none, self.epsilon)
-        return stages_of(loops.explorations.fills_some_places_at_random, loops.explorations.Epsilon(epsilon))
+        arrange, room = loops.explorations.fills_some_places_at_random, loops.explorations.room_of_two_orders
+        return stages_of(arrange, loops.explorations.Epsilon(epsilon), room)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
@@ -110,7 +112,8 @@ class PlackettLuce(Ordered):
     offers = frozenset({PLACKETT_LUCE})
 
     def stages(self) -> Any:
-        return stages_of(loops.explorations.draws, loops.explorations.NoState(self.none))
+        arrange, room = loops.explorations.draws, loops.explorations.room_of_order
+        return stages_of(arrange, loops.explorations.NoState(self.none), room)
 
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         return self.ordered(loops.single.draw_from_scores, prediction, candidates, random.draw())
@@ -121,9 +124,9 @@ class PlackettLuce(Ordered):
         return _product(interaction, lambda left: scores.masked_fill(~left, -torch.inf).softmax(1))
 
 
-def stages_of(arrange: Any, state: Any) -> Any:
+def stages_of(arrange: Any, state: Any, room: Any) -> Any:
     """Return the stages of an exploration that remembers nothing."""
-    return loops.rounds.ExplorationStages(arrange, state, loops.rounds.nothing_to_remember)
+    return loops.rounds.ExplorationStages(arrange, state, loops.rounds.nothing_to_remember, room)
 
 
 def _product(interaction: Interaction, chances: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:

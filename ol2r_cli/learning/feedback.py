@@ -41,6 +41,6 @@ def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Ra
         valid=pairs.valid,
     )
     sizes = loops.rounds.Sizes(interaction.ranking.shape[1], scores.shape[1], pairs.winner.shape[1])
-    room = loops.rounds.room_of_a_round(sizes, scores.shape[2]) + stages.room
+    room = loops.rounds.room_of_a_round(sizes, scores.shape[2], stages.room)
     learn = loops.feedback.of_single_round(stages.learn)
     loops.launch.launch(learn, len(scores), room, feedback, stages.state)

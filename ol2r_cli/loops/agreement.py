@@ -10,6 +10,7 @@ from ol2r_cli.loops.certain_pairs import has, words_of
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.intervals import serve, sort_by_score
 from ol2r_cli.loops.lanes import barrier, lane, lanes
+from ol2r_cli.loops.rounds import Sizes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
@@ -23,10 +24,10 @@ class Agreement(NamedTuple):
     certain: Any
 
 
-def room_of_agreement(documents: int) -> int:
-    """Return how many numbers of the workspace the stage takes besides orders of all members (`room_of_a_round`)."""
+def room_of_agreement(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace `arranges_by_agreement` takes."""
     words = (documents + 63) // 64
-    return documents * (words + 20) + 16 * words + 1024
+    return documents * (words + sizes.members + 20) + 16 * words + 1024
 
 
 @compiled

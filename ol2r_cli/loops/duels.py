@@ -113,7 +113,7 @@ def compare(round, earned, won):
         earned[n] = 0.0
         for place in range(len(round.ranking)):
             if round.clicks[place]:
-                earned[n] += round.credit[n, round.ranking[place]]
+                earned[n] += round.credit[n, place]
     barrier()
     for m in range(lane(), len(won), lanes()):
         won[m] = earned[1 + m] > earned[0]

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.orders import by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
+from ol2r_cli.loops.orders import INSERTED, by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
 from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
+from ol2r_cli.loops.rounds import Sizes
 from ol2r_cli.loops.workspace import mark, release, take
 
 
@@ -38,6 +39,29 @@ def mean_of_members(scores, mean):
             total += scores[n, d]
         mean[d] = total / len(scores)
     barrier()
+
+
+def room_of_order(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace `sorts` or `draws` takes."""
+    return 4 * documents + 3
+
+
+def room_of_two_orders(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace `fills_some_places_at_random` takes."""
+    return 5 * documents + 4 * sizes.positions + 9
+
+
+def room_of_turns(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace `interleaves_in_turns` takes."""
+    positions, members, _ = sizes
+    sorting = 3 * documents if positions > INSERTED else members * positions
+    return documents + (members + 2) * positions + sorting + 3 * members + 5
+
+
+def room_of_ranks(sizes: Sizes, documents: int) -> int:
+    """Return how many numbers of the workspace `interleaves_by_rank` takes."""
+    positions, members, _ = sizes
+    return (3 * members + 4) * documents + 2 * positions + members + 9
 
 
 @compiled

@@ -41,14 +41,15 @@ def of_single_round(learn: Any) -> Any:
         documents, places = feedback.length[b], number_of(feedback.shown[b])
         members, credited = feedback.scores.shape[1], feedback.credit.shape[1]
         scores = take(space, members * documents).reshape((members, documents))
-        credit = take(space, credited * documents).reshape((credited, documents))
+        credit = take(space, credited * places).reshape((credited, places))
         ranking, clicks = take_integers(space, places), take_integers(space, places)
         winners, losers = take_integers(space, feedback.valid.shape[1]), take_integers(space, feedback.valid.shape[1])
         grades, found = take_integers(space, 0), take_integers(space, 1)  # a ranker does not see grades
         copy(feedback.scores[b], scores)
-        copy(feedback.credit[b], credit)
         for place in range(lane(), places, lanes()):
             ranking[place], clicks[place] = feedback.ranking[b, place], feedback.clicks[b, place]
+            for n in range(credited):
+                credit[n, place] = feedback.credit[b, n, feedback.ranking[b, place]]
         gather_pairs(feedback.winner[b], feedback.loser[b], feedback.valid[b], winners, losers, found)
         arranged = scores, credit, ranking, grades, clicks
         start, pairs = feedback.start[b], (winners, losers, found)

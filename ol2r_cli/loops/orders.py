@@ -120,45 +120,50 @@ def epsilon_greedy(scores, chance, shuffle, coins, epsilon, order, space):
     for place in range(lane(), places, lanes()):
         turns[place] = coins[place] < epsilon
     barrier()
-    take_turns(queues, turns, len(scores), order, space)
+    take_turns(queues, turns, order, space)
     release(space, before)
 
 
 @compiled
-def take_turns(queues, turns, documents, order, space):
+def is_among(document, order, places):
+    """Return whether a document is at one of the first places of an order."""
+    place = 0
+    while place < places and order[place] != document:
+        place += 1
+    return place < places
+
+
+@compiled
+def take_turns(queues, turns, order, space):
     """Fill each place from queues[turns[place]] [N, O], by its first document that has not been placed."""
     before = mark(space)
-    placed, ahead = take_integers(space, documents), take_integers(space, len(queues))
-    for d in range(lane(), documents, lanes()):
-        placed[d] = 0
+    ahead = take_integers(space, len(queues))
     for n in range(lane(), len(queues), lanes()):
         ahead[n] = 0
     barrier()
     if lane() == 0:
         for place in range(len(order)):
             turn = turns[place]
-            while placed[queues[turn, ahead[turn]]]:
+            while is_among(queues[turn, ahead[turn]], order, place):
                 ahead[turn] += 1
             order[place] = queues[turn, ahead[turn]]
-            placed[order[place]] = 1
     barrier()
     release(space, before)
 
 
 @compiled
 def team_draft(scores, chance, turn_chance, first, credit, space):
-    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit [N, d].
+    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit by place [N, K].
 
     `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
     """
     before = mark(space)
-    members, documents = scores.shape
-    shown = len(first)
+    members, shown = len(scores), len(first)
     queues = take_integers(space, members * shown).reshape((members, shown))
     turns, order = take_integers(space, shown), take_integers(space, members)
     for n in range(members):
-        for d in range(lane(), documents, lanes()):
-            credit[n, d] = 0.0
+        for place in range(lane(), shown, lanes()):
+            credit[n, place] = 0.0
     queues_by_score(scores, chance, queues, space)
     agreed = _agreed(queues)
     for place in range(lane(), agreed, lanes()):
@@ -169,9 +174,9 @@ def team_draft(scores, chance, turn_chance, first, credit, space):
         for turn in range(lane(), min(members, shown - first_of_cycle), lanes()):
             turns[first_of_cycle + turn] = order[turn]
         barrier()
-    take_turns(queues, turns, documents, first, space)
+    take_turns(queues, turns, first, space)
     for place in range(agreed + lane(), shown, lanes()):
-        credit[turns[place], first[place]] = 1.0
+        credit[turns[place], place] = 1.0
     barrier()
     release(space, before)
 
@@ -179,21 +184,32 @@ def team_draft(scores, chance, turn_chance, first, credit, space):
 @compiled
 def queues_by_score(scores, chance, queues, space):
     """Order the documents by each member's scores [N, d]: queues [N, K]. A lane inserts those of one member."""
-    members, documents = scores.shape
-    if queues.shape[1] > INSERTED:
+    members, shown = queues.shape
+    if shown > INSERTED:
         for n in range(members):
             by_score(scores[n], chance, queues[n], space)
         return
     before = mark(space)
-    keys = take(space, members * documents).reshape((members, documents))
-    for cell in range(lane(), members * documents, lanes()):
-        n, d = cell // documents, cell % documents
-        keys[n, d] = number(sortable(scores[n, d], chance[d]))
-    barrier()
+    keys = take(space, members * shown).reshape((members, shown))
     for n in range(lane(), members, lanes()):
-        insert_best(keys[n], queues[n])
+        insert_by_score(scores[n], chance, queues[n], keys[n])
     barrier()
     release(space, before)
+
+
+@compiled
+def insert_by_score(scores, chance, order, keys):
+    """Do what `by_score` does in one lane, with the keys [O] of the documents in the order and no others."""
+    places = len(order)
+    for d in range(len(scores)):
+        key = number(sortable(scores[d], chance[d]))
+        if d >= places and key <= keys[places - 1]:
+            continue
+        place = min(d, places - 1)
+        while place > 0 and key > keys[place - 1]:
+            order[place], keys[place] = order[place - 1], keys[place - 1]
+            place -= 1
+        order[place], keys[place] = d, key
 
 
 @compiled
@@ -210,7 +226,8 @@ def _agreed(queues):
 
 @compiled
 def probabilistic(scores, chance, author, document_chance, tau, first, credit, space):
-    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K] and credit [N, d].
+    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K], and credit [N, K] by
+    place.
 
     author and document_chance [K] draw the member of each place, and the document it places.
     """
@@ -225,7 +242,6 @@ def probabilistic(scores, chance, author, document_chance, tau, first, credit, s
         for rank in range(lane(), documents, lanes()):
             rank_of[n, ranking[n, rank]] = rank
             left[n, rank] = (rank + 1.0) ** -tau
-            credit[n, rank] = 0.0
     barrier()
     for place in range(len(first)):
         for n in range(lane(), members, lanes()):
@@ -242,7 +258,7 @@ def probabilistic(scores, chance, author, document_chance, tau, first, credit, s
         barrier()
         total = _sum(likely)
         for n in range(lane(), members, lanes()):
-            credit[n, document] = likely[n] / total
+            credit[n, place] = likely[n] / total
             left[n, rank_of[n, document]] = PLACED
         barrier()
     release(space, before)

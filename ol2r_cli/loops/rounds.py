@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -48,9 +49,10 @@ class Record(NamedTuple):
 class Round(NamedTuple):
     """One round of one replica. A shown place has a document, its grade and its click; a pair has two documents.
 
-    Documents are numbered from 0 within their query, whose first row is `start`. `scores` and `credit` [M, d] are of
-    M members, `ranking`, `grades` and `clicks` [k] of the k places shown, and the first `found` [1] of `winners` and
-    `losers` are pairs. `row` is the row of the round in what is recorded, `t` its number from 0.
+    Documents are numbered from 0 within their query, whose first row is `start`. `scores` [M, d] and `credit` [M, k]
+    are of M members, by document and by place; `ranking`, `grades` and `clicks` [k] of the k places shown, and the
+    first `found` [1] of `winners` and `losers` are pairs. `row` is the row of the round in what is recorded, `t` its
+    number from 0.
     """
 
     t: Any
@@ -83,12 +85,13 @@ class RankerStages(NamedTuple):
 
 
 class ExplorationStages(NamedTuple):
-    """The stages of an exploration, `arrange` and `remember`, and the rest as in `RankerStages`."""
+    """The stages of an exploration, `arrange` and `remember`, and the rest as in `RankerStages`; `room` is a function
+    of `Sizes` and the longest list."""
 
     arrange: Any
     state: Any
     remember: Any
-    room: int = 0
+    room: Callable[[Sizes, int], int]
     rounds: int = 1 << 62
 
 
@@ -99,17 +102,21 @@ class UserStages(NamedTuple):
     state: Any
 
 
+OF_SUMS = 32  # numbers that a GPU takes where lanes add up
 INFER = {"none": no_pairs, "all": all_pairs, "matching": matched_pairs, "adjacent": adjacent_pairs}
 
 
-def room_of_a_round(sizes: Sizes, documents: int) -> int:
-    """Return how many numbers of the workspace a round takes, without what the stages of ranker and exploration say."""
+def room_of_a_round(sizes: Sizes, documents: int, ranker: int, exploration: int = 0) -> int:
+    """Return how many numbers of the workspace a round takes; ranker and exploration say how many their stages take.
+
+    The room decides whether the workspace of a replica is fast memory of a GPU (loops/gpu.py);
+    tests/loops/test_rooms.py compares it with what rounds take.
+    """
     positions, members, pairs = sizes
-    lists = (members + 4) * (documents + 4) + 12 * (positions + 4)
-    lists += 3 * documents  # a list that is sorted as a whole, and mean scores
-    if members > 1:  # credit, and orders of all members
-        lists += 5 * members * (documents + 4) + (members + 4) * (positions + members + 4)
-    return lists + 2 * positions * positions + 6 * pairs + 64
+    credited = members if members > 1 else 0
+    kept = members * documents + (credited + 3) * positions + 2 * pairs + 5
+    by_clicks = documents + 2 * positions * positions + 3 * positions  # PDGD; other steps, users and pairs take less
+    return kept + max(by_clicks, 4 * pairs, ranker, exploration) + 2 * OF_SUMS
 
 
 @cache
@@ -129,7 +136,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             places = min(positions, documents)
             scores = take(space, members * documents).reshape((members, documents))
             credited = members if members > 1 else 0
-            credit = take(space, credited * documents).reshape((credited, documents))
+            credit = take(space, credited * places).reshape((credited, places))
             ranking, grades = take_integers(space, places), take_integers(space, places)
             clicks = take_integers(space, places)
             winners, losers = take_integers(space, pairs), take_integers(space, pairs)

@@ -106,7 +106,7 @@ def take_turns_by_members(b, space, of, of_turns, positions, scores, lengths, or
     members, documents = scores.shape[1], lengths[b]
     shown = min(positions, documents)
     of_members = take(space, members * documents).reshape((members, documents))
-    credited = take(space, members * documents).reshape((members, documents))
+    credited = take(space, members * shown).reshape((members, shown))
     chance = take(space, in_fours(documents))
     turns = take(space, in_fours((shown + members - 1) // members * members))
     first = take_integers(space, shown)
@@ -114,7 +114,7 @@ def take_turns_by_members(b, space, of, of_turns, positions, scores, lengths, or
     draw(b, chance, of)
     draw(b, turns, of_turns)
     team_draft(of_members, chance, turns, first, credited, space)
-    copy(credited, credit[b])
+    credit_documents(first, credited, credit[b])
     complete(first, of_members[0], chance, order[b], space)
     release(space, before)
 
@@ -126,7 +126,7 @@ def draw_by_members(b, space, of, of_authors, of_documents, tau, positions, scor
     members, documents = scores.shape[1], lengths[b]
     shown = min(positions, documents)
     of_members = take(space, members * documents).reshape((members, documents))
-    credited = take(space, members * documents).reshape((members, documents))
+    credited = take(space, members * shown).reshape((members, shown))
     chance = take(space, in_fours(documents))
     author, drawn = take(space, in_fours(shown)), take(space, in_fours(shown))
     first = take_integers(space, shown)
@@ -135,7 +135,7 @@ def draw_by_members(b, space, of, of_authors, of_documents, tau, positions, scor
     draw(b, author, of_authors)
     draw(b, drawn, of_documents)
     probabilistic(of_members, chance, author, drawn, tau[b], first, credited, space)
-    copy(credited, credit[b])
+    credit_documents(first, credited, credit[b])
     complete(first, of_members[0], chance, order[b], space)
     release(space, before)
 
@@ -146,6 +146,15 @@ def copy(values, to):
     for row in range(len(to)):
         for column in range(lane(), min(values.shape[1], to.shape[1]), lanes()):
             to[row, column] = values[row, column]
+    barrier()
+
+
+@compiled
+def credit_documents(first, credited, credit):
+    """Write the credit by place [N, K] of the `first` documents [K] to credit [N, D]."""
+    for n in range(len(credited)):
+        for place in range(lane(), len(first), lanes()):
+            credit[n, first[place]] = credited[n, place]
     barrier()
 
 

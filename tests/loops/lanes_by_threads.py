@@ -47,6 +47,7 @@ class Lanes:
         self.random = Random(lanes)
         self.products = _products(lanes, self._barrier)
         self.met = 0  # barriers to which all lanes have come
+        self.more: dict[Any, Any] = {}  # further forms of loops
 
     def __call__(self, loop: Any) -> Callable[..., None]:
         """Return what calls a loop for every replica."""
@@ -75,6 +76,7 @@ class Lanes:
             lanes.lane_sum: lambda value, space: self._over_lanes(value, space, sum),
             lanes.lane_max: lambda value, space: self._over_lanes(value, space, max),
         }
+        forms |= self.more
         return forms if self.lanes == 1 else forms | {getattr(dense, name): self.products[name] for name in _PRODUCTS}
 
     def _play(self, play: Callable[[Workspace], None], space: Workspace) -> None:

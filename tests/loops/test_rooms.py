@@ -1,0 +1,61 @@
+"""A launch states how much memory its loops take: enough, and of a round not much more, because the workspace of a
+replica is fast memory of a GPU where it has room."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.choices import Overrides
+from tests.loops import staged
+from tests.loops.rooms import Rooms
+
+LABELS = [0, 1, 2, 3, 4, 0, 0] * 10
+LARGER = 1.5  # a round may state so many times what it takes ..
+SMALL = 800  # .. and so many numbers, such as those that are made normal at once
+# Of these rankers the sums over features, which are few here, or over all pairs have rooms for the longest of them.
+ROOMY = ("pairrank", "pepairrank", "confidence", "ensemble")
+
+
+def rooms(overrides: Overrides, kind: str = "of_gpu", positions: int = 10, singly: bool = False) -> Rooms:
+    """What the loops of some rounds with long lists take."""
+    found, dataset = Rooms(), staged.numbered([LABELS, LABELS[:35]])
+    more = {"dataset": dataset, "positions": positions, "singly": singly}
+    staged.played(overrides, getattr(found, kind), rounds=6, **more)
+    assert found.taken, overrides
+    for loop, taken in found.taken.items():
+        assert taken <= found.stated[loop], f"{overrides}: {loop!r} takes {taken} and states {found.stated[loop]}"
+    return found
+
+
+@pytest.mark.parametrize("positions", [10, 40])
+def test_every_ranker_exploration_and_user_states_enough_room(positions):
+    users = [("ranker=pdgd", user) for user in staged.USERS]
+    for overrides in [*staged.rankers(), *staged.explorations(), *users, *staged.SETTINGS]:
+        rooms(overrides, positions=positions)
+
+
+def test_every_loop_of_single_rounds_states_enough_room():
+    for overrides in staged.SINGLE:
+        rooms(overrides, singly=True)
+
+
+def test_a_round_does_not_state_much_more_room_than_it_takes():
+    """Otherwise it would not fit into fast memory."""
+    tight = [each for each in staged.rankers() if not any(name in word for word in each for name in ROOMY)]
+    assert len(tight) >= 7
+    for overrides in tight:
+        found = rooms(overrides)
+        ((loop, taken),) = found.taken.items()
+        assert found.stated[loop] <= LARGER * taken + SMALL, f"{overrides}: {found.stated[loop]} for {taken}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", staged.staged("ranker"))
+def test_compiled_loops_of_a_ranker_state_enough_room(ranker):
+    rooms((f"ranker={ranker}",), "of_cpu")
+
+
+def test_too_little_room_is_noticed(monkeypatch):
+    monkeypatch.setattr("ol2r_cli.loops.explorations.room_of_ranks", lambda sizes, documents: 0)
+    with pytest.raises(AssertionError, match="takes"):
+        rooms(("ranker=mgd", "exploration=probabilistic_interleaving"))
