@@ -21,13 +21,15 @@ if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it, and numpy 2.5 h
 config: Any = numba.config
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # a single replica is a block alone
 cuda: Any = import_module("numba.cuda")
+driver: Any = import_module("numba.cuda.cudadrv.driver")
 gpu_dense: Any = import_module("ol2r_cli.loops.gpu_dense")
 boolean, float64, int64 = (getattr(types, name) for name in ("boolean", "float64", "int64"))
 
 THREADS = 32
 _WARPS = 32  # most in a block
 _H100 = SimpleNamespace(compute_capability=(9, 0))
-SHARED = 48 * 1024  # bytes of fast memory that every block may have on every GPU
+SHARED = 48 * 1024  # bytes of fast memory that every block may have on every GPU; more if its kernel is permitted to
+_OF_BLOCK = 1024  # bytes that CUDA takes of it for every block
 
 
 @cuda.jit(device=True)
@@ -149,16 +151,38 @@ def launch(loop: Any, replicas: int, room: int, arguments: Any) -> None:
     """
     device = device_of(arguments)
     tiles = _size_of_tiles(loop)
-    is_fast = 8 * (tiles + room) <= SHARED
+    is_fast = 8 * (tiles + room) <= most_fast_memory(device, replicas)
     shared = tiles + (room if is_fast else 0)
     memories = torch.empty(replicas, 0 if is_fast else room, dtype=torch.float64, device=device)
     too_small = torch.zeros(1, dtype=torch.int64, device=device)
     stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
     with torch.cuda.device(device):
         kernel = _kernel(loop)[replicas, gpu_dense.THREADS if tiles else THREADS, stream, 8 * shared]
+        if 8 * shared > SHARED:
+            kernel.pre_launch_callbacks[:] = [_permit_fast_memory]
         kernel(is_fast, *as_arrays((memories, too_small, arguments), cuda.as_cuda_array))
     if int(too_small):
         raise RuntimeError(f"{loop!r} needs a larger workspace than {room}")
+
+
+def most_fast_memory(device: torch.device | None, replicas: int) -> int:
+    """Return how many bytes of fast memory a block may take.
+
+    A multiprocessor has 228 KB of it on an H100, and what one block takes the others do not have. Up to `SHARED`, at
+    least four of them have it. More is worth it only while all replicas are played at once: one that waits for another
+    to end loses more than by slower memory, which the cache of the multiprocessor has, too, while lists are short.
+    """
+    has = torch.cuda.get_device_properties(device)
+    blocks = -(-replicas // has.multi_processor_count)
+    of_one = int(getattr(has, "shared_memory_per_multiprocessor", 0)) // blocks - _OF_BLOCK
+    return max(SHARED, min(int(getattr(has, "shared_memory_per_block_optin", 0)), of_one))
+
+
+def _permit_fast_memory(kernel: Any, configuration: Any) -> None:
+    """Permit a kernel more fast memory than `SHARED`, before it is launched: CUDA asks for this."""
+    function, most = kernel._codelibrary.get_cufunc(), configuration.sharedmem
+    attribute = driver.binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.driver.cuKernelSetAttribute(attribute, most, function.handle, function.device.id)
 
 
 def ptx(loop: Any, arguments: Any) -> str:

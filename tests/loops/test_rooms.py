@@ -3,8 +3,11 @@ replica is fast memory of a GPU where it has room."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from ol2r_cli import loops
 from tests.choices import Overrides
 from tests.loops import staged
 from tests.loops.rooms import Rooms
@@ -59,3 +62,51 @@ def test_too_little_room_is_noticed(monkeypatch):
     monkeypatch.setattr("ol2r_cli.loops.explorations.room_of_ranks", lambda sizes, documents: 0)
     with pytest.raises(AssertionError, match="takes"):
         rooms(("ranker=mgd", "exploration=probabilistic_interleaving"))
+
+
+GPU = {
+    "multi_processor_count": 132,
+    "shared_memory_per_multiprocessor": 228 * 1024,
+    "shared_memory_per_block_optin": 227 * 1024,
+}
+
+
+needs_compiler = pytest.mark.skipif(
+    bool(loops.gpu_is_missing()), reason=f"{loops.gpu_is_missing()}: pip install '.[gpu]'"
+)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("properties", "replicas", "kilobytes"),
+    [
+        (GPU, 1, 227),
+        (GPU, 132, 227),  # one block on each multiprocessor
+        (GPU, 133, 228 / 2 - 1),
+        (GPU, 528, 228 / 4 - 1),
+        (GPU, 1000, 48),  # eight of them, with 27.5 KB each
+        ({"multi_processor_count": 132}, 1, 48),  # nothing is known
+        (GPU | {"shared_memory_per_block_optin": 64 * 1024}, 1, 64),
+    ],
+)
+def test_fast_memory_leaves_all_replicas_at_once(properties, replicas, kilobytes, monkeypatch):
+    """Beyond what every GPU gives."""
+    from ol2r_cli.loops import gpu
+
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(**properties))
+    assert gpu.most_fast_memory(None, replicas) == kilobytes * 1024
+
+
+@needs_compiler
+def test_more_fast_memory_is_permitted_before_a_launch(monkeypatch):
+    from ol2r_cli.loops import gpu
+
+    asked = []
+    pretended = SimpleNamespace(cuKernelSetAttribute=lambda *given: asked.append(given))
+    monkeypatch.setattr(gpu, "driver", SimpleNamespace(binding=gpu.driver.binding, driver=pretended))
+    function = SimpleNamespace(handle="handle", device=SimpleNamespace(id=3))
+    kernel = SimpleNamespace(_codelibrary=SimpleNamespace(get_cufunc=lambda: function))
+    gpu._permit_fast_memory(kernel, SimpleNamespace(sharedmem=60_000))
+    ((attribute, *given),) = asked
+    assert "MAX_DYNAMIC_SHARED_SIZE_BYTES" in str(attribute)
+    assert given == [60_000, "handle", 3]
