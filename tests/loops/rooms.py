@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ol2r_cli.loops import launch, workspace
+from ol2r_cli.loops import workspace
+from ol2r_cli.loops.launch import for_each_replica as compiled_for_each
 from ol2r_cli.loops.workspace import USED, Workspace
 from tests.loops.lanes_by_threads import Lanes
 
@@ -52,7 +53,7 @@ class Rooms:
 
     def of_cpu(self, loop: Any) -> Callable[..., None]:
         """Return what plays a compiled loop."""
-        play = launch.for_each_replica(loop)
+        play = compiled_for_each(loop)
 
         def for_each_replica(replicas: int, space: Workspace, arguments: tuple[Any, ...]) -> None:
             bits = space.memory.view(np.int64)
