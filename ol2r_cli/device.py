@@ -23,6 +23,7 @@ Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}
 _AUTOCAST = "cpu", "cuda"
 MOST_REPLICAS = 100_000  # of a run
+SINGLE_ROUNDS = "device: cpu, for rounds that are played one by one (or type device=cuda)"
 
 
 class BreakEven(NamedTuple):
@@ -132,7 +133,7 @@ def automatic(even: BreakEven | None, replicas: int, rounds: int) -> tuple[str, 
     if missing := loops.gpu_is_missing():
         return "cpu", f"device: cpu, because {missing}, which compiles loops for a GPU (type pip install 'ol2r[gpu]')"
     if even is None:
-        return "cpu", "device: cpu, for rounds that are played one by one (or type device=cuda)"
+        return "cpu", SINGLE_ROUNDS
     least = even.replicas_of(rounds)
     if replicas < least:
         few = f"below {least:,} replicas" if least <= MOST_REPLICAS else "in so few rounds"

@@ -49,6 +49,7 @@ FAMILIES = (
     *("nsgd", "nsgd ranker.projection=document_space", "pairrank exploration.shuffle=random"),
 )
 COMPARED = "query", "clicks", "pairs", "blocks", "certain_top10", "violations"  # columns of the rounds
+FAILED = "failed: "  # how a cell begins that is measured again
 SIZES = 1, 10, 100, 1000, 10_000  # replicas
 LENGTHS = {  # T with 1,000 replicas
     **{"pdgd": 2000, "pairrank": 600, "sgd_ranknet": 2000, "epsilon_greedy": 2000, "dbgd": 1000, "mgd": 1000},
@@ -341,7 +342,7 @@ def work(options: Options, part: Part, cells: Sequence[Any], results: Connection
             try:
                 found = part.measure(options, *part.arguments, cell)
             except Exception as error:
-                found = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:80]}"
+                found = f"{FAILED}{type(error).__name__}: {(str(error).splitlines() or [''])[0][:80]}"
         results.send((part.key(cell), found))
 
 
@@ -415,11 +416,16 @@ def main() -> int:
         print(f"{given.limit - deadline + time.monotonic():4.0f} s  {key}: {found}", file=sys.stderr, flush=True)
 
     wanted = [part for part in parts(options) if not given.only or part.table in given.only]
-    todo = [(part, [cell for cell in part.cells if part.key(cell) not in results]) for part in wanted]
+
+    def is_missing(part: Part, cell: Any) -> bool:
+        return results.get(part.key(cell), FAILED).startswith(FAILED)
+
+    todo = [(part, [cell for cell in part.cells if is_missing(part, cell)]) for part in wanted]
     is_done = measure(options, [(part, cells) for part, cells in todo if cells], deadline, save)
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     print(f"{name}, torch {torch.__version__}, {os.cpu_count()} cores")
     show(wanted, results)
+    is_done = is_done and not any(is_missing(part, cell) for part in wanted for cell in part.cells)
     if not is_done:
         print("\nnot all was measured: type the same command again", file=sys.stderr)
     return 0 if is_done else 1

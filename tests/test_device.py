@@ -39,6 +39,11 @@ def gpu(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+
+
 def experiment(*overrides: str) -> Experiment:
     composition = compose([*TINY, "device=cpu", *overrides])
     return Experiment(composition.settings, composition.choices)
@@ -123,6 +128,27 @@ def test_auto_takes_no_gpu_for_linear_rankers_in_single_rounds(words, gpu):
     assert not experiment(words, "device=cuda").warnings()
 
 
+# Of these it is known only once the roles are set up.
+SINGLE = [
+    "ranker=pairrank ranker.solver=lbfgs_restart",
+    "ranker=pairrank exploration.alpha=theory",
+    "ranker=coltr ranker.renormalise=true",
+    "ranker=nsgd update_every=5",
+]
+
+
+@pytest.mark.parametrize("words", SINGLE)
+def test_auto_takes_no_gpu_where_roles_that_are_set_up_play_single_rounds(words, gpu, two_cores):
+    jobs = [*words.split(), "replicas=100000", "rounds=10000", "device=auto"]
+    made = experiment(*jobs)
+    assert (made.device.torch.type, made.needs_gpu) == ("cpu", False)
+    assert made.reason_of_device == "device: cpu, for rounds that are played one by one (or type device=cuda)"
+    planned = Plan([[*TINY, *jobs[:-2], "replicas=1000", f"seed={seed}"] for seed in range(0, 10000, 1000)], Composer())
+    assert not planned.bad
+    assert planned.share_gpus(planned.sweep_jobs) == ""
+    assert not any(job.shares_gpu for job in planned.sweep_jobs)
+
+
 @pytest.mark.parametrize(("words", "least"), [(LINEAR, 44 + 306), (["ranker=pairrank"], 11 + 19), (NETWORK, 2)])
 def test_auto_takes_a_gpu_from_so_many_replicas_on(words, least, gpu):
     """One line says which device it is and why; `device=cuda` does as it says. The id does not say the device."""
@@ -189,11 +215,6 @@ def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
 
 
 GRID = [[*TINY, *LINEAR, "device=auto", "rounds=3000", "replicas=1000", f"seed={seed}"] for seed in (0, 5000, 10000)]
-
-
-@pytest.fixture
-def two_cores(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
 
 
 def test_a_sweep_takes_gpus_where_its_batches_are_faster_than_all_cores(gpu, two_cores):

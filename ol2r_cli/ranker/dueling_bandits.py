@@ -219,6 +219,10 @@ class NSGD(DuelingBandits):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
+        own, inherited = type(self), DuelingBandits
+        if (own.winners, own.earned) != (inherited.winners, inherited.earned):
+            must = f"{own.__name__}.learn must be its own where winners or earned are"
+            raise ValueError(f"{must}, which that of NSGD does not ask")
         replicas, parameters = self.theta.shape
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta

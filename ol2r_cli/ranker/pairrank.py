@@ -35,7 +35,7 @@ class PairwiseRanker(LinearRanker):
 
     `l2` is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
     l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (near the
-    optimum), `exact` (the optimum up to rounding, on the CPU) or `lbfgs_restart` (the authors' fit, likewise).
+    optimum), `exact` (the optimum up to rounding) or `lbfgs_restart` (the authors' fit, on the CPU).
     `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
     round. One of the two is None or 1.
     """
@@ -67,9 +67,9 @@ class PairwiseRanker(LinearRanker):
         """Reserve the history and begin with theta = 0. ValueError where the solver cannot compute on this device."""
         dtype = torch.float64 if self.solver_name != "lbfgs_restart" else None  # that of loops
         self.history.setup(context, features, most_pairs(self.pairs, context.positions), dtype)
-        if self.solver_name != "newton" and not self.history.count.is_cpu:
+        if self.solver_name == "lbfgs_restart" and not self.history.count.is_cpu:
             setting = self.setting("solver")
-            raise ValueError(f"{setting} must be newton on a GPU, got {self.solver_name} (or use device=cpu)")
+            raise ValueError(f"{setting} must be newton or exact on a GPU, got {self.solver_name} (or use device=cpu)")
         self.solver.setup(context, self.history)
 
     def start_from(self, parameters: Float[Tensor, "B F"]) -> None:

@@ -5,6 +5,7 @@ A run of a batch has the directory, the files and the exit code that it has alon
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ol2r_cli.loops.joint import RoundsLaunch
 
 _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
+_TOO_MANY_FILES = errno.EMFILE, errno.ENFILE
 
 
 class BatchJob(NamedTuple):
@@ -98,18 +100,19 @@ def play_together(simulations: Sequence[Simulation], rounds: Sequence[int]) -> l
 
 def _played_jointly(launches: Mapping[int, RoundsLaunch]) -> list[int]:
     """Play launches as one, by halves where memory runs out; returns the numbers of those that were played."""
+    numbers = list(launches)
     try:
         joint.play_jointly(list(launches.values()))
-    except _MEMORY:
-        if len(launches) == 1:
-            return []
-        numbers, half = list(launches), len(launches) // 2
-        halves = numbers[:half], numbers[half:]
-        parts = [_played_jointly({number: launches[number] for number in part}) for part in halves]
-        return [*parts[0], *parts[1]]
+    except _MEMORY:  # what it has taken is free after this block
+        half = len(numbers) // 2
     except Exception:  # no round has been played: each is played alone, and its error is its own
         return []
-    return list(launches)
+    else:
+        return numbers
+    if half == 0:
+        return []
+    halves = numbers[:half], numbers[half:]
+    return [number for part in halves for number in _played_jointly({number: launches[number] for number in part})]
 
 
 def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[dict[int, RoundsLaunch]]:
@@ -231,10 +234,12 @@ class _Member:
                     self._end(explain_error(error, self.job.settings, EXPERIMENT))
 
     def _is_of_batch(self, error: Exception | None) -> bool:
-        """Return whether the run may not fail with this error when it is alone: memory has run out, or a GPU may have
-        failed, which then does nothing more for this process."""
-        if error is None or isinstance(error, _MEMORY):
-            return error is not None
+        """Return whether the run may not fail with this error when it is alone: memory has run out, too many files are
+        open, or a GPU may have failed, which then does nothing more for this process."""
+        if error is None:
+            return False
+        if isinstance(error, _MEMORY) or _has_too_many_files(error):
+            return True
         return self.job.shares_gpu and not isinstance(error, (*EXPLAINED, ValueError))
 
     def _end(self, code: int | None) -> None:
@@ -242,6 +247,15 @@ class _Member:
         self.runner = None
         self._opened.close()
         self.ended(self.number, code)
+
+
+def _has_too_many_files(error: BaseException | None) -> bool:
+    """Return whether an error, or what has caused it, is that too many files are open."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _TOO_MANY_FILES:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _playing(members: Sequence[_Member]) -> list[_Member]:

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import torch
@@ -16,7 +16,7 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColum
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource
-from ol2r_cli.device import MOST_REPLICAS, BreakEven, Device, automatic, break_even
+from ol2r_cli.device import MOST_REPLICAS, SINGLE_ROUNDS, BreakEven, Device, automatic, break_even
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Forgetting, IntentSchedule, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
@@ -129,6 +129,7 @@ class Experiment:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.code = own_code(self.settings) if code is None else code
+        self._leave_gpu_for_single_rounds(make)
         precision = str(self.dtype).removeprefix("torch.")
         # Results version 5 had two engines; the lists of all devices are now those of loops.
         device = {**self.settings["device"], "dtype": precision, "engine": "loops"}
@@ -160,9 +161,30 @@ class Experiment:
         """From where on a GPU is faster than a core; None: that was not measured."""
         return break_even(self.roles["ranker"], self.plays_together)
 
+    def _leave_gpu_for_single_rounds(self, make: Make) -> None:
+        """Take the CPU in place of the GPU that `auto` has taken for rounds which are played one by one after all."""
+        is_automatic = self.settings["device"].get("name") == "auto" and not self.together
+        if is_automatic and self.device.torch.type == "cuda" and self.roles["ranker"].linear and not self.plays_on_gpu:
+            node = {name: value for name, value in self.settings["device"].items() if name != "engine"}
+            self.device, self.reason_of_device = _made(Device, "device", {**node, "name": "cpu"}, make), SINGLE_ROUNDS
+            self.device.prepare()
+
+    @cached_property
+    def plays_on_gpu(self) -> bool:
+        """Whether one launch plays many rounds, so that a GPU is of use. Roles are set up for one replica on a CPU."""
+        if not self.plays_together:
+            return False
+        trial = self.renewed(1)
+        trial.settings["rounds"] = 1
+        trial.device = Device("cpu", "auto", 1)
+        try:
+            return trial.simulation().together is not None
+        except Exception:  # the run itself says what is wrong
+            return False
+
     @property
     def plays_together(self) -> bool:
-        """Whether one launch plays many rounds, by what is known before the roles are set up."""
+        """Whether one launch plays many rounds, as far as is known before the roles are set up."""
         ranker = self.roles["ranker"]
         single = any(self.settings[name] for name in ("save_interactions", "block_rounds", "trace_regret", "delay"))
         if single or not ranker.linear or ranker.forgetting != Forgetting():

@@ -31,7 +31,7 @@ from ol2r_cli.lazy import pl, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout, versions
-from ol2r_cli.run.run import checksum, damaged_files, is_part, read_checkpoint, read_manifest
+from ol2r_cli.run.run import RENEWED, checksum, damaged_files, is_part, read_checkpoint, read_manifest
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known
@@ -299,7 +299,8 @@ class Manifest:
         """Record that `round` is done. Called every round; the file is written every `_EVERY` seconds, less often where
         that would take long, as for many runs of one process or on a slow file system."""
         self.content["progress"]["round"] = round
-        if time.monotonic() - self._written >= max(_EVERY, _SHARE * self.runs * self._took):
+        pause = max(_EVERY, _SHARE * self.runs * self._took)
+        if time.monotonic() - self._written >= min(pause, RENEWED / 4):
             self._write()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

@@ -62,7 +62,8 @@ class SweepJob:
     is None until it has ended. `attempts` is how often the launcher has received it, last at the time `submitted`, by
     `time.monotonic`, in a batch of so many jobs as `batch` says. `alone` is whether it must be in none any more.
     `seconds` is its wall-clock time in this sweep. `break_even` is from where on a GPU is faster than a core; None:
-    it plays single rounds, or that was not measured. `shares_gpu` is whether its batch is played on a GPU.
+    there is no GPU, it plays single rounds, or that was not measured. `shares_gpu` is whether its batch is played on a
+    GPU.
     """
 
     number: int
@@ -246,10 +247,10 @@ class Plan:
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
                 made: dict[str, Any] = {}
-                setup_errors: dict[str, str] = {}
+                setups: dict[str, tuple[str, bool]] = {}
                 for sweep_job, composition in compositions:
                     try:
-                        _check(sweep_job, composition, made, setup_errors, check)
+                        _check(sweep_job, composition, made, setups, check)
                     except Exception as error:
                         sweep_job.ending, sweep_job.reason = Ending.BAD, _reason(error)
                     checked += 1
@@ -312,13 +313,13 @@ def _check(
     sweep_job: SweepJob,
     composition: Composition,
     made: dict[str, Any],
-    setup_errors: dict[str, str],
+    setups: dict[str, tuple[str, bool]],
     check: Callable[[Experiment], object],
 ) -> None:
     """Build a job and set it up without playing a round, and fill in its settings, choices and directory.
 
-    `made` has the parts of earlier jobs and `setup_errors` why roles do not fit each other or the data, so that equal
-    parts are made once. ValueError or OSError for a bad job.
+    `made` has the parts of earlier jobs, and `setups` why roles do not fit each other or the data, and whether a GPU
+    is of use to them, so that equal parts are made once. ValueError or OSError for a bad job.
     """
     settings = composition.settings
 
@@ -337,13 +338,16 @@ def _check(
     check(experiment)
     deciding = [settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name not in DATA]
     key = _as_json([*deciding, experiment.needs_gpu])
-    if key not in setup_errors:
-        setup_errors[key] = experiment.setup_error()
-    if setup_errors[key]:
-        raise ValueError(setup_errors[key])
+    if key not in setups:
+        error = experiment.setup_error()
+        is_for_gpu = sweep_job.run_kind is EXPERIMENT and not error and has_gpu() and experiment.plays_on_gpu
+        setups[key] = error, is_for_gpu
+    error, is_for_gpu = setups[key]
+    if error:
+        raise ValueError(error)
     sweep_job.settings, sweep_job.choices = settings, composition.choices
     sweep_job.directory, sweep_job.needs_gpu = experiment.directory.path, experiment.needs_gpu
-    if sweep_job.run_kind is EXPERIMENT and experiment.plays_together:
+    if is_for_gpu:
         sweep_job.break_even = experiment.break_even
 
 

@@ -177,7 +177,8 @@ class Scheduler:
         elif outcome.again_alone and not self.stopping:
             sweep_job.ending, sweep_job.alone, sweep_job.attempts = None, True, sweep_job.attempts - 1
             self.waiting.append(sweep_job)
-            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again alone, as it was in a batch of jobs")
+            advice = " (device=cpu would use all cores)" if sweep_job.shares_gpu else ""
+            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again alone, as it was in a batch of jobs{advice}")
             return
         elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
             sweep_job.ending = Ending.STOPPED

@@ -13,6 +13,7 @@ import torch
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.loops.null_space import Difficult, store_query
 from ol2r_cli.loops.rounds import Round
+from ol2r_cli.ranker import dueling_bandits
 from tests.choices import simulation
 from tests.networks import NETWORK, weights
 from tests.reference import document_space, interleaving, network, nsgd
@@ -178,3 +179,14 @@ def test_queries_of_equal_ease_do_not_replace_each_other():
             )
             store_query(0, round, Difficult(*(part.numpy() for part in queries.state())))
             assert int(queries.stored[0, 0]) == (0, 0, 2)[t], t
+
+
+def test_an_own_nsgd_may_not_say_who_has_won():
+    """Its loops decide that, and would leave the own method out."""
+    with pytest.raises(ValueError, match=r"^OwnNSGD\.learn must be its own where winners or earned are"):
+        simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnNSGD"))
+
+
+class OwnNSGD(dueling_bandits.NSGD):
+    def winners(self, interaction, random):
+        return super().winners(interaction, random)

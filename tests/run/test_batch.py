@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -95,10 +97,13 @@ def test_runs_of_one_launch_leave_what_they_leave_alone(tmp_path: Path, monkeypa
 
 
 def test_a_launch_without_memory_is_played_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
-    play_jointly, sizes = joint.play_jointly, list[int]()
+    play_jointly, sizes, held = joint.play_jointly, list[int](), WeakSet[torch.Tensor]()
 
     def limited(launches: list[joint.RoundsLaunch]) -> None:
         sizes.append(len(launches))
+        assert not len(held), "what an attempt has taken is free before the next one"
+        taken = torch.zeros(1)
+        held.add(taken)
         if len(launches) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
         play_jointly(launches)
@@ -109,6 +114,15 @@ def test_a_launch_without_memory_is_played_by_halves(tmp_path: Path, monkeypatch
     assert sizes[:7] == [4, 2, 1, 1, 2, 1, 1]
     found = left(tmp_path / "runs")
     assert found == of(alone, found)
+
+
+def test_a_job_is_run_alone_where_too_many_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(directory: RunDirectory) -> RunDirectory:
+        error = OSError(errno.EMFILE, "Too many open files", str(directory.path))
+        raise ValueError("output_dir must be a folder that can be used") from error
+
+    monkeypatch.setattr(RunDirectory, "__enter__", full)
+    assert play(tmp_path / "runs", LIKE[:2]) == [None, None]
 
 
 def play_on_gpu(folder: Path, commands: Sequence[str], devices: list[str]) -> list[int | None]:

@@ -22,7 +22,7 @@ from ol2r_cli.files import as_json, is_held
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK
 from ol2r_cli.run import store as module
 from ol2r_cli.run.identity import RESULTS_VERSION, checkout
-from ol2r_cli.run.run import find_runs, read_manifest, sha256
+from ol2r_cli.run.run import RENEWED, find_runs, read_manifest, sha256
 from ol2r_cli.run.store import (
     DirectoryLost,
     Manifest,
@@ -283,7 +283,8 @@ def test_progress_is_written_every_two_seconds_with_a_speed_from_five_on(tmp_pat
 
 
 def test_progress_takes_a_twentieth_of_the_time_at_most(tmp_path: Path, clock: Clock, monkeypatch):
-    """A write of .01 s leaves two seconds to a run alone; each of fifty runs of a process waits 20 x 50 x .01 s."""
+    """A write of .01 s leaves two seconds to a run alone; each of fifty runs of a process waits 20 x 50 x .01 s;
+    none so long that others take it for killed."""
     write = RunDirectory.write_json
 
     def slow(directory: RunDirectory, name: str, content: Any) -> None:
@@ -291,7 +292,7 @@ def test_progress_takes_a_twentieth_of_the_time_at_most(tmp_path: Path, clock: C
         write(directory, name, content)
 
     monkeypatch.setattr(RunDirectory, "write_json", slow)
-    for runs, waits in (1, 2.0), (50, 10.0):
+    for runs, waits in (1, 2.0), (50, 10.0), (1000, RENEWED / 4):
         with Manifest(RunDirectory(tmp_path), **ABOUT) as manifest:
             manifest.runs, written = runs, manifest._written
             for round, moment in (1, waits - 0.05), (2, 0.1):
