@@ -261,18 +261,23 @@ def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
     assert found["edited"][1] != found["original"][1], found
 
 
-@compiling.compiled
-def next_to(x):
-    return x + 1.0
+@pytest.fixture
+def not_kept(monkeypatch):
+    """Loops that are made meanwhile are compiled anew in every process."""
+    monkeypatch.setattr(compiling, "FOLDER", "")
 
 
-@compiling.compiled
-def twice_the_next(x):
-    return 2 * next_to(x)
-
-
-def test_a_loop_that_only_loops_call_is_no_machine_code():
+def test_a_loop_that_only_loops_call_is_no_machine_code(not_kept):
     """It is that of its caller alone, which is compiled once."""
+
+    @compiling.compiled
+    def next_to(x):
+        return x + 1.0
+
+    @compiling.compiled
+    def twice_the_next(x):
+        return 2 * next_to(x)
+
     assert twice_the_next(3.0) == 8.0
 
     def addresses(dispatcher):
@@ -284,27 +289,24 @@ def test_a_loop_that_only_loops_call_is_no_machine_code():
     assert next_to(1.0) == 2.0
 
 
-@compiling.compiled
-def power(x, exponent):
-    return x**exponent
+def test_a_part_is_compiled_once_for_all_constants(not_kept):
+    @compiling.compiled
+    def power(x, exponent):
+        return x**exponent
 
+    @compiling.compiled
+    def sum_of_powers(x):
+        return power(x, 2) + power(x, 3)
 
-@compiling.compiled
-def sum_of_powers(x):
-    return power(x, 2) + power(x, 3)
-
-
-def test_a_part_is_compiled_once_for_all_constants():
     assert sum_of_powers(2.0) == 4 + 8
     assert len(power.inner.overloads) == 1
 
 
-@compiling.compiled
-def first_and_number_of_lanes():
-    barrier()
-    return lane() + 10 * lanes()
+def test_calls_of_lanes_are_constants_on_a_cpu(not_kept):
+    @compiling.compiled
+    def first_and_number_of_lanes():
+        barrier()
+        return lane() + 10 * lanes()
 
-
-def test_calls_of_lanes_are_constants_on_a_cpu():
     assert first_and_number_of_lanes() == 10
     assert not any(loop.inner.overloads for loop in (barrier, lane, lanes))

@@ -63,17 +63,16 @@ def groups_of(one: Interaction, replica: int) -> list[int]:
 
 
 def test_measures_of_more_groups_are_their_definitions():
-    """The largest pairwise disparity so far, and a column for the exposure of each of four groups; also in loops."""
+    """The largest pairwise disparity so far, and a column for the exposure of each of four groups."""
     betas, p = (1.3, 0.4, 2.5), position_exposure("log", 5).tolist()
-    for loops in False, True:
-        more = {"exposure": Exposure(position_exposure("log", 5), betas), "loops": loops, "dtype": torch.float32}
-        config = tiny("ranker=pdgd", "positions=5")
-        measures, happened = measured(simulate(config, SEEDS, ROUNDS, grouped(groups=4), **more))
-        for b in range(len(SEEDS)):
-            shown = ["".join("ABCD"[g] for g in groups_of(one, b)) for one in happened]
-            expected = largest_disparity(shown, p, betas)
-            assert measures["unfairness"][:, b].tolist() == pytest.approx(expected, abs=1e-9), loops
-            for number, letter in enumerate("ABCD"):
-                expected = [group_exposure(word, letter, p) for word in shown]
-                assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9), loops
+    more = {"exposure": Exposure(position_exposure("log", 5), betas), "dtype": torch.float32}
+    config = tiny("ranker=pdgd", "positions=5")
+    measures, happened = measured(simulate(config, SEEDS, ROUNDS, grouped(groups=4), **more))
+    for b in range(len(SEEDS)):
+        shown = ["".join("ABCD"[g] for g in groups_of(one, b)) for one in happened]
+        expected = largest_disparity(shown, p, betas)
+        assert measures["unfairness"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
+        for number, letter in enumerate("ABCD"):
+            expected = [group_exposure(word, letter, p) for word in shown]
+            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9)
     assert not {"unfairness", "exposure_0"} & measured(simulate(tiny(), [0], 3, grouped()))[0].keys(), "no groups"

@@ -20,7 +20,7 @@ SMALL = [*TINY, "device=cpu", "rounds=60", "evaluate_every=20", "checkpoint_roun
 SMALL += ["data_dir=.", "cache_dir=."]  # not those of the environment, which another process may have had before
 # Of run.json: times, the process, and what contains them.
 _OF_A_PROCESS = ("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "rounds_per_second")
-_OTHER = ("pid", "checksum", "command", "sittings", "files", "ran")
+_OTHER = ("pid", "checksum", "command", "sittings", "files", "ran", "git")  # other tests hide git from their process
 
 composer = cache(Composer)
 
