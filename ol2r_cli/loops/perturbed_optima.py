@@ -20,6 +20,8 @@ from ol2r_cli.loops.workspace import mark, release, take
 AT_ONCE = 256  # pairs that a pass over all of them looks at twice
 STREAMS = FACTORED, NEW_PAIRS, ALL_PAIRS  # of a ranker that learns
 
+DEPENDENT = 1e-12  # of the length of a column, below which what is left of it is rounding
+
 PASSES = 4  # with the anchor's Hessian
 CONTRACTION = 0.3  # of the squared Newton decrement per pass, at least; else members go on by themselves
 MARGIN = 0.02  # of the tolerated gap: next to separable pairs curvature fades, and the decrement says too little
@@ -183,18 +185,23 @@ def add_to_triangle(triangle, rows, space):
     """Make of an upper triangle [F, F] that of the QR decomposition of itself with rows [c, F] below; rows are lost.
 
     By Householder's reflections, with the signs of LAPACK: none where a column is zero below the diagonal, otherwise an
-    element of the diagonal gets the sign that it does not have.
+    element of the diagonal gets the sign that it does not have. What is left of a column that depends on those before
+    is rounding. It counts as zero: a reflection by it would turn the rows in a direction that rounding has chosen,
+    another one on every processor.
     """
     before = mark(space)
     count, features = rows.shape
     column, shift = take(space, count), take(space, features)
     for k in range(features):
-        head, square = triangle[k, k], 0.0
+        head, square, above = triangle[k, k], 0.0, 0.0
         for r in range(lane(), count, lanes()):
             column[r] = rows[r, k]
             square += rows[r, k] * rows[r, k]
         square = lane_sum(square, space)
-        if square > 0:
+        for f in range(lane(), k + 1, lanes()):
+            above += triangle[f, k] * triangle[f, k]
+        above = lane_sum(above, space)
+        if square > DEPENDENT * DEPENDENT * above:
             length = -math.copysign(math.sqrt(head * head + square), head)
             reflect(triangle[k], rows, column, k, length, head, shift)
     release(space, before)

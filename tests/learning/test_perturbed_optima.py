@@ -110,6 +110,21 @@ def test_a_factor_is_that_of_numpy_with_its_signs(monkeypatch, lanes):
             np.testing.assert_allclose(triangle.numpy(), np.stack(expected), rtol=1e-10, atol=1e-12)
 
 
+@LANES
+def test_rounding_turns_no_row_of_a_factor(monkeypatch, lanes):
+    """A column that is the sum of two others leaves nothing but rounding, which says nothing about later columns."""
+    if lanes is not None:
+        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
+    rng, triangle = np.random.default_rng(0), torch.zeros(1, 5, 5, dtype=torch.float64)
+    rows = rng.normal(size=(1, 12, 5))
+    rows[:, :, 2] = rows[:, :, 0] + rows[:, :, 1]
+    for first, end in (0, 6), (6, 12):
+        launch(adds_to_triangle, 1, 512, triangle, torch.from_numpy(rows[:, first:end].copy()))
+        np.testing.assert_allclose(triangle[0, 2], 0, atol=1e-14)
+    factor, known = triangle[0].numpy(), rows[0]
+    np.testing.assert_allclose(factor.T @ factor, known.T @ known, rtol=1e-12, atol=1e-12)
+
+
 @compiled
 def descends(b, space, table, theta, tilt, l2, steps, is_there, ranker):
     is_there[b] = descend(b, space, table, theta[b], tilt[b], l2, 1e-3, steps, True, ranker)
