@@ -98,18 +98,7 @@ class Experiment:
     ):
         self.began, self.together = time.monotonic(), together
         self.settings, self.choices = dict(settings), choices
-        names = [field.name for field in fields(RunSettings) if field.name in self.settings]
-        check_settings(RunSettings, {name: self.settings[name] for name in names}, "")
-        if beyond := [t for t in self.settings["block_rounds"] if t > self.settings["rounds"]]:
-            raise ValueError(f"block_rounds must be rounds from 1 to {self.settings['rounds']}, got {beyond[0]}")
-        largest = LARGEST_SEED - self.settings["replicas"] + 1
-        if (seed := self.settings["seed"]) > largest:
-            replicas = self.settings["replicas"]
-            raise ValueError(f"seed must be from 0 to {largest} with replicas={replicas}, got {seed}")
-        rounds, every, delay = (self.settings[name] for name in ("rounds", "update_every", "delay"))
-        if (first := every * (delay // every + 1)) > rounds:  # the first round after which something is learned
-            must = f"update_every and delay must let the ranker learn within {rounds:,} rounds"
-            raise ValueError(f"{must}, got {every} and {delay}: type rounds={first} or more")
+        _check_run(self.settings)
         self._make_roles(make)
         self.device, self.reason_of_device = self._device(make)
         check_columns(self.measures)
@@ -333,6 +322,24 @@ class Experiment:
             return None
         cache, oracle = {"cache_dir": self.settings["cache_dir"]}, self.dataset.oracle()
         return fit_offline("offline_ranknet", cache, simulation.context, self.dataset, oracle)
+
+
+def _check_run(settings: Mapping[str, Any]) -> None:
+    """Raise ValueError where settings of a run are outside their range, or do not go together."""
+    names = [field.name for field in fields(RunSettings) if field.name in settings]
+    check_settings(RunSettings, {name: settings[name] for name in names}, "")
+    rounds, replicas, seed = settings["rounds"], settings["replicas"], settings["seed"]
+    beyond = [t for t in settings["block_rounds"] if t > rounds]
+    if beyond:
+        raise ValueError(f"block_rounds must be rounds from 1 to {rounds}, got {beyond[0]}")
+    largest = LARGEST_SEED - replicas + 1
+    if seed > largest:
+        raise ValueError(f"seed must be from 0 to {largest} with replicas={replicas}, got {seed}")
+    every, delay = settings["update_every"], settings["delay"]
+    first = every * (delay // every + 1)  # the first round after which something is learned
+    if first > rounds:
+        must = f"update_every and delay must let the ranker learn within {rounds:,} rounds"
+        raise ValueError(f"{must}, got {every} and {delay}: type rounds={first} or more")
 
 
 def _made(kind: type[Any], group: str, settings: Mapping[str, Any], make: Make) -> Any:

@@ -230,20 +230,29 @@ class Plan:
         split = [split_launcher(job) for job in jobs]
         if any(set(launcher) != set(split[0][1]) for _, launcher in split):
             raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each setting of it")
-        common = set.intersection(*(set(words) for words, _ in split)) if len(jobs) > 1 else set[str]()
+        self.sweep_jobs = _named([words for words, _ in split], composer, kind)
+        self._check_jobs(composer, terminal, check)
+        first: dict[Path | None, int] = {}
+        numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
+        self.duplicates = {number: earlier for number, earlier in numbers.items() if number != earlier}
+        self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
+        self.launcher: Launcher | None = None
+        if self.good:
+            self._launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
+            no_gpus = self._launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good)
+            self.launcher = build({**self._launcher, "gpus": []} if no_gpus else self._launcher, "launcher")
+
+    def _check_jobs(self, composer: Composer, terminal: TextIO | None, check: Callable[[Experiment], object]) -> None:
+        """Compose and build all jobs; the bad ones say why. It is said from time to time how many are checked."""
         by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
-        self.sweep_jobs: list[SweepJob] = []
-        for number, (words, _) in enumerate(split):
-            name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.command}"
-            sweep_job = SweepJob(number, tuple(words), name, tuple(composer.options), run_kind=kind)
-            self.sweep_jobs.append(sweep_job)
+        for sweep_job in self.sweep_jobs:
             try:
-                composition = composer(words)
+                composition = composer(sweep_job.words)
             except ValueError as error:
                 sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
                 by_dataset[_as_json(_data(composition.settings))].append((sweep_job, composition))
-        checked, shown = len(self.bad), time.monotonic()
+        checked, jobs, shown = len(self.bad), len(self.sweep_jobs), time.monotonic()
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
                 made: dict[str, Any] = {}
@@ -254,18 +263,9 @@ class Plan:
                     except Exception as error:
                         sweep_job.ending, sweep_job.reason = Ending.BAD, _reason(error)
                     checked += 1
-                    if terminal is not None and checked < len(jobs) and time.monotonic() - shown > _SILENT:
+                    if terminal is not None and checked < jobs and time.monotonic() - shown > _SILENT:
                         shown = time.monotonic()
-                        print(f"checking: {checked} of {len(jobs)} jobs", file=terminal, flush=True)
-        first: dict[Path | None, int] = {}
-        numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
-        self.duplicates = {number: earlier for number, earlier in numbers.items() if number != earlier}
-        self.sweep_jobs = [sweep_job for sweep_job in self.sweep_jobs if sweep_job.number not in self.duplicates]
-        self.launcher: Launcher | None = None
-        if self.good:
-            self._launcher = composer([*self.good[0].words, *split[0][1]]).settings["launcher"]
-            no_gpus = self._launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good)
-            self.launcher = build({**self._launcher, "gpus": []} if no_gpus else self._launcher, "launcher")
+                        print(f"checking: {checked} of {jobs} jobs", file=terminal, flush=True)
 
     def share_gpus(self, sweep_jobs: Sequence[SweepJob]) -> str:
         """Mark those of the jobs to run that play their rounds together on a GPU.
@@ -298,6 +298,16 @@ class Plan:
     @property
     def bad(self) -> list[SweepJob]:
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
+
+
+def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind) -> list[SweepJob]:
+    """Return jobs with these words, each named by those that not all have."""
+    common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set[str]()
+    sweep_jobs = []
+    for number, words in enumerate(jobs):
+        name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.command}"
+        sweep_jobs.append(SweepJob(number, tuple(words), name, tuple(composer.options), run_kind=kind))
+    return sweep_jobs
 
 
 def _reason(error: Exception) -> str:

@@ -170,15 +170,14 @@ class Scheduler:
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
         sweep_job.seconds += time.monotonic() - sweep_job.submitted
         sweep_job.ending, sweep_job.reason = Ending.FAILED, outcome.reason
-        retries, bad = self.launcher.retries, outcome.code == BAD_CONFIGURATION
+        bad = outcome.code == BAD_CONFIGURATION
         if outcome.code == DONE:
             sweep_job.ending = Ending.DONE
             sweep_job.log.unlink(missing_ok=True)
         elif outcome.again_alone and not self.stopping:
-            sweep_job.ending, sweep_job.alone, sweep_job.attempts = None, True, sweep_job.attempts - 1
-            self.waiting.append(sweep_job)
+            sweep_job.alone, sweep_job.attempts = True, sweep_job.attempts - 1
             advice = " (device=cpu would use all cores)" if sweep_job.shares_gpu else ""
-            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again alone, as it was in a batch of jobs{advice}")
+            self._run_again(sweep_job, f"again alone, as it was in a batch of jobs{advice}")
             return
         elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
             sweep_job.ending = Ending.STOPPED
@@ -187,14 +186,18 @@ class Scheduler:
             if self.stopping:
                 self._leave_waiting()
             return
-        elif sweep_job.attempts <= retries and not self.stopping and not bad:
-            sweep_job.ending = None
-            self.waiting.append(sweep_job)
-            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; again ({sweep_job.attempts} of {retries})")
+        elif sweep_job.attempts <= self.launcher.retries and not self.stopping and not bad:
+            self._run_again(sweep_job, f"again ({sweep_job.attempts} of {self.launcher.retries})")
             return
         self.display.ended(sweep_job)
         if sweep_job.ending == Ending.FAILED and self.launcher.fail_fast and not self.stopping:
             self._stop("one has failed, and launcher.fail_fast=true")
+
+    def _run_again(self, sweep_job: SweepJob, how: str) -> None:
+        """Let a job wait once more."""
+        sweep_job.ending = None
+        self.waiting.append(sweep_job)
+        self.display.say(f"{sweep_job.name}: {sweep_job.reason}; {how}")
 
     def _stop(self, why: str) -> None:
         """Leave the jobs that wait, and ask those that run to write a checkpoint."""

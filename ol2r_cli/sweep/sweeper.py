@@ -84,6 +84,19 @@ def sweep(
         if sweep_job.state()[0] == "finished":
             sweep_job.ending = Ending.SKIPPED
     to_run = [sweep_job for sweep_job in sweep_jobs if not sweep_job.ending]
+    _create_folders(to_run)
+    display = StatusDisplay(sweep_jobs, terminal)
+    for line in _lines_before(plan, to_run, len(jobs)):
+        display.say(line)
+    stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
+    finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
+    directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
+    code = INTERRUPTED if stopped else _exit_code(plan)
+    return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
+
+
+def _create_folders(to_run: Sequence[SweepJob]) -> None:
+    """Create the folders of the runs; ValueError for one in which nothing can be written."""
     for folder in {job.directory.parents[1] for job in to_run if job.directory}:
         try:
             create_root(folder)
@@ -91,22 +104,29 @@ def sweep(
                 pass
         except OSError as error:
             raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
-    display = StatusDisplay(sweep_jobs, terminal)
+
+
+def _lines_before(plan: Plan, to_run: Sequence[SweepJob], jobs: int) -> list[str]:
+    """Return what is said before the first of so many jobs: which are left out, which are bad, and which device."""
+    lines = []
     if plan.duplicates:
         pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
         more = ", .." if len(plan.duplicates) > 5 else ""
-        display.say(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
-    for line in reason_lines(plan.bad, len(jobs)):
-        display.say(f"bad: {line}")
-    if reason := plan.share_gpus(to_run):
-        display.say(reason)
-    stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
-    finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
-    directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
-    code = INTERRUPTED if stopped else DONE if len(finished) == len(sweep_jobs) else JOBS_FAILED
-    if code == JOBS_FAILED and len(sweep_jobs) == 1:
-        code = BAD_CONFIGURATION if plan.bad else FAILED
-    return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
+        lines.append(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
+    lines += [f"bad: {line}" for line in reason_lines(plan.bad, jobs)]
+    device = plan.share_gpus(to_run)
+    if device:
+        lines.append(device)
+    return lines
+
+
+def _exit_code(plan: Plan) -> int:
+    """Return the exit code of a sweep that was not stopped; that of its job, if there is only one."""
+    if all(sweep_job.succeeded for sweep_job in plan.sweep_jobs):
+        return DONE
+    if len(plan.sweep_jobs) > 1:
+        return JOBS_FAILED
+    return BAD_CONFIGURATION if plan.bad else FAILED
 
 
 def _refusal(plan: Plan, count: int) -> BadJobs:
