@@ -115,7 +115,8 @@ def _examine_folder(setting: str, path: Path, rows: list[tuple[str, str]], notes
     except OSError as error:
         broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
         return
-    with scratch, suppress(OSError), Lock(file := Path(scratch.name, ".lock")):
+    file = Path(scratch.name, ".lock")
+    with scratch, suppress(OSError), Lock(file):
         locks = is_held(file)
     if setting == "output_dir" and not locks:
         notes.append("locks: none in output_dir: start every run in one process only")

@@ -86,8 +86,11 @@ def sweep(
     to_run = [sweep_job for sweep_job in sweep_jobs if not sweep_job.ending]
     _create_folders(to_run)
     display = StatusDisplay(sweep_jobs, terminal)
-    for line in _lines_before(plan, to_run, len(jobs)):
+    for line in _lines_of_left_out(plan, len(jobs)):
         display.say(line)
+    device = plan.share_gpus(to_run)
+    if device:
+        display.say(device)
     stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
     finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
     directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
@@ -106,18 +109,14 @@ def _create_folders(to_run: Sequence[SweepJob]) -> None:
             raise ValueError(f"output_dir must be a folder that can be used, got {folder} ({error.strerror})") from None
 
 
-def _lines_before(plan: Plan, to_run: Sequence[SweepJob], jobs: int) -> list[str]:
-    """Return what is said before the first of so many jobs: which are left out, which are bad, and which device."""
+def _lines_of_left_out(plan: Plan, jobs: int) -> list[str]:
+    """Return which of so many jobs are left out, and which are bad, and why."""
     lines = []
     if plan.duplicates:
         pairs = ", ".join(f"#{number} is #{first}" for number, first in list(plan.duplicates.items())[:5])
         more = ", .." if len(plan.duplicates) > 5 else ""
         lines.append(f"{plural(len(plan.duplicates), 'job')} left out, the same run as another: {pairs}{more}")
-    lines += [f"bad: {line}" for line in reason_lines(plan.bad, jobs)]
-    device = plan.share_gpus(to_run)
-    if device:
-        lines.append(device)
-    return lines
+    return [*lines, *(f"bad: {line}" for line in reason_lines(plan.bad, jobs))]
 
 
 def _exit_code(plan: Plan) -> int:
