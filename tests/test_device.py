@@ -33,9 +33,10 @@ PAGE = (Path(__file__).parents[1] / "docs" / "performance.md").read_text().parti
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Three GPUs, on which nothing is computed."""
+    """Three GPUs, on which nothing is computed, and what compiles loops for them."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(loops, "gpu_is_missing", str)  # also where numba-cuda is not installed
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
