@@ -99,10 +99,22 @@ class _Loop:
         return self.constant or self.inner._numba_type_
 
 
-def keep_made_by(loop: Function, *made_by: object) -> Function:
-    """Return a loop that a function has made, which is told from others that it makes by these values."""
-    cast(Any, loop).made_by = made_by
-    return loop
+def made_by(*origin: object) -> Callable[[Function], Function]:
+    """Return a decorator: `compiled`, for a loop that a function makes of other loops. `origin` is the name of that
+    function and its arguments.
+
+    They become a part of the loop's name. Numba tells loops of one name and one signature apart by a number that it
+    counts in each process: without `origin`, loops of different processes would have the same symbol on disk, and of
+    two that are loaded the second would be the first.
+    """
+
+    def decorate(function: Function) -> Function:
+        function.__qualname__ += "." + sha256(repr(origin).encode()).hexdigest()[:16]
+        loop: Any = compiled(function)
+        loop.made_by = origin
+        return cast(Function, loop)
+
+    return decorate
 
 
 def is_loop(value: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from ol2r_cli.loops.compile import compiled, keep_made_by
+from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.rounds import Queries, Round
@@ -37,6 +37,7 @@ class Feedback(NamedTuple):
 def of_single_round(learn: Any) -> Any:
     """Return the loop that makes of `Feedback` the round of each replica, and lets a ranker learn from it."""
 
+    @made_by("of_single_round", learn)
     def learn_from_round(b, space, feedback, ranker):
         documents, places = feedback.length[b], number_of(feedback.shown[b])
         members, credited = feedback.scores.shape[1], feedback.credit.shape[1]
@@ -57,7 +58,7 @@ def of_single_round(learn: Any) -> Any:
         queries = Queries(feedback.table, grades, grades, feedback.start, feedback.length)
         learn(b, space, round, queries, ranker)
 
-    return keep_made_by(compiled(learn_from_round), "of_single_round", learn)
+    return learn_from_round
 
 
 @compiled

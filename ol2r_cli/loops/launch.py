@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ol2r_cli.loops.arguments import as_arrays, device_of
-from ol2r_cli.loops.compile import compiled, keep_made_by
+from ol2r_cli.loops.compile import made_by
 from ol2r_cli.loops.workspace import TOO_SMALL, Workspace, release
 
 
@@ -64,9 +64,10 @@ _own = _Own()
 def for_each_replica(loop: Any) -> Any:
     """Return what calls a loop for every replica on a CPU."""
 
+    @made_by("for_each_replica", loop)
     def each(replicas, space, arguments):
         for b in range(replicas):
             release(space, 0)
             loop(b, space, *arguments)
 
-    return keep_made_by(compiled(each), "for_each_replica", loop)
+    return each

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled, keep_made_by
+from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
 from ol2r_cli.loops.random_numbers import QUERY, uniform
@@ -123,6 +123,7 @@ def room_of_a_round(sizes: Sizes, documents: int, ranker: int, exploration: int 
 def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, remember: Any) -> Any:
     """Return the loop that plays rounds of these stages: of a ranker, an exploration, a user, pairs, and learning."""
 
+    @made_by("rounds_of", score, arrange, click, infer, learn, remember)
     def play_rounds(b, space, first, rounds, sizes, queries, intents, seeds, user, exploration, ranker, record):
         positions, members, pairs = sizes
         start_of_round = mark(space)
@@ -152,7 +153,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             remember(b, space, round, queries, exploration)
             keep(b, space, round, query, queries, record)
 
-    return keep_made_by(compiled(play_rounds), "rounds_of", score, arrange, click, infer, learn, remember)
+    return play_rounds
 
 
 @compiled

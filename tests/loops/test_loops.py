@@ -221,6 +221,42 @@ CLICKS = (
     "print(run.id, run.trace['clicks'].sum())"
 )
 
+MAKER = f"""
+import math
+import sys
+
+import torch
+
+from ol2r_cli.loops.compile import compiled, made_by
+from ol2r_cli.loops.launch import launch
+
+def calling(loop):
+    @made_by("calling", loop)
+    def call(b, space, found):
+        {"; ".join(30 * ["found[b] = math.sin(found[b])"])}
+        loop(b, space, found)
+
+    @made_by("calling twice", loop)
+    def call_twice(b, space, found):  # so that the compiler does not put so long a loop into its caller
+        call(b, space, found)
+        call(b, space, found)
+
+    return call_twice
+
+@compiled
+def one(b, space, found):
+    found[b] += 1
+
+@compiled
+def two(b, space, found):
+    found[b] += 2
+
+for loop in sys.argv[1:]:
+    found = torch.zeros(1)
+    launch(calling(globals()[loop]), 1, 1, found)
+    print(int(found))
+"""
+
 
 def output(root: Path, cache: Path, *words: str) -> list[str]:
     """What a program prints that finds ol2r in a folder and keeps machine code in another."""
@@ -242,6 +278,14 @@ def test_a_changed_callee_in_another_file_is_compiled_into_its_callers(tmp_path:
         assert found == [str(value), "7"], f"{found[0]} in place of {value} with the cache {cache}"
     assert list((tmp_path / "kept").glob("*/caller.own-*.nbi")), "own functions are where numba keeps them"
     assert len(list((tmp_path / "kept").glob("*/ol2r-*"))) == 2, "a folder for each version"
+
+
+def test_loops_that_processes_have_compiled_by_themselves_are_told_apart_in_one(tmp_path: Path):
+    """The function that makes them is one, and so are their arguments and, in a fresh process, numba's number."""
+    (tmp_path / "maker.py").write_text(MAKER)
+    for words in (["one"], ["two"], ["one", "two"]):
+        found = output(ROOT, tmp_path / "kept", str(tmp_path / "maker.py"), *words)
+        assert found == [{"one": "1", "two": "2"}[word] for word in words]
 
 
 @pytest.mark.slow
