@@ -131,7 +131,6 @@ def test_auto_takes_no_gpu_for_linear_rankers_in_single_rounds(words, gpu):
 
 # Of these it is known only once the roles are set up.
 SINGLE = [
-    "ranker=pairrank ranker.solver=lbfgs_restart",
     "ranker=pairrank exploration.alpha=theory",
     "ranker=coltr ranker.renormalise=true",
     "ranker=nsgd update_every=5",

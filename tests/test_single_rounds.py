@@ -217,7 +217,6 @@ class MyLists(PlackettLuce):
 
 
 ONE_BY_ONE = {
-    "the authors' fit": (("ranker=pairrank", "ranker.solver=lbfgs_restart"), {}),
     "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
     "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
     "a window": (("ranker=pairrank", "ranker.window=5"), {}),

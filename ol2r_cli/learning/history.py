@@ -128,12 +128,10 @@ class PairHistory(PairLog):
         super().__init__()
         self.register_load_state_dict_post_hook(_rebuild)
 
-    def setup(
-        self, context: RunContext, features: Float[Tensor, "N F"], per_round: int, dtype: torch.dtype | None = None
-    ) -> None:
-        """Reserve room for the whole run; rows have the precision `dtype`, by default that of the run."""
+    def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
+        """Reserve room for the whole run; rows are in double precision."""
         super().setup(context, features, per_round)
-        self.dtype = dtype or context.dtype
+        self.dtype = torch.float64
         # On a GPU, whose memory they would fill, loops compute rows again. Tensors read them where pairs are forgotten.
         count = self.capacity + 1 if context.device.type == "cpu" or self.forgets else 0
         self.rows = torch.zeros(context.replicas, count, context.features, dtype=self.dtype, device=context.device)

@@ -5,8 +5,6 @@ Objective in sum form (PairRank, WWW 2021, equation 1), rows x = x_winner - x_lo
 with l2_n = l2 (`reduction: sum`, the paper) or 2 n l2 (`reduction: mean`, the authors' code: mean cross-entropy plus
 l2 |theta|^2, times n). After a warm start from theta_0 it has |theta - theta_0|^2. Where old pairs are forgotten
 (`Forgetting`), pair i counts w_i times, by its age, and n is the sum of the weights.
-
-`AnchoredNewton` stays near the optimum. `RestartedLBFGS` is the authors' fit, only to compare published curves.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -23,7 +20,6 @@ from ol2r_cli import loops
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.history import PairHistory
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.tensor.streams import Random
 
 
 class AnchoredNewton(nn.Module):
@@ -109,7 +105,7 @@ class AnchoredNewton(nn.Module):
         """Return how many numbers the loops take of their workspace, for so many pairs in a round."""
         return loops.anchored_newton.room_of_newton(self.history.capacity + 1, self.theta.shape[1], pairs)
 
-    def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
+    def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"]) -> None:
         """Move `theta` to the optimum of the history, whose last rows are `added` (zero where not `valid`)."""
         replicas, room, rows = len(self.theta), self.room(added.shape[1]), added.contiguous()
         if not self.history.forgets:
@@ -245,52 +241,3 @@ class AnchoredNewton(nn.Module):
         self.base_count[replica], self.base_first[replica] = count, first
         self.base_mass[replica], self.base_round[replica] = history.mass[replica], history.rounds
         return torch.linalg.cholesky(hessian)
-
-
-def limit_threads() -> None:
-    """Give numpy's and scipy's linear algebra as many threads as torch has, for the rest of the process."""
-    import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(torch.get_num_threads(), user_api="blas")
-
-
-class RestartedLBFGS(nn.Module):
-    """scipy's L-BFGS-B on the objective of `newton`, restarted every round from uniform(0, 1) weights, ftol 1e-6.
-
-    The result is not quite the optimum: where features tend to grow with relevance, the start acts as a prior while
-    pairs are few. It runs on the CPU only, because scipy does.
-    """
-
-    theta: Tensor
-    history: PairHistory
-
-    def __init__(self, l2: float, reduction: str):
-        super().__init__()
-        self.l2, self.reduction = l2, reduction
-
-    def setup(self, context: RunContext, history: PairHistory) -> None:
-        limit_threads()
-        object.__setattr__(self, "history", history)  # not as a submodule: it belongs to the ranker's state
-        shape = context.replicas, context.features
-        self.register_buffer("theta", torch.zeros(shape, dtype=context.dtype, device=context.device))
-
-    def update(self, added: Float[Tensor, "B M F"], valid: Bool[Tensor, "B M"], random: Random) -> None:
-        """Fit again in the replicas in which the round brought a pair."""
-        import scipy.optimize
-
-        start = random.uniform(added.shape[2], "start")
-        for replica in valid.any(1).nonzero().flatten().tolist():
-            count = int(self.history.count[replica])
-            rows = self.history.rows[replica, :count].double().cpu().numpy()
-            weight, l2 = (1.0, self.l2 / 2) if self.reduction == "sum" else (1 / count, self.l2)
-
-            def objective(theta: np.ndarray, rows: np.ndarray, weight: float, l2: float) -> tuple[float, np.ndarray]:
-                scores = rows @ theta
-                push = 1 / (1 + np.exp(np.clip(scores, -500, 500)))
-                value = weight * np.logaddexp(0, -scores).sum() + l2 * theta @ theta
-                return float(value), 2 * l2 * theta - weight * (push @ rows)
-
-            how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"ftol": 1e-6}}
-            fitted = scipy.optimize.minimize(objective, start[replica].cpu().numpy(), (rows, weight, l2), **how).x
-            self.theta[replica] = torch.from_numpy(fitted).to(self.theta)

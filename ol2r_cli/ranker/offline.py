@@ -26,7 +26,6 @@ from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunContext
 from ol2r_cli.learning.losses import LabelledLists
 from ol2r_cli.learning.model import Forward, Model
-from ol2r_cli.learning.newton import limit_threads
 from ol2r_cli.learning.refit import Adam
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
@@ -108,6 +107,14 @@ class OfflineRankNet(OfflineRanker, LinearRanker):
         except FloatingPointError as error:
             setting = self.setting("l2")
             raise ValueError(f"{setting} must be larger to fit these features, got {self.l2} ({error})") from error
+
+
+def limit_threads() -> None:
+    """Give numpy's and scipy's linear algebra as many threads as torch has, for the rest of the process."""
+    import scipy.optimize  # noqa: F401  (loads its linear algebra, which is then limited)
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(torch.get_num_threads(), user_api="blas")
 
 
 CELLS = 1 << 18  # pairs, or feature values, worked on at once: they should fit a cache

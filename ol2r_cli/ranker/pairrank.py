@@ -3,8 +3,6 @@ and PePairRank, an ensemble on perturbed labels (P2NeurRank, SIGIR 2022, section
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -14,7 +12,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, NonNegative, Positive
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.history import Discount, PairHistory, forgetting_of
-from ol2r_cli.learning.newton import AnchoredNewton, RestartedLBFGS
+from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.ranker.model_ranker import LinearRanker
@@ -23,33 +21,25 @@ from ol2r_cli.tensor.streams import Random
 
 REMEMBERED = 10  # observations that a start must count as, to outlast tens of rounds: docs/algorithms/start.md
 
-SOLVERS: dict[str, Callable[[float, str], AnchoredNewton | RestartedLBFGS]] = {
-    "newton": AnchoredNewton,
-    "exact": partial(AnchoredNewton, exact=True),
-    "lbfgs_restart": RestartedLBFGS,
-}
-
 
 class PairwiseRanker(LinearRanker):
     """A single-layer RankNet refitted to the whole history after every round.
 
     `l2` is lambda; `reduction` is `sum` (cross-entropies + l2/2 |theta|^2, the paper) or `mean` (their mean +
     l2 |theta|^2, the authors' code); `pairs` is how clicks become preferences; `solver` is `newton` (near the
-    optimum), `exact` (the optimum up to rounding) or `lbfgs_restart` (the authors' fit, on the CPU).
+    optimum) or `exact` (the optimum up to rounding).
     `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
     round. One of the two is None or 1.
     """
 
     starts = True
 
-    solver: AnchoredNewton | RestartedLBFGS
-
     def __init__(
         self,
         l2: Positive,
         reduction: Literal["sum", "mean"],
         pairs: Pairs,
-        solver: Literal["newton", "exact", "lbfgs_restart"],
+        solver: Literal["newton", "exact"],
         window: Count | None,
         discount: Discount,
     ):
@@ -60,16 +50,11 @@ class PairwiseRanker(LinearRanker):
             forgetting = f"{self.setting('window')} or {self.setting('discount')}"
             raise ValueError(f"{self.setting('solver')} must be newton with {forgetting}, got {solver}")
         self.history = PairHistory()
-        self.solver_name, self.solver = solver, SOLVERS[solver](l2, reduction)
-        self.starts = solver != "lbfgs_restart"
+        self.solver = AnchoredNewton(l2, reduction, exact=solver == "exact")
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Reserve the history and begin with theta = 0. ValueError where the solver cannot compute on this device."""
-        dtype = torch.float64 if self.solver_name != "lbfgs_restart" else None  # that of loops
-        self.history.setup(context, features, most_pairs(self.pairs, context.positions), dtype)
-        if self.solver_name == "lbfgs_restart" and not self.history.count.is_cpu:
-            setting = self.setting("solver")
-            raise ValueError(f"{setting} must be newton or exact on a GPU, got {self.solver_name} (or use device=cpu)")
+        """Reserve the history and begin with theta = 0."""
+        self.history.setup(context, features, most_pairs(self.pairs, context.positions))
         self.solver.setup(context, self.history)
 
     def start_from(self, parameters: Float[Tensor, "B F"]) -> None:
@@ -77,7 +62,6 @@ class PairwiseRanker(LinearRanker):
 
         It is a prior that counts as l2 observations, the l2 of a sum, and `warnings` says so where these are few.
         """
-        assert isinstance(self.solver, AnchoredNewton)
         self.solver.start_from(parameters)
         # A penalty of the mean grows with the pairs, and l2 of .5 or more is never outweighed by them.
         observations, later = self.solver.l2_for(torch.tensor([1.0, REMEMBERED])).tolist()  # at so many pairs of clicks
@@ -86,7 +70,7 @@ class PairwiseRanker(LinearRanker):
             self.warnings = (f"the start counts as {observations:g} observations and is soon forgotten: {remedy}",)
 
     def stages(self) -> Any:
-        if not isinstance(self.solver, AnchoredNewton) or self.history.forgets:
+        if self.history.forgets:
             return None
         score, learn = loops.gradient_steps.scores_by_theta, loops.anchored_newton.learns_from_all_pairs
         room = self.solver.room(self.history.per_round)
@@ -99,7 +83,7 @@ class PairwiseRanker(LinearRanker):
         candidates, preferences = interaction.candidates, interaction.preferences
         added = interaction.prediction.tangent().differences(preferences)
         self.history.append(added, candidates.document, preferences)
-        self.solver.update(added, preferences.valid, random)
+        self.solver.update(added, preferences.valid)
 
 
 class PerturbedRanker(PairwiseRanker):
@@ -109,8 +93,6 @@ class PerturbedRanker(PairwiseRanker):
     `deploy` is what is evaluated: the `mean` of the members' scores, the `first` member's, or those of the
     `unperturbed` optimum. `l2`, `reduction`, `pairs`, `window` and `discount` as in `PairwiseRanker`.
     """
-
-    solver: AnchoredNewton
 
     def __init__(
         self,

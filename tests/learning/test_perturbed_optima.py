@@ -42,7 +42,7 @@ def learn(optima: PerturbedOptima, portion: torch.Tensor, per_round: int) -> Non
     pairs = Preferences(winner, torch.full_like(winner, len(history.features) - 1), valid)
     added = history.features.double()[winner] * valid[:, :, None]
     history.append(added, torch.arange(len(history.features)).repeat(2, 1), pairs)
-    optima.solver.update(added, valid, Streams(torch.arange(2)).at("learn/ranker", 0))
+    optima.solver.update(added, valid)
 
 
 def test_the_noise_is_a_factor_of_old_pairs_and_a_number_for_every_new_one():

@@ -72,7 +72,7 @@ REFUSED = [
     ("one of matching, adjacent, all", "pairrank pepairrank sgd_ranknet olranknet p2neurrank", "pairs=some"),
     ("one of mean, first", "p2neurrank", "deploy=last"),
     ("one of mean, first, unperturbed", "pepairrank", "deploy=last"),
-    ("one of newton, exact, lbfgs_restart", "pairrank", "solver=sgd"),
+    ("one of newton, exact", "pairrank", "solver=sgd"),
     ("one of none, document_space", "nsgd", "projection=some"),
     ("one of ranknet, lambdarank", "olranknet ollambdarank_gt offline_network", "loss=hinge"),
     ("one of sum, mean", "pairrank pepairrank olranknet ollambdarank_gt p2neurrank", "reduction=max"),
@@ -93,8 +93,8 @@ GROUPS = "fairness needs a dataset with two groups: type 'dataset.group={..}' or
 TOGETHER = [
     ("ranker.discount must be 1 with ranker.window=9, got 0.9", "pairrank ranker.window=9 ranker.discount=0.9"),
     (
-        "ranker.solver must be newton with ranker.window or ranker.discount, got lbfgs_restart",
-        "pairrank ranker.window=9 ranker.solver=lbfgs_restart",
+        "ranker.solver must be newton with ranker.window or ranker.discount, got exact",
+        "pairrank ranker.window=9 ranker.solver=exact",
     ),
     (
         "exploration.alpha must be a number where the ranker forgets pairs, got theory",

@@ -104,3 +104,19 @@ def optimum(
     if not gap <= 1e-9 * (1 + abs(objective(found, pairs, l2, reduction, noise))):
         raise RuntimeError(f"the optimum must be closer to the least objective, got {gap:.1e}")
     return found
+
+
+def authors_fit(pairs: Pairs, l2: float, reduction: str, start: Vector) -> Vector:
+    """The end of the released code's fit (HCDM/OnlineLearningToRank at bfb9d70, `algorithms/PairRank`): L-BFGS-B from
+    `start`, uniform(0, 1) weights that are drawn for every round, until the objective changes by less than 1e-6 of it.
+
+    With `mean` that objective is the mean of the cross-entropies + l2 |theta|^2.
+    """
+    n = 1 if reduction == "sum" else len(pairs)
+    return minimize(
+        lambda theta: objective(theta, pairs, l2, reduction) / n,
+        start,
+        jac=lambda theta: gradient(theta, pairs, l2, reduction) / n,
+        method="L-BFGS-B",
+        options={"ftol": 1e-6},
+    ).x
