@@ -37,8 +37,9 @@ LAYERS = (
     ("sweep",),
     ("search", "report"),
     ("export", "recipes", "recommend"),
-    ("cli",),
+    ("command",),
     ("commands", "api"),
+    ("cli",),
 )
 ROLES = ("click", "ranker", "exploration", "fairness", "measure")  # no other package imports a choice
 RANK = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}

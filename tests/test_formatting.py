@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 import pytest
 from rich.text import Text
 
-from ol2r_cli.cli import HelpFormatter
+from ol2r_cli.command import HelpFormatter
 from ol2r_cli.formatting import byte_size, duration, nearest, print_table, shortened, show
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import number, show
 from ol2r_cli.lazy import lazy, torch

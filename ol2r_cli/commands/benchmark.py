@@ -21,7 +21,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import show
 from ol2r_cli.lazy import lazy

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import wrapped

@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, show, wrapped
 from ol2r_cli.program import as_called

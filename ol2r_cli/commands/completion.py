@@ -17,10 +17,11 @@ from typing import Any
 from argcomplete import CompletionFinder, shellcode
 from argcomplete.lexers import split_line
 
-from ol2r_cli.cli import COMMANDS, argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.commands.new import GROUPS
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, dotted
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.program import COMMANDS
 from ol2r_cli.recipes.recipe import recipe_names
 
 _OVERRIDES = ("override", "overrides", "words", "folders", "directory")  # arguments that are or may be overrides

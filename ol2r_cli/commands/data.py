@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.formatting import number, show, wrapped

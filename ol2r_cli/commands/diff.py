@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, show, wrapped

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import loops
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.files import Lock, is_held

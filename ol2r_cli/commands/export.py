@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, default_output_dir
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.files import write_parquet, write_text

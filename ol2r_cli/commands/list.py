@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import (
     MEASURE,
     Catalogue,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import command
+from ol2r_cli.command import command
 from ol2r_cli.commands.run import ARGUMENTS, RunParser, execute
 from ol2r_cli.config.catalogue import as_options
 from ol2r_cli.lazy import lazy

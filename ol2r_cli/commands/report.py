@@ -41,7 +41,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of, nearest, show
 from ol2r_cli.lazy import lazy

@@ -23,7 +23,7 @@ from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, NoReturn
 
 from ol2r_cli import loops
-from ol2r_cli.cli import Parser, argument, command
+from ol2r_cli.command import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options, choice_folders
 from ol2r_cli.config.errors import meant
 from ol2r_cli.config.overrides import replaced, split_launcher, split_search_path

@@ -24,8 +24,8 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
 from ol2r_cli.columns import main_cutoff
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.formatting import say_start
 from ol2r_cli.lazy import lazy

@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ol2r_cli.cli import argument, command
+from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.lazy import lazy

@@ -1,0 +1,130 @@
+"""How a subcommand of `ol2r` is declared: `@command(argument(..), ..)` above the `main` of its module."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ol2r_cli.formatting import nearest, printable
+from ol2r_cli.program import as_called
+from ol2r_cli.run import BAD_CONFIGURATION, DONE
+
+_NARROWEST = 40  # columns of help; a terminal that has fewer breaks its lines
+
+Action = Callable[[argparse.Namespace], int | None]  # an exit code, or nothing for 0
+Argument = Callable[[argparse.ArgumentParser], object]  # adds itself to a parser
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lines as they are written; of those that the terminal is too narrow for, each part has lines of its own."""
+
+    def __init__(self, prog: str):
+        width = max(_NARROWEST, shutil.get_terminal_size().columns - 2)
+        super().__init__(prog, max_help_position=28, width=width)
+
+    def format_help(self) -> str:
+        """Return the help, of which no line is longer than the terminal."""
+        lines: list[str] = []
+        for line in as_called(super().format_help()).splitlines():
+            lines += [line] if len(line) <= self._width else self._wrapped(line)
+        return "\n".join([*lines, ""])
+
+    def _wrapped(self, line: str) -> list[str]:
+        """Return the lines of one that is too long: of `name  what it does`, what it does stands below the name."""
+        margin = " " * (len(line) - len(line.lstrip()) + 2)
+        name, *said = re.split(r"(?<=\S) {2,}", line, maxsplit=1)
+        lines = textwrap.wrap(name, self._width, subsequent_indent=margin, break_on_hyphens=False)
+        for text in said:
+            below = textwrap.wrap(text, self._width - len(margin) - 2)
+            lines += [f"{margin}  {part}" for part in below]
+        return lines
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises ValueError, of one line, in place of ending the process. `words` are those that are parsed."""
+
+    words: Sequence[str] = ()
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ValueError; for a long option with one hyphen, such as -json, it names the one with two."""
+        options = [name for action in self._actions for name in action.option_strings]
+        for word in self.words:
+            if re.match(r"-\w{2}", word) and f"-{word.partition('=')[0]}" in options and word not in options:
+                message = f"there is no option {word}: type -{word}"
+        raise ValueError(message)
+
+    def hint(self, option: str, given: argparse.Namespace) -> str:
+        """Return what may be meant by an option that does not exist."""
+        return nearest(option, [name for action in self._actions for name in action.option_strings])
+
+
+@dataclass
+class Command:
+    """A subcommand, called with the words that follow its name; returns the exit code.
+
+    Its help is the docstring of its module: a description, behind what is typed, and after an empty line the epilog.
+    Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2.
+    """
+
+    action: Action
+    arguments: Sequence[Argument]
+    make: type[Parser]
+    errors: tuple[type[Exception], ...]
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.name = self.action.__module__.rpartition(".")[2]
+
+    def parser(self) -> Parser:
+        """Return the parser of its words."""
+        about = sys.modules[self.action.__module__].__doc__ or ""
+        description, _, epilog = about.partition(": ")[2].partition("\n\n")
+        settings = {"description": " ".join(description.split()), "epilog": epilog, **self.settings}
+        parser = self.make(f"ol2r {self.name}", formatter_class=HelpFormatter, **settings)
+        for add in self.arguments:
+            add(parser)
+        return parser
+
+    def __call__(self, words: Sequence[str]) -> int:
+        try:
+            return self.action(self._parsed(words)) or DONE
+        except self.errors as error:
+            print(f"ol2r {self.name}: {printable(as_called(error))}", file=sys.stderr)
+            return BAD_CONFIGURATION
+
+    def _parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the arguments that the words give; ValueError for words that are no arguments."""
+        parser = self.parser()
+        parser.words = words
+        if {"-h", "--help"} & set(words):  # also where other words are wrong
+            parser.parse_args(["--help"])
+        given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
+        if unknown:
+            hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
+            kind = "option" if unknown[0].startswith("-") else "place for"
+            raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
+        return given
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    """Return an argument; names and settings are those of `ArgumentParser.add_argument`."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def command(
+    *arguments: Argument,
+    make: type[Parser] = Parser,
+    errors: tuple[type[Exception], ...] = (ValueError,),
+    **settings: Any,
+) -> Callable[[Action], Command]:
+    """Declare a function as the subcommand with the name of its module.
+
+    It receives the arguments, and as `typed` the words. `settings` are those of `ArgumentParser`.
+    """
+    return lambda action: Command(action, arguments, make, errors, settings)
