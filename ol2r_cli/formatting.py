@@ -1,4 +1,4 @@
-"""Numbers, durations, names and tables as text. Imports only the standard library, and rich for a terminal."""
+"""Numbers, durations, names and messages as text. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
-from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-_WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
 _NO_BREAK = "\N{NO-BREAK SPACE}"  # no text of a user has it, once it is printable
 _FEW = 8  # names that are a hint; more are a list
-_NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 
 
 def nearest(name: str, names: Collection[str], prefix: str = "") -> str:
@@ -133,80 +126,6 @@ def say_start(what: str) -> None:
     """Say on a terminal that work begins, for the seconds in which modules are imported and data are read."""
     if sys.stderr.isatty():
         print(wrapped(f"starting: {what}"), file=sys.stderr, flush=True)
-
-
-def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
-    """Print `rows`, all of the same length, in aligned columns with two blanks between them.
-
-    `numbers` aligns all but the first column right. On a terminal, text is wrapped and numbers are not.
-    """
-    if sys.stdout.isatty() and (headings or rows):
-        right = [numbers and column > 0 for column in range(len(rows[0] if rows else headings))]
-        print_table(headings, rows, right, indent)
-        return
-    table = [*([headings] if headings else []), *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
-        cells = [
-            cell.rjust(width) if numbers and column else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print((" " * indent + "  ".join(cells)).rstrip())
-
-
-def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[str | Text]], numbers: Sequence[bool], indent: int = 0
-) -> None:
-    """Print a table as wide as the terminal: text is wrapped between words, numbers never are.
-
-    `numbers` is whether a column is aligned right. Where the numbers need more columns than the terminal has, headings
-    are wrapped, and what still has no room is a second table with the same first columns.
-    """
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    def longest(texts: Sequence[str], separator: str | None = "\n") -> int:
-        return max((len(part) for text in texts for part in text.split(separator)), default=0)
-
-    def broken(cell: str | Text, width: int) -> Text:  # a setting longer than that is broken before its value
-        words = re.split(r"(\s)", str(cell))
-        return Text("".join(w.replace("=", "=\n") if len(w) > width else w for w in words), getattr(cell, "style", ""))
-
-    console, gap = Console(highlight=False), 2
-    room, columns = console.width - indent, range(len(numbers))
-    texts = [[str(row[column]) for row in rows] for column in columns]
-    whole = [numbers[column] or not any(map(_WORD.search, texts[column])) for column in columns]
-    heads = list(headings) or [""] * len(numbers)
-    widths = [longest([heads[column], *texts[column]]) for column in columns]
-    if sum(widths) + gap * (len(widths) - 1) > room:
-        heads, gap = [re.sub(r" |(?<=-)\b", "\n", head) for head in heads], 1
-        widths = [longest([heads[column], *texts[column]]) for column in columns]
-    words = [  # an address may be broken, so that it leaves room for other text
-        widths[c] if whole[c] else max(longest([heads[c]], None), min(longest(texts[c], None), 2 * room // 5))
-        for c in columns
-    ]
-    least = [words[column] if whole[column] else min(words[column], _NARROW) for column in columns]
-    first = list(takewhile(lambda column: not whole[column], columns)) or [0]
-    parts = [first]
-    for column in columns[len(first) :]:
-        if len(parts[-1]) > len(first) and sum(least[other] + gap for other in parts[-1]) + least[column] > room:
-            parts.append(first)
-        parts[-1] = [*parts[-1], column]
-    for part in parts:
-        width = {column: widths[column] for column in part}
-        while sum(width.values()) + gap * (len(part) - 1) > room and (
-            loose := [c for c in part if width[c] > words[c]] or [c for c in part if width[c] > least[c]][-1:]
-        ):
-            width[max(loose, key=width.__getitem__)] -= 1
-        table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=bool(headings), header_style="bold")
-        for column in part:
-            justify: Literal["right", "left"] = "right" if numbers[column] else "left"
-            table.add_column(Text(heads[column]), justify=justify, width=width[column], overflow="fold")
-        for row in rows:
-            table.add_row(*(broken(row[column], width[column]) for column in part))
-        console.print(Padding(table, (int(part is not parts[0]), 0, 0, indent)))
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:

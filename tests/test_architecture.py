@@ -26,6 +26,7 @@ LAYERS = (
     ("loops", "files", "lazy", "terminal"),
     ("tensor", "formatting", "columns"),
     ("program", "own_code"),
+    ("text_table",),
     ("interfaces", "config"),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),

@@ -1,14 +1,11 @@
-"""Numbers, durations, names, help and tables as text."""
+"""Numbers, durations, names and help as text."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 
-import pytest
-from rich.text import Text
-
 from ol2r_cli.command import HelpFormatter
-from ol2r_cli.formatting import byte_size, duration, nearest, print_table, shortened, show
+from ol2r_cli.formatting import byte_size, duration, nearest, shortened
 
 
 def test_sizes_durations_and_nearest_names():
@@ -32,37 +29,6 @@ def test_labels_without_room_lose_what_they_share():
         assert shortened(labels, width) == short
     assert shortened(["ranker=pdgd ranker/model=mlp"], 20) == ["pdgd mlp"]
     assert shortened(["a long name"], 5) == ["…name"]
-
-
-def test_columns_are_aligned_and_text_is_wrapped_on_a_terminal(capsys, monkeypatch: pytest.MonkeyPatch):
-    show([["a", "1"], ["bcd", "20"]], headings=["name", "n"], numbers=True)
-    show([["a", "first"], ["bcd", "second"]], indent=2)
-    assert capsys.readouterr().out == "name   n\na      1\nbcd   20\n  a    first\n  bcd  second\n"
-    monkeypatch.setenv("COLUMNS", "30")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    show([["name", "a long comment " * 5]], headings=["setting", "comment"])
-    lines = capsys.readouterr().out.splitlines()
-    assert all(len(line) <= 30 for line in lines[1:])
-    assert " ".join(lines).count("comment") == 1 + 5, "nothing is cut"
-
-
-def test_no_number_is_broken_on_a_terminal_and_what_has_no_room_is_a_second_table(capsys, monkeypatch):
-    values = [f"{0.4 + column:.4f} ± 0.0{column}25 ↓" for column in range(6)]
-    labels = ["synthetic informational", "pairrank with a long label"], ["mq2008", "pdgd"]
-    heads = ["dataset", "ranker", *(f"test NDCG@{column}" for column in range(6))]
-    for width, tables in ((50, 6), (80, 2)):
-        monkeypatch.setenv("COLUMNS", str(width))
-        print_table(heads, [[*label, *values] for label in labels], [False] * 2 + [True] * 6)
-        lines = capsys.readouterr().out.splitlines()
-        assert max(map(len, lines)) <= width
-        assert [" ".join(lines).count(value) for value in values] == [2] * 6
-        assert len([line for line in lines if line.startswith("mq2008")]) == tables
-        assert " ".join(" ".join(lines).split()).count("informational") == tables, "nor a word"
-    monkeypatch.setenv("COLUMNS", "50")
-    cells = ["rounds=60 measure.ndcg.discount=0.9995", *["0.4123 ± 0.0021"] * 2]
-    print_table(["settings", "a", "b"], [list(map(Text, cells))], [False, True, True])
-    lines = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert lines == ["rounds=60", "measure.ndcg.disco", "unt=", "0.9995"], "broken before its value"
 
 
 def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(monkeypatch):

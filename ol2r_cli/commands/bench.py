@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import number, show
+from ol2r_cli.formatting import number
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
+from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer

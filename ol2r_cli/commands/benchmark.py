@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import show
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.run import DONE
+from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.recipes import benchmark, claims, results, run_plan

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, printable, show, wrapped
+from ol2r_cli.formatting import byte_size, plural, printable, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS
 from ol2r_cli.run.clean import REMOVABLE, cache_entries, stored_runs, sweep_logs
+from ol2r_cli.text_table import show
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _LISTED = 10  # removals that are listed one by one

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, show, wrapped
+from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, wrapped
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import EVALUATION, TRACE, Run, find_run
+from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.run import summary

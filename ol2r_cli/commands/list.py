@@ -30,8 +30,9 @@ from ol2r_cli.config.catalogue import (
     other_roots,
 )
 from ol2r_cli.config.overrides import ALIASES, as_typed
-from ol2r_cli.formatting import must_be_one_of, number, show, shown_path, wrapped
+from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
 from ol2r_cli.program import as_called
+from ol2r_cli.text_table import show
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.files import write_text
-from ol2r_cli.formatting import must_be_one_of, nearest, show
+from ol2r_cli.formatting import must_be_one_of, nearest
 from ol2r_cli.lazy import lazy
 from ol2r_cli.program import as_called
 from ol2r_cli.report import references
@@ -54,6 +54,7 @@ from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, OF_A_PAGE, Look, 
 from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels, fixed_names
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.report import recovery

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import show, wrapped
+from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE
+from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.recipes import reproduce, run_plan

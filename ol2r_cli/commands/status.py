@@ -16,10 +16,11 @@ from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.files import as_json
-from ol2r_cli.formatting import duration, plural, printable, show, wrapped
+from ol2r_cli.formatting import duration, plural, printable, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.report.run_groups import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
+from ol2r_cli.text_table import show
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 _EFFECT = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}  # of the command

@@ -10,7 +10,6 @@ from typing import Any
 
 from ol2r_cli.config.composer import expand
 from ol2r_cli.formatting import nearest, wrapped
-from ol2r_cli.formatting import show as show_rows
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.choices import choice_frame
@@ -32,6 +31,7 @@ from ol2r_cli.recipes.run_plan import Condition, RecipeRuns, RunPlan, benchmark_
 from ol2r_cli.report.figures.drawing import MOST_CURVES, NothingToDraw, save
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.text_table import show as show_rows
 
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
 

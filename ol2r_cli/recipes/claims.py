@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.formatting import must_be_one_of, plus_minus, show, wrapped
+from ol2r_cli.formatting import must_be_one_of, plus_minus, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.program import as_called
@@ -22,6 +22,7 @@ from ol2r_cli.recipes.pages import Entry, for_metric, outdated, tables_of
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.measures import digits, heading
+from ol2r_cli.text_table import show
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
 _LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal

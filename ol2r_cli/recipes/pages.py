@@ -23,9 +23,9 @@ from ol2r_cli.report.estimates import ALPHA, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.report.run_groups import Group, group_runs
-from ol2r_cli.report.text_table import Cell, TextTable, markdown
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.text_table import Cell, TextTable, markdown
 
 
 class Entry(NamedTuple):

@@ -31,11 +31,11 @@ from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.text_table import TextTable, markdown, terminal
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, create_root
+from ol2r_cli.text_table import TextTable, markdown, print_tables
 
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
@@ -113,7 +113,7 @@ def drawn(kind: str, groups: Mapping[Condition, Group], **options: Any) -> Any:
 def print_result(table: TextTable, notes: Sequence[str] = ()) -> None:
     """Print a table for a terminal, or as markdown."""
     if sys.stdout.isatty():
-        terminal([table], notes)
+        print_tables([table], notes)
     else:
         print(markdown(table), *notes, sep="\n\n")
 

@@ -21,7 +21,7 @@ from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain, ndcg_metrics
 from ol2r_cli.report.names import Labels, find_row, part_of, task_name, tasks
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.text_table import LETTERS
+from ol2r_cli.text_table import LETTERS
 
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings validation chooses
 

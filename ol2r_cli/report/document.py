@@ -24,7 +24,7 @@ from ol2r_cli.report.measures import BESIDE, described, digits, heading
 from ol2r_cli.report.names import Labels, tasks
 from ol2r_cli.report.results_table import ResultsTable
 from ol2r_cli.report.run_groups import Collection, Group
-from ol2r_cli.report.text_table import Cell, TextTable, in_markdown, markdown, terminal
+from ol2r_cli.text_table import Cell, TextTable, in_markdown, markdown, print_tables
 
 if TYPE_CHECKING:
     from ol2r_cli.report import html_page
@@ -231,7 +231,7 @@ class Document:
 
     def print(self) -> None:
         """Print the report on a terminal."""
-        terminal(self.tables, self.notes)
+        print_tables(self.tables, self.notes)
 
     def write(self, path: Path, form: str) -> None:
         """Write the report atomically. ValueError where the file cannot be written."""

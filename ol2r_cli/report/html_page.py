@@ -27,8 +27,8 @@ from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
 from ol2r_cli.report.names import Labels, defines_task, tasks
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.text_table import TextTable
 from ol2r_cli.run.run import Run
+from ol2r_cli.text_table import TextTable
 
 if TYPE_CHECKING:
     from ol2r_cli.report.document import Document

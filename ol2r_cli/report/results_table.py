@@ -13,7 +13,7 @@ from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.text_table import LETTERS, Cell
+from ol2r_cli.text_table import LETTERS, Cell
 
 _MISSING = "–"
 _TESTS = {"t": "paired t test", "permutation": "permutation test"}

@@ -25,8 +25,8 @@ from ol2r_cli import api as ol2r
 from ol2r_cli import cli
 from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
-from ol2r_cli.report.text_table import in_markdown
 from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.text_table import in_markdown
 from tests.export.finished import FinishedRuns, refused
 from tests.manifests import accept_changes
 from tests.report.runs import play

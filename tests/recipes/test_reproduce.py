@@ -16,7 +16,7 @@ from ol2r_cli.recipes.recipe import recipe_names
 from ol2r_cli.recipes.reproduce import Reported, as_csv, comparison_table, data_values, paper_page, run_values
 from ol2r_cli.recipes.run_plan import Condition, RecipeRow, RecipeRuns, Trial, by_name, paper_plan
 from ol2r_cli.report.estimates import Estimate
-from ol2r_cli.report.text_table import TextTable, markdown
+from ol2r_cli.text_table import TextTable, markdown
 from tests.recipes.small import PAPER, load, write
 from tests.report.runs import make, only
 

@@ -14,7 +14,7 @@ from ol2r_cli.report.document import Document, _p
 from ol2r_cli.report.measures import METRICS, check_metrics, heading, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Collection, collect
-from ol2r_cli.report.text_table import Cell, TextTable, markdown, terminal
+from ol2r_cli.text_table import Cell, TextTable, markdown, print_tables
 from tests.manifests import edited_summary
 from tests.report.runs import groups_and_labels, groups_below, make
 
@@ -226,7 +226,7 @@ def test_markdown_is_aligned_and_marks_are_behind_the_values():
 def test_on_a_terminal_everything_is_there(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    terminal([TABLE], ["A line with [brackets] under it."])
+    print_tables([TABLE], ["A line with [brackets] under it."])
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines == [
         ["ranker", "test", "NDCG@10"],

@@ -11,7 +11,7 @@ from ol2r_cli.report.comparison import Selection, compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.latex import COLUMN, PAGE, Block, LatexTable, escaped, plain_table
 from ol2r_cli.report.run_groups import Collection
-from ol2r_cli.report.text_table import Cell, TextTable
+from ol2r_cli.text_table import Cell, TextTable
 from tests.report.runs import groups_and_labels, make
 
 SEEDS = {seed: 0.25 + 0.01 * seed for seed in range(6)}

@@ -1,0 +1,277 @@
+"""A table of text: one record, and how it is printed on a terminal, in a pipe and as Markdown.
+
+`report/latex.py` and the template of report.html render the same record.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress, takewhile
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+from ol2r_cli.program import as_called
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
+LETTERS = "".join(_RAISED)  # Unicode has no superscript q
+_WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
+_NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
+_GAP, _NARROW_GAP = 2, 1  # blanks between two columns; where there is no room, one
+
+Item = TypeVar("Item")
+
+
+class Cell(NamedTuple):
+    """One cell of a table.
+
+    mark: of significance (↑, ↓ or letters). best: whether it is the best value. values: what a frame has in its place,
+    by the name of the column, in full precision.
+    """
+
+    text: str
+    mark: str = ""
+    best: bool = False
+    values: Mapping[str, Any] = {}
+
+    def __str__(self) -> str:
+        """Return text and mark, letters as superscripts: `0.4123 ± 0.0021 ↑`, `0.4123 ᵃᶜ`."""
+        raised = "".join(_RAISED.get(char, char) for char in self.mark)
+        return " ".join(filter(None, [self.text, raised]))
+
+
+@dataclass(frozen=True)
+class TableColumn(Generic[Item]):
+    """A column of a table about items: its heading, its cell for an item, and whether it is aligned to the right."""
+
+    heading: str
+    cell: Callable[[Item], Cell]
+    is_number: bool = False
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Headings, and rows with one cell for each. numbers: for each column, whether it is aligned to the right."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    numbers: Sequence[bool]
+
+    @classmethod
+    def of(cls, words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str | Cell]]) -> TextTable:
+        """Return a table with columns of words, aligned to the left, and then of numbers."""
+        cells = [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+        return cls([*words, *numbers], cells, [False] * len(words) + [True] * len(numbers))
+
+    @classmethod
+    def about(cls, items: Iterable[Item], columns: Sequence[TableColumn[Item]]) -> TextTable:
+        """Return a table with a row for each item."""
+        return cls(
+            [column.heading for column in columns],
+            [[column.cell(item) for column in columns] for item in items],
+            [column.is_number for column in columns],
+        )
+
+    def values(self) -> list[dict[str, Any]]:
+        """Return what a frame has in place of each row."""
+        rows: list[dict[str, Any]] = []
+        for row in self.rows:
+            rows.append({})
+            for cell in row:
+                rows[-1].update(cell.values)
+        return rows
+
+    def without_empty(self) -> TextTable:
+        """Return the table without the columns that are empty in all rows."""
+        return self._with([any(row[column].text for row in self.rows) for column in range(len(self.headings))])
+
+    def fitting(self, width: int) -> tuple[TextTable, str]:
+        """Return the table where it has this width, otherwise `without_same`."""
+        columns = [[heading, *map(str, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)]
+        return (self, "") if _total(map(_longest_line, columns), _GAP) <= width else self.without_same()
+
+    def without_same(self) -> tuple[TextTable, str]:
+        """Return the table without the columns that have one value in several rows, and a line with these, or none.
+
+        With all columns where all rows are the same.
+        """
+        columns = [list(map(str, cells)) for cells in zip(*self.rows, strict=True)]
+        same = [len(self.rows) > 1 and len(set(column)) == 1 for column in columns]
+        if not any(same) or all(same):
+            return self, ""
+        told = [f"{heading} {column[0]}" for heading, column in zip(self.headings, columns, strict=True)]
+        return self._with([not is_same for is_same in same]), f"In all rows: {', '.join(compress(told, same))}."
+
+    def _with(self, kept: Sequence[bool]) -> TextTable:
+        rows = [list(compress(row, kept)) for row in self.rows]
+        return TextTable(list(compress(self.headings, kept)), rows, list(compress(self.numbers, kept)))
+
+
+def markdown(table: TextTable) -> str:
+    """Return a markdown table whose columns are aligned as text, too."""
+    aligned = []
+    for column, number in zip(zip(table.headings, *table.rows, strict=True), table.numbers, strict=True):
+        texts = [in_markdown(str(cell)) for cell in column]
+        width = max(3, *map(len, texts))
+        cells = [text.rjust(width) if number else text.ljust(width) for text in texts]
+        rule = "-" * (width - 1) + (":" if number else "-")
+        aligned.append([cells[0], rule, *cells[1:]])
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*aligned, strict=True))
+
+
+def in_markdown(text: str) -> str:
+    """Return text that ends no cell, and is no HTML, link or image."""
+    return re.sub(r"[\\|]|<(?=[A-Za-z/!?])|(?<=\])\(", r"\\\g<0>", text)
+
+
+def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), indent: int = 0, numbers: bool = False) -> None:
+    """Print `rows`, all of the same length, in aligned columns; `numbers` aligns all but the first column right."""
+    count = len(rows[0]) if rows else len(headings)
+    cells = [list(map(Cell, row)) for row in rows]
+    print_table(TextTable(headings, cells, [numbers and column > 0 for column in range(count)]), indent)
+
+
+def print_table(table: TextTable, indent: int = 0) -> None:
+    """Print a table, which may have no headings: on a terminal as wide as it, elsewhere with one line for each row."""
+    if sys.stdout.isatty() and table.numbers:
+        _print_wrapped(table, indent)
+        return
+    lines = [[str(cell) for cell in row] for row in table.rows]
+    if table.headings:
+        lines.insert(0, list(table.headings))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = [
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(line, widths, table.numbers, strict=True)
+        ]
+        print((" " * indent + (" " * _GAP).join(cells)).rstrip())
+
+
+def print_tables(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
+    """Print tables on a terminal, without columns that say nothing where there is no room, and notes below them."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for table in tables:
+        shown, same = table.fitting(console.width)
+        _print_wrapped(shown)
+        console.print(Text(f"{same}\n" if same else "", style="dim"))
+    for note in notes:
+        console.print(Text(as_called(note), style="dim"))
+
+
+def _print_wrapped(table: TextTable, indent: int = 0) -> None:
+    """Print a table as wide as the terminal: text is wrapped between words, numbers never are; best values are bold.
+
+    Where the numbers need more columns than the terminal has, headings are wrapped, and what still has no room is a
+    second table with the same first columns.
+    """
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    room, gap = console.width - indent, _GAP
+    headings = list(table.headings) or [""] * len(table.numbers)
+    columns = _columns(table, headings, room)
+    if _total([column.full for column in columns], gap) > room:
+        headings = [re.sub(r" |(?<=-)\b", "\n", heading) for heading in headings]
+        columns, gap = _columns(table, headings, room), _NARROW_GAP
+    for number, part in enumerate(_parts(columns, room, gap)):
+        widths = _fitting_widths([columns[place] for place in part], room, gap)
+        rich_table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, gap, 0, 0),
+            show_header=bool(table.headings),
+            header_style="bold",
+        )
+        for place, width in zip(part, widths, strict=True):
+            justify: Literal["right", "left"] = "right" if table.numbers[place] else "left"
+            rich_table.add_column(Text(headings[place]), justify=justify, width=width, overflow="fold")
+        for row in table.rows:
+            rich_table.add_row(*(_rich_text(row[place], width) for place, width in zip(part, widths, strict=True)))
+        above = 1 if number else 0
+        console.print(Padding(rich_table, (above, 0, 0, indent)))
+
+
+def _rich_text(cell: Cell, width: int) -> Text:
+    """Return a cell for a column of this width, in which a setting that is longer is broken before its value."""
+    from rich.text import Text
+
+    words = re.split(r"(\s)", str(cell))
+    text = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
+    return Text(text, style="bold" if cell.best else "")
+
+
+@dataclass(frozen=True)
+class _Widths:
+    """The widths that a column may have on a terminal: no line, no word, or at least not everything is broken."""
+
+    full: int
+    unbroken: int
+    least: int
+    is_text: bool
+
+
+def _columns(table: TextTable, headings: Sequence[str], room: int) -> list[_Widths]:
+    """Return the widths of the columns of a table below these headings."""
+    columns = []
+    for place, heading in enumerate(headings):
+        texts = [str(row[place]) for row in table.rows]
+        full = _longest_line([heading, *texts])
+        if table.numbers[place] or not any(map(_WORD.search, texts)):
+            columns.append(_Widths(full, full, full, is_text=False))
+            continue
+        longest_word = min(_longest_word(texts), 2 * room // 5)  # an address may be broken, and leaves room for others
+        unbroken = max(_longest_word([heading]), longest_word)
+        columns.append(_Widths(full, unbroken, min(unbroken, _NARROW), is_text=True))
+    return columns
+
+
+def _parts(columns: Sequence[_Widths], room: int, gap: int) -> list[list[int]]:
+    """Return the places of the columns of each table: all that have room, behind those that say what a row is."""
+    first = list(takewhile(lambda place: columns[place].is_text, range(len(columns)))) or [0]
+    parts = [list(first)]
+    for place in range(len(first), len(columns)):
+        least = _total([columns[inner].least for inner in [*parts[-1], place]], gap)
+        if least > room and len(parts[-1]) > len(first):
+            parts.append(list(first))
+        parts[-1].append(place)
+    return parts
+
+
+def _fitting_widths(columns: Sequence[_Widths], room: int, gap: int) -> list[int]:
+    """Return widths with which the columns fit, if there are any.
+
+    The widest text becomes narrower first, down to its longest word, and then the last text, whose words are broken.
+    """
+    widths = [column.full for column in columns]
+    while _total(widths, gap) > room:
+        narrowed = [place for place, column in enumerate(columns) if widths[place] > column.unbroken]
+        if not narrowed:
+            narrowed = [place for place, column in enumerate(columns) if widths[place] > column.least][-1:]
+        if not narrowed:
+            break
+        widths[max(narrowed, key=lambda place: widths[place])] -= 1
+    return widths
+
+
+def _total(widths: Iterable[int], gap: int) -> int:
+    """Return the width of columns with a gap between two of them."""
+    return sum(width + gap for width in widths) - gap
+
+
+def _longest_line(texts: Iterable[str]) -> int:
+    return max((len(line) for text in texts for line in text.split("\n")), default=0)
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=0)
