@@ -33,8 +33,9 @@ from ol2r_cli.report import comparison
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.measures import check_metrics, declare, described, usual_metrics
-from ol2r_cli.report.names import Labels, fixed_names
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
 from ol2r_cli.text_table import in_markdown

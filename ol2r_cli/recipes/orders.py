@@ -19,7 +19,7 @@ from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.results import published, published_choices
 from ol2r_cli.recipes.run_plan import by_name
 from ol2r_cli.report.measures import heading
-from ol2r_cli.report.names import click_order
+from ol2r_cli.report.parts import click_order
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.text_table import TextTable, markdown
 

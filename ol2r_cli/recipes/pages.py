@@ -21,7 +21,7 @@ from ol2r_cli.recipes.run_plan import ROLES_OF_A_ROW, Condition, by_name, role, 
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import ALPHA, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, digits, gain, heading
-from ol2r_cli.report.names import click_order
+from ol2r_cli.report.parts import click_order
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.tensor.shapes import Float

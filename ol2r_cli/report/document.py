@@ -21,9 +21,10 @@ from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
 from ol2r_cli.report.latex import LatexTable, plain_table
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import BESIDE, described, digits, heading
-from ol2r_cli.report.names import Labels, tasks
+from ol2r_cli.report.names import Labels
 from ol2r_cli.report.results_table import ResultsTable
 from ol2r_cli.report.run_groups import Collection, Group
+from ol2r_cli.report.tasks import tasks
 from ol2r_cli.text_table import Cell, TextTable, in_markdown, markdown, print_tables
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""What groups are called in tables, by the words of `ol2r run`, and which tasks they share; `legend.py` has figures."""
+"""What groups are called in tables, in the words of `ol2r run`: the choices and settings in which they differ.
+
+What they are called in figures is in `legend.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,16 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
-from itertools import product
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import nearest
-from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, RECORDING, default_parts, default_settings
+from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, default_parts, default_settings
 from ol2r_cli.report.measures import METRICS
-from ol2r_cli.report.run_groups import FINGERPRINT, Group, is_typed
+from ol2r_cli.report.parts import NAMED_PARTS, PARTS, click_order, defines_task, part_of
+from ol2r_cli.report.run_groups import FINGERPRINT, Group
 
-PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
-NAMED_PARTS = ("ranker/model", "exploration", "fairness")  # a name has those that its ranker does not bring
-ROUNDING = ("device.dtype",)
-CLICKS = ("perfect", "navigational", "informational")  # in the order of the papers
+_NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
+_NOT_TYPED = (FINGERPRINT, "results_version", CODE)  # ends of settings that no command has
 
 
 class Labels:
@@ -32,21 +31,21 @@ class Labels:
     """
 
     def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None, one_row_each: bool = False):
-        self.called, self.one_row_each = called or {}, one_row_each
-        order = (*PARTS, "")
-        names = dict.fromkeys(name for group in groups for name in group.settings)
-        self._column = {n: column for column, n in enumerate(sorted(names, key=lambda n: order.index(part_of(n))))}
-        self._parts = named_parts(groups)
-        self._settings = _distinguishing(groups, list(self._column))
+        self.called = called or {}
+        self.one_row_each = one_row_each
+        names = _setting_names(groups)
+        self._column = {name: column for column, name in enumerate(names)}
+        self._parts = {group: _named_parts(group, groups) for group in groups}
+        self._settings = _differing(groups, names)
         self._told = _without_defaults(self._settings)
-        self._words = _brief({name for settings in self._settings.values() for name in settings})
+        self._words = _brief(set().union(*self._settings.values()))
 
     def settings(self, group: Group) -> dict[str, Any]:
-        """The settings that distinguish this group from others with the same choices, by dotted name."""
+        """Return the settings that distinguish this group from others with the same choices, by dotted name."""
         return self._settings[group]
 
     def told(self, group: Group) -> dict[str, Any]:
-        """The settings that its name has: without defaults that no run typed, and without nulls that are defaults.
+        """Return the settings that its name has: without defaults that no run typed, and nulls that are defaults.
 
         So a default that was typed for one click model only is in the names for all of them.
         They are there where another group with the same choices would look the same without them.
@@ -54,208 +53,154 @@ class Labels:
         return self._told[group]
 
     def parts(self, group: Group) -> dict[str, str]:
-        """Its model, exploration and fairness, as far as they are not those that come with its ranker."""
+        """Return its model, exploration and fairness, as far as they are not those that come with its ranker."""
         return self._parts[group]
 
     def ranker(self, group: Group) -> str:
-        """Its fixed name; otherwise the ranker, with the parts that do not come with it."""
-        parts = (f"{part}={choice}" for part, choice in self.parts(group).items())
+        """Return its fixed name; otherwise the ranker, with the parts that do not come with it."""
+        parts = [f"{part}={choice}" for part, choice in self.parts(group).items()]
         return self.called.get(group) or " ".join([group.choices["ranker"], *parts])
 
     def short(self, group: Group) -> str:
-        """The settings of `told` as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""
+        """Return the settings of `told` as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""
         return " ".join(f"{self._words[name]}={as_typed(value)}" for name, value in self.told(group).items())
 
     def words(self, group: Group) -> dict[str, str]:
-        """Its choices, and the settings that distinguish it, as they are typed."""
+        """Return its choices, and the settings that distinguish it, as they are typed."""
         choices = {part: group.choices[part] for part in PARTS if part in group.choices}
         return choices | {name: as_typed(value) for name, value in self.settings(group).items()}
 
     def overrides(self, group: Group) -> str:
-        """Choices and settings as overrides for `ol2r run`, quoted for a shell."""
-        names = {as_one: own for own, as_one in AS_EXPERIMENT.items()} if group.of_users else {}
-        return shlex.join(
-            f"{names.get(part := name.partition('.')[0], part)}{name[len(part) :]}={value}"
-            for name, value in self.words(group).items()
-            if (name, value) not in (("fairness", "none"), ("intent", "none"), ("click", "none"))
-            and not name.endswith((FINGERPRINT, "results_version", CODE))
-        )
+        """Return choices and settings as overrides for `ol2r run`, quoted for a shell."""
+        typed_parts = {as_one: own for own, as_one in AS_EXPERIMENT.items()} if group.of_users else {}
+        overrides = []
+        for name, value in self.words(group).items():
+            if _NO_CHOICES.get(name) == value or name.endswith(_NOT_TYPED):
+                continue
+            part = name.partition(".")[0]
+            overrides.append(f"{typed_parts.get(part, part)}{name.removeprefix(part)}={value}")
+        return shlex.join(overrides)
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
-        """A key from the settings for which `counts` is true, in the order of the columns; numbers by size."""
-        return [
-            (self._column[name], (0, value, "") if isinstance(value, int | float) else (1, 0, as_typed(value)))
-            for name, value in self.settings(group).items()
-            if counts(name)
-        ]
+        """Return a key from the settings for which `counts` is true, in the order of columns; numbers by size."""
+        return [(self._column[name], _by_size(value)) for name, value in self.settings(group).items() if counts(name)]
 
     def ordered(self, groups: Iterable[Group], metrics: Sequence[str] = ()) -> list[Group]:
-        """Groups by dataset, click model and task; then the best first by the first metric if it is NDCG, or by name.
+        """Return groups by dataset, users and task; then the best first by the first metric if it is NDCG, or by name.
 
         Without metrics it is that of `METRICS`.
         """
-        metric = (*metrics, METRICS[0])[0]
+        metric = metrics[0] if metrics else METRICS[0]
 
         def key(group: Group) -> tuple[object, ...]:
             estimate = group.estimate(metric) if "ndcg" in metric else None
+            best_first = (0, -estimate.mean) if estimate else (1, 0)
             task = self.sort_key(group, defines_task)
-            others = self.ranker(group), self.sort_key(group, lambda name: not defines_task(name))
-            mean = (estimate is None, -estimate.mean if estimate else 0)
-            return (group.choices["dataset"], click_order(group.choices["click"]), task, *mean, *others)
+            name = self.ranker(group), self.sort_key(group, lambda setting: not defines_task(setting))
+            return (group.choices["dataset"], click_order(group.choices["click"]), task, *best_first, *name)
 
         return sorted(groups, key=key)
 
 
-def click_order(click: str) -> tuple[int, str]:
-    """A key that sorts click models: those of the papers in their order, then others by name."""
-    return ([*CLICKS, click].index(click), click)
+def _setting_names(groups: Iterable[Group]) -> list[str]:
+    """Return the settings of all groups, in the order of their parts, those of the run last."""
+    names: dict[str, None] = {}
+    for group in groups:
+        names |= dict.fromkeys(group.settings)
+    order = (*PARTS, "")
+    return sorted(names, key=lambda name: order.index(part_of(name)))
 
 
-def named_parts(groups: Sequence[Group]) -> dict[Group, dict[str, str]]:
-    """The model, exploration and fairness of each group that `ol2r run ranker=X` does not bring: its name has them.
+def _named_parts(group: Group, groups: Sequence[Group]) -> dict[str, str]:
+    """Return its model, exploration and fairness that `ol2r run ranker=X` does not bring: its name has them.
 
     Which model and exploration a ranker of the user brings is not known here: its name has those that were typed, and
     those in which groups of this ranker differ.
     """
-    occurring: dict[tuple[str, str], set[str]] = {}
-    for group, part in product(groups, NAMED_PARTS):
-        occurring.setdefault((group.choices["ranker"], part), set()).add(group.choices.get(part, ""))
-
-    def is_named(group: Group, part: str) -> bool:
-        ranker, choice = group.choices["ranker"], group.choices.get(part)
-        default = default_parts(ranker).get(part)
-        if choice is None or choice == default:
-            return False
-        is_typed = any(part in run.typed for run in group.runs)
-        return default is not None or is_typed or len(occurring[ranker, part]) > 1
-
-    return {group: {part: group.choices[part] for part in NAMED_PARTS if is_named(group, part)} for group in groups}
+    ranker = group.choices["ranker"]
+    defaults = default_parts(ranker)
+    named = {}
+    for part in NAMED_PARTS:
+        choice = group.choices.get(part)
+        if choice is None or choice == defaults.get(part):
+            continue
+        if defaults.get(part) is not None or is_typed_in(group, part) or _varies(part, ranker, groups):
+            named[part] = choice
+    return named
 
 
-def _distinguishing(groups: Sequence[Group], names: Sequence[str]) -> dict[Group, dict[str, Any]]:
-    """Those of the settings `names` that have several values among the groups with the same choice of their part."""
+def _varies(part: str, ranker: str, groups: Iterable[Group]) -> bool:
+    """Return whether groups of a ranker differ in the choice of a part."""
+    return len({group.choices.get(part) for group in groups if group.choices["ranker"] == ranker}) > 1
+
+
+def _differing(groups: Sequence[Group], names: Sequence[str]) -> dict[Group, dict[str, Any]]:
+    """Return those of the settings `names` that have several values among groups with the same choice of their part.
+
+    A group without the setting counts as a value.
+    """
     values: dict[tuple[str, str], set[str]] = {}
-    for group, name in product(groups, names):
-        value = as_typed(group.settings[name]) if name in group.settings else ""
-        values.setdefault((name, group.choices.get(part_of(name), "")), set()).add(value)
+    for group in groups:
+        for name in names:
+            value = as_typed(group.settings[name]) if name in group.settings else ""
+            values.setdefault(_place(group, name), set()).add(value)
 
-    def distinguishes(group: Group, name: str) -> bool:
-        if name not in group.settings:
-            return False
-        is_copy = group.settings.get(name.replace("exploration.", "ranker."), ...) == group.settings[name]
-        if name.startswith("exploration.") and is_copy and not _is_typed(group, name):
-            return False
-        return len(values[name, group.choices.get(part_of(name), "")]) > 1
+    def differs(group: Group, name: str) -> bool:
+        return name in group.settings and len(values[_place(group, name)]) > 1 and not _follows_ranker(group, name)
 
-    return {group: {name: group.settings[name] for name in names if distinguishes(group, name)} for group in groups}
+    return {group: {name: group.settings[name] for name in names if differs(group, name)} for group in groups}
+
+
+def _place(group: Group, name: str) -> tuple[str, str]:
+    """Return a setting, and the group's choice of its part: groups with the same place are compared."""
+    return name, group.choices.get(part_of(name), "")
+
+
+def _follows_ranker(group: Group, name: str) -> bool:
+    """Return whether a setting of the exploration was not typed, and has the value that it has for the ranker."""
+    if not name.startswith("exploration.") or is_typed_in(group, name):
+        return False
+    return group.settings.get(name.replace("exploration.", "ranker."), ...) == group.settings[name]
 
 
 def _without_defaults(settings: Mapping[Group, dict[str, Any]]) -> dict[Group, dict[str, Any]]:
-    """The settings that `Labels.told` returns, of those that distinguish groups."""
+    """Return the settings that `Labels.told` returns, of those that distinguish groups."""
+    typed = _typed_values(settings)
     told: dict[Group, dict[str, Any]] = {}
-    keys: dict[Group, str] = {}
-    typed = {
-        (name, group.choices.get(part_of(name)), as_typed(value))
-        for group, of_group in settings.items()
-        for name, value in of_group.items()
-        if value is not None and _is_typed(group, name)
-    }
-    for group, of_group in settings.items():
+    for group, values in settings.items():
         defaults = default_settings(group.choices, group.settings)
         told[group] = {
             name: value
-            for name, value in of_group.items()
-            if value != defaults.get(name, ...) or (name, group.choices.get(part_of(name)), as_typed(value)) in typed
+            for name, value in values.items()
+            if value != defaults.get(name, ...) or (*_place(group, name), as_typed(value)) in typed
         }
-        keys[group] = json.dumps([group.choices, told[group]], sort_keys=True, default=str)
-    count = Counter(keys.values())
-    return {group: told[group] if count[keys[group]] == 1 else settings[group] for group in settings}
+    looks = {group: json.dumps([group.choices, told[group]], sort_keys=True, default=str) for group in told}
+    count = Counter(looks.values())
+    return {group: told[group] if count[looks[group]] == 1 else settings[group] for group in settings}
+
+
+def _typed_values(settings: Mapping[Group, dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """Return the settings that some run typed, each with its `_place` and value."""
+    typed = set()
+    for group, values in settings.items():
+        for name, value in values.items():
+            if value is not None and is_typed_in(group, name):
+                typed.add((*_place(group, name), as_typed(value)))
+    return typed
+
+
+def _by_size(value: Any) -> tuple[int, float, str]:
+    """Return a key that sorts values of a setting: numbers by size, before others as text."""
+    return (0, value, "") if isinstance(value, int | float) else (1, 0, as_typed(value))
 
 
 def _brief(names: Collection[str]) -> dict[str, str]:
-    """Settings without their part, `l2` for ranker.l2, unless two of them, or one of the run, would be the same."""
+    """Return settings without their part, `l2` for ranker.l2, unless two, or one of the run, would be the same."""
     brief = {name: name.removeprefix(f"{name.partition('.')[0]}.") if part_of(name) else name for name in names}
     count = Counter([*brief.values(), *IGNORED])
     return {name: name if part_of(name) and count[short] > 1 else short for name, short in brief.items()}
 
 
-def _is_typed(group: Group, name: str) -> bool:
+def is_typed_in(group: Group, name: str) -> bool:
+    """Return whether the command of one of the group's runs has this choice or setting."""
     return any(name in run.typed for run in group.runs)
-
-
-@cache
-def part_of(setting: str) -> str:
-    """The part of a setting, `ranker/model` for ranker.model.width; empty for a setting of the run."""
-    parts = [part for part in PARTS if setting.startswith(f"{part.replace('/', '.')}.")]
-    return max(parts, key=len, default="")
-
-
-def defines_task(setting: str) -> bool:
-    """Whether different values of a setting are different tasks, instead of competitors in one task.
-
-    What is recorded makes no other task, and how numbers are rounded does not either.
-    """
-    return setting not in {*RECORDING, *ROUNDING} and part_of(setting) in ("dataset", "click", "intent", "")
-
-
-def tasks(groups: Iterable[Group]) -> list[list[Group]]:
-    """The groups of each task, in the given order. A task is a dataset, a click model and settings of the run."""
-    members: dict[str, list[Group]] = {}
-    for group in groups:
-        settings = {name: value for name, value in group.settings.items() if defines_task(name)}
-        choices = [group.choices.get(part, "none") for part in ("dataset", "click", "intent")]
-        key = json.dumps([choices, settings], sort_keys=True, default=str)
-        members.setdefault(key, []).append(group)
-    return list(members.values())
-
-
-def task_name(group: Group, labels: Labels) -> str:
-    """The task of a group as overrides, as far as tasks differ: dataset=mq2008 click=perfect rounds=500."""
-    words = labels.words(group)
-    names = [n for n in words if n in ("dataset", "click", "intent") or (n not in PARTS and defines_task(n))]
-    return " ".join(f"{name}={words[name]}" for name in names if (name, words[name]) != ("intent", "none"))
-
-
-def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "--baseline") -> Group | None:
-    """The only group of a task that matches `words`; None where no group does; ValueError where several do.
-
-    words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
-    """
-    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in words.split())
-    known = [(group, {**group.settings, **{part: group.choices.get(part) for part in PARTS}}) for group in task]
-    matching = [
-        group for group, has in known if all(name in has and is_typed(has[name], wanted[name]) for name in wanted)
-    ]
-    if len(matching) > 1:
-        first, *others = map(labels.words, matching)
-        distinguishing = (f"{n}={value}" for n, value in first.items() if any(o.get(n) != value for o in others))
-        raise ValueError(
-            f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
-            f"{task_name(matching[0], labels)}: add what distinguishes them, such as "
-            f"{option} '{words} {next(distinguishing, '')}{'=NAME' * (option == '--name')}'"
-        )
-    return matching[0] if matching else None
-
-
-def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
-    """The name of each group that words name, as `--name WORDS=NAME`: in every task of the row that matches them.
-
-    names: by words. ValueError for words that match no row or several of a task, and where two rows of a task have one
-    name.
-    """
-    named: dict[Group, str] = {}
-    for words, name in names.items():
-        rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
-        if not any(rows):
-            known = sorted({group.choices["ranker"] for group in groups})
-            advice = nearest(words, known) or f": the rankers are {', '.join(known)}"
-            raise ValueError(
-                f"--name must begin with a ranker, or choices and settings, of some row, got {words}{advice}"
-            )
-        named |= {row: name for row in rows if row}
-    for task in tasks(groups):
-        count = Counter(named.get(group) or labels.ranker(group) for group in task)
-        for name in {named[group] for group in task if group in named}:
-            if count[name] > 1:
-                raise ValueError(f"--name must give each row of a task another name, got {name} for {count[name]}")
-    return named

@@ -16,7 +16,8 @@ from torch import Tensor
 from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.report.figures.drawing import NothingToDraw, Shown, integer
 from ol2r_cli.report.figures.panels import Panels, shades
-from ol2r_cli.report.legend import SOLID, Legend, Style, dataset_name
+from ol2r_cli.report.legend import Legend, dataset_name
+from ol2r_cli.report.styles import SOLID, Style
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
 from ol2r_cli.tensor.shapes import Float, Int

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ol2r_cli.report.figures.drawing import FONT, Look
-from ol2r_cli.report.legend import Legend, Panel, Style
+from ol2r_cli.report.legend import Legend, Panel
+from ol2r_cli.report.styles import Style
 
 _TITLE = 0.28  # inches: height of a title with the space around it
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average

@@ -1,0 +1,94 @@
+"""The groups that compete in one task, and the group that words of the command line name."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ol2r_cli.formatting import nearest
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.parts import PARTS, TASK_PARTS, defines_task
+from ol2r_cli.report.run_groups import Group, is_typed
+
+
+def tasks(groups: Iterable[Group]) -> list[list[Group]]:
+    """Return the groups of each task, in the given order: of a dataset, users and settings of the run."""
+    members: dict[str, list[Group]] = {}
+    for group in groups:
+        settings = {name: value for name, value in group.settings.items() if defines_task(name)}
+        choices = [group.choices.get(part, "none") for part in TASK_PARTS]
+        key = json.dumps([choices, settings], sort_keys=True, default=str)
+        members.setdefault(key, []).append(group)
+    return list(members.values())
+
+
+def task_name(group: Group, labels: Labels) -> str:
+    """Return the task of a group as overrides, as far as tasks differ: dataset=mq2008 click=perfect rounds=500."""
+    words = {name: value for name, value in labels.words(group).items() if _is_of_task(name)}
+    if words.get("intent") == "none":
+        del words["intent"]
+    return " ".join(f"{name}={value}" for name, value in words.items())
+
+
+def _is_of_task(name: str) -> bool:
+    """Return whether a choice or setting is a part of the task."""
+    return name in TASK_PARTS if name in PARTS else defines_task(name)
+
+
+def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "--baseline") -> Group | None:
+    """Return the only group of a task that matches `words`; None where no group does; ValueError where several do.
+
+    words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
+    """
+    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in words.split())
+    matching = [group for group in task if _has(group, wanted)]
+    if len(matching) > 1:
+        first, *others = map(labels.words, matching)
+        distinguishing = _difference(first, others)
+        name = "=NAME" if option == "--name" else ""
+        raise ValueError(
+            f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
+            f"{task_name(matching[0], labels)}: add what distinguishes them, such as "
+            f"{option} '{words} {distinguishing}{name}'"
+        )
+    return matching[0] if matching else None
+
+
+def _has(group: Group, wanted: Mapping[str, str]) -> bool:
+    """Return whether a group has these choices and settings, as they are typed."""
+    values: dict[str, Any] = {**group.settings, **{part: group.choices.get(part) for part in PARTS}}
+    return all(name in values and is_typed(values[name], typed) for name, typed in wanted.items())
+
+
+def _difference(first: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
+    """Return a word that the first has and another has not, NAME=VALUE; empty where there is none."""
+    for name, value in first.items():
+        if any(words.get(name) != value for words in others):
+            return f"{name}={value}"
+    return ""
+
+
+def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
+    """Return the name of each group that words name, as `--name WORDS=NAME`: in every task the row that matches them.
+
+    names: by words. ValueError for words that match no row or several of a task, and where two rows of a task have one
+    name.
+    """
+    named: dict[Group, str] = {}
+    for words, name in names.items():
+        rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
+        if not any(rows):
+            known = sorted({group.choices["ranker"] for group in groups})
+            advice = nearest(words, known) or f": the rankers are {', '.join(known)}"
+            raise ValueError(
+                f"--name must begin with a ranker, or choices and settings, of some row, got {words}{advice}"
+            )
+        named |= {row: name for row in rows if row}
+    for task in tasks(groups):
+        count = Counter(named.get(group) or labels.ranker(group) for group in task)
+        for name in {named[group] for group in task if group in named}:
+            if count[name] > 1:
+                raise ValueError(f"--name must give each row of a task another name, got {name} for {count[name]}")
+    return named

@@ -1,0 +1,69 @@
+"""Which groups compete in one task, and the row that words of the command line name."""
+
+from __future__ import annotations
+
+import pytest
+
+from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.tasks import find_row, fixed_names, task_name, tasks
+from tests.report.runs import groups_and_labels, groups_below, make
+
+
+def test_a_task_is_of_dataset_users_and_settings_of_the_run(tmp_path):
+    tasks_of = ("dataset=yahoo", "click=cascade", "rounds=9", "click.stop=1", "dataset.normalise=none")
+    same = ("ranker=pdgd", "ranker.l2=1", "exploration=none", "exploration.alpha=1", "fairness=fairexp")
+    for words in ("rounds=2", *tasks_of, *same, "device.dtype=float32"):
+        make(tmp_path, words, fingerprint="other" if words.startswith("dataset") else None)
+    assert sorted(len(task) for task in tasks(groups_below(tmp_path))) == [1] * len(tasks_of) + [2 + len(same)]
+
+
+def test_words_for_a_baseline(tmp_path):
+    make(tmp_path / "a", "ranker.l2=0.1")
+    make(tmp_path / "a", "ranker.l2=2")
+    make(tmp_path / "a", "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
+    (task,) = tasks(groups_below(tmp_path / "a"))
+    for row, several in enumerate(
+        (
+            ("ranker=pairrank ranker.l2=0.1", "pairrank ranker.l2=1e-1"),
+            ("ranker.l2=2.0",),
+            ("pdgd", "ranker=pdgd", "ranker.pairs=all", "exploration=none"),
+            ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2"),
+        )
+    ):
+        for words in several:
+            assert find_row(words, task, Labels(task)) is [*task, None][row], words
+    for other in ("ranker.l2=1 rounds=9", "ranker.l2=2 rounds=9", "rounds=8"):
+        make(tmp_path / "b", *other.split())
+    rows, labels = groups_and_labels(tmp_path / "b")
+    first, second = tasks(rows)
+    assert find_row("pairrank", second, labels) is second[0]
+    message = (
+        "--baseline must match one row of each task, got pairrank, which matches 2 with dataset=mq2008 "
+        "click=perfect rounds=9: add what distinguishes them, such as --baseline 'pairrank ranker.l2=1'"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        find_row("pairrank", first, labels)
+    assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"
+
+
+def test_names_of_rows_are_given_by_words(tmp_path):
+    """A row has its name in every task in which the words match one row."""
+    for click in ("perfect", "informational"):
+        for words in ((), ("ranker=pdgd",), ("ranker=pdgd", "ranker/model=mlp")):
+            make(tmp_path, f"click={click}", *words)
+    groups, labels = groups_and_labels(tmp_path)
+    called = fixed_names({"pairrank": "ours", "ranker=pdgd ranker/model=mlp": "a network"}, groups, labels)
+    assert sorted(called.values()) == ["a network"] * 2 + ["ours"] * 2
+    named = Labels(groups, called)
+    assert {named.ranker(group) for group in groups} == {"ours", "a network", "pdgd"}
+    assert list(Legend(groups, named).styles) == ["ours", "PDGD", "a network"]
+    for names, message in (
+        ({"pairank": "ours"}, r"must begin with .* of some row, got pairank: did you mean pairrank\?"),
+        ({"pdgd": "theirs"}, "must match one row of each task, got pdgd, which matches 2 .* --name 'pdgd .*=NAME'"),
+        ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
+        ({"pairrank": "x", "ranker/model=mlp": "x"}, "must give each row of a task another name, got x for 2"),
+        ({"ranker/model=mlp": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
+    ):
+        with pytest.raises(ValueError, match=f"^--name {message}$"):
+            fixed_names(names, groups, labels)
