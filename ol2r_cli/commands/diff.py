@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, wrapped
 from ol2r_cli.lazy import lazy, pl
-from ol2r_cli.report.estimates import of_values
+from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
@@ -42,6 +43,7 @@ _VALUES = 4  # of a round, at most
 _ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_[135]$")  # metrics that only --metric shows
 
 Row = tuple[str, ...]  # what differs, as text in both runs, and whether it can affect results
+BySeed = Mapping[int, float]
 
 
 @command(
@@ -52,20 +54,13 @@ Row = tuple[str, ...]  # what differs, as text in both runs, and whether it can 
 )
 def main(given: argparse.Namespace) -> int:
     first, second = (_read(find_run(name)) for name in given.runs)
-    metrics = _metrics(first, second, given.metric)
-    common_seeds, lines, differ = _rounds(first, second)
-    descriptions = []
-    for name, run in ("first", first), ("second", second):
-        extent = f"seeds {run.seeds[0]} to {run.seeds[-1]}" if len(run.seeds) > 1 else f"seed {run.seeds[0]}"
-        took = duration(run.manifest.get("seconds") or 0.0)
-        told = f"{run.state}, {run.round:,} of {run.rounds:,} rounds, {extent}, {took}"
-        descriptions.append((name, told, str(run.path)))
-    show(descriptions)
-    codes = _different(code_settings(first.manifest), code_settings(second.manifest), "can change results")
+    metrics = metric_rows(first, second, given.metric)
+    rounds = compare_rounds(first, second)
+    show([_description("first", first), _description("second", second)])
     for title, rows in {
         "choice": _different(first.choices, second.choices),
-        "setting (* default)": _settings(first, second),
-        "environment": _different(_environment(first.manifest), _environment(second.manifest)) + codes,
+        "setting (* default)": setting_rows(first, second),
+        "environment": environment_rows(first, second),
     }.items():
         if rows:
             print()
@@ -73,14 +68,12 @@ def main(given: argparse.Namespace) -> int:
     if metrics:
         print()
         show(metrics, ("metric", "first", "second", "difference", "95 % interval", "n"), numbers=True)
-        pairs = "second less first, paired by seed, with Student's t interval"
-        means = f"means over {plural(common_seeds, 'common seed')}; {pairs}"
-        print(wrapped(means if common_seeds else "no common seed: means over the seeds of each, and no pairs"))
+        print(wrapped(_means_are(rounds.seeds)))
         if first.fingerprint != second.fingerprint:
             print("the data differ: pairs of seeds are not of the same queries")
-    for line in lines:
+    for line in rounds.lines():
         print(wrapped(line, 4))
-    return int(given.exit_code and differ)
+    return int(given.exit_code and rounds.differ)
 
 
 def _read(path: Path) -> Run:
@@ -95,152 +88,290 @@ def _read(path: Path) -> Run:
         raise ValueError(f"RUN must be a run that can be read, got {path} ({one_line(error)})") from None
 
 
+def _description(name: str, run: Run) -> Row:
+    """Return what a run is called here, how far it is and how long it took, and its directory."""
+    extent = f"seeds {run.seeds[0]} to {run.seeds[-1]}" if len(run.seeds) > 1 else f"seed {run.seeds[0]}"
+    took = duration(run.manifest.get("seconds") or 0.0)
+    return name, f"{run.state}, {run.round:,} of {run.rounds:,} rounds, {extent}, {took}", str(run.path)
+
+
 def _different(first: Mapping[str, Any], second: Mapping[str, Any], note: str = "") -> list[Row]:
+    """Return a row for each name whose values differ."""
     return [
-        (name, *("-" if run.get(name) is None else str(run[name]) for run in (first, second)), note)
+        (name, _or_dash(first.get(name)), _or_dash(second.get(name)), note)
         for name in dict.fromkeys([*first, *second])
         if first.get(name) != second.get(name)
     ]
 
 
-def _settings(first: Run, second: Run) -> list[Row]:
+def _or_dash(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def setting_rows(first: Run, second: Run) -> list[Row]:
     """Return the settings that differ or that only one run has, as typed, with a star where one is the default.
 
     Without the classes of different choices.
     """
     classes = {f"{name.replace('/', '.')}._target_" for name, *_ in _different(first.choices, second.choices)}
-    settings = [dict(dotted(run.settings)) for run in (first, second)]
-    defaults = [default_settings(run.choices, of) for run, of in zip((first, second), settings, strict=True)]
-    rows = []
-    for name in settings[0] | settings[1]:
-        if name in classes or settings[0].get(name, ...) == settings[1].get(name, ...):
-            continue
-        cells = [
-            as_typed(of[name]) + "*" * (default.get(name, ...) == of[name]) if name in of else "-"
-            for of, default in zip(settings, defaults, strict=True)
-        ]
-        part, note = name.partition(".")[0], ""
-        if part == "dataset":
-            note = "the data are the same" if first.fingerprint == second.fingerprint else ""
-        elif part in ("measure", "measures"):
-            note = "other columns"
-        elif any(f"{name}.".startswith(f"{each}.") for each in NOT_HASHED):
-            note = "no effect on results"
-        rows.append((name, *cells, note))
-    return rows
+    first_settings, second_settings = dict(dotted(first.settings)), dict(dotted(second.settings))
+    first_defaults = default_settings(first.choices, first_settings)
+    second_defaults = default_settings(second.choices, second_settings)
+    same_data = first.fingerprint == second.fingerprint
+    return [
+        (
+            name,
+            _with_star(name, first_settings, first_defaults),
+            _with_star(name, second_settings, second_defaults),
+            _effect(name, same_data),
+        )
+        for name in first_settings | second_settings
+        if name not in classes and first_settings.get(name, ...) != second_settings.get(name, ...)
+    ]
+
+
+def _with_star(name: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """Return a setting as typed, with a star where it is the default; a dash where the run does not have it."""
+    if name not in settings:
+        return "-"
+    value = settings[name]
+    return as_typed(value) + ("*" if defaults.get(name, ...) == value else "")
+
+
+def _effect(setting: str, same_data: bool) -> str:
+    """Return what is known of the effect of a setting on results; empty where it can have one."""
+    part = setting.partition(".")[0]
+    if part == "dataset":
+        return "the data are the same" if same_data else ""
+    if part in ("measure", "measures"):
+        return "other columns"
+    is_hashed = not any(f"{setting}.".startswith(f"{unhashed}.") for unhashed in NOT_HASHED)
+    return "" if is_hashed else "no effect on results"
+
+
+def environment_rows(first: Run, second: Run) -> list[Row]:
+    """Return what differs in data, versions and machine, and in the users' own code."""
+    rows = _different(_environment(first.manifest), _environment(second.manifest))
+    return rows + _different(code_settings(first.manifest), code_settings(second.manifest), "can change results")
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:
     git = manifest.get("git")
+    commit = git and git["commit"][:12] + (" and changes" if git["dirty"] else "")
     return {
         "dataset.fingerprint": manifest["dataset"]["fingerprint"][:12],
         "results_version": manifest["results_version"],
         **(manifest.get("versions") or {}),
-        "commit": git and git["commit"][:12] + " and changes" * git["dirty"],
+        "commit": commit,
         **{name: manifest.get(name) for name in ("device", "threads", "host")},
     }
 
 
-def _metrics(first: Run, second: Run, names: Sequence[str] | None) -> list[Row]:
+def metric_rows(first: Run, second: Run, wanted: Sequence[str] | None) -> list[Row]:
     """Return the rows of the metrics of --metric; without it, of those that are not `_ONLY_BY_NAME`.
 
     Means are over the seeds for which both runs have the metric, or where there are none over those of each.
     Differences are second minus first, paired by seed.
     """
-    values: list[dict[str, dict[int, float]]] = []
-    for each in (first, second):
-        declare(each.columns)  # and so their digits
-        table = read_tables(each.path, lambda run: pl.DataFrame(summary.summarise(run)["by_seed"]))  # also unfinished
-        columns = {name: zip(table["seed"], table[name], strict=True) for name in table.columns if name != "seed"}
-        values.append({name: {s: v for s, v in column if v is not None} for name, column in columns.items()})
-    known = list(dict.fromkeys(name for of_run in values for name in of_run if of_run[name]))
-    for name in names if names is not None and names != ["all"] else ():
+    first_values, second_values = values_by_metric(first), values_by_metric(second)
+    known = list(dict.fromkeys([*first_values, *second_values]))
+    return [
+        metric_row(name, first_values.get(name, {}), second_values.get(name, {}))
+        for name in wanted_metrics(wanted, known)
+    ]
+
+
+def values_by_metric(run: Run) -> Mapping[str, BySeed]:
+    """Return the metrics of a run, also of an unfinished one, by name and seed, where they apply."""
+    declare(run.columns)  # and so their digits
+    table = read_tables(run.path, lambda run: pl.DataFrame(summary.summarise(run)["by_seed"]))
+    values: dict[str, BySeed] = {}
+    for name in table.drop("seed").columns:
+        column = table.select("seed", name).drop_nulls()
+        if len(column):
+            values[name] = dict(column.iter_rows())
+    return values
+
+
+def wanted_metrics(wanted: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
+    """Return the metrics of a table; ValueError for one that no run has."""
+    if wanted is None:
+        return [name for name in known if not _ONLY_BY_NAME.search(name)]
+    if wanted == ["all"]:
+        return known
+    for name in wanted:
         if name not in known:
             listed = ", ".join(known) or "none: nothing was measured"
             raise ValueError(f"--metric must be all, or of {listed}, got {name}{nearest(name, known)}")
-    if names is None:
-        names = [name for name in known if not _ONLY_BY_NAME.search(name)]
-    rows = []
-    for name in known if names == ["all"] else names:
-        one, other = (of_run.get(name, {}) for of_run in values)
-        common, places = one.keys() & other.keys(), digits(name)
-        means = (fmean(of[seed] for seed in of if seed in common or not common) if of else None for of in (one, other))
-        difference, limits = of_values({(None, seed): other[seed] - one[seed] for seed in common}), "-"
-        if difference and (half := difference.half_width) is not None:
-            limits = " .. ".join(number(difference.mean + sign * half, places, "+") for sign in (-1, 1))
-        shown = number(difference.mean if difference else None, places, "+")
-        count = str(difference.n) if difference else "-"
-        rows.append((name, *(number(mean, places) for mean in means), shown, limits, count))
-    return rows
+    return wanted
 
 
-def _rounds(first: Run, second: Run) -> tuple[int, list[str], bool]:
-    """Return the number of common seeds, lines on where the rounds part, and whether the results differ.
+def metric_row(name: str, first: BySeed, second: BySeed) -> Row:
+    """Return the means of a metric in both runs, the mean of its differences with its interval, and their number."""
+    common = first.keys() & second.keys()
+    difference = of_values({(None, seed): second[seed] - first[seed] for seed in common})
+    places = digits(name)
+    return (
+        name,
+        number(_mean(first, common), places),
+        number(_mean(second, common), places),
+        number(difference.mean if difference else None, places, "+"),
+        _interval(difference, places),
+        str(difference.n) if difference else "-",
+    )
 
-    A round parts where the columns `OBSERVED` differ; other columns count where they differ earlier, or alone.
+
+def _mean(values: BySeed, common: Collection[int]) -> float | None:
+    """Return the mean over the common seeds, or over all where there are none; None without values."""
+    of_seeds = [value for seed, value in values.items() if seed in common or not common]
+    return fmean(of_seeds) if of_seeds else None
+
+
+def _interval(difference: Estimate | None, places: int) -> str:
+    """Return the 95 % interval of a mean difference; a dash where there is none."""
+    if difference is None or difference.half_width is None:
+        return "-"
+    low, high = difference.mean - difference.half_width, difference.mean + difference.half_width
+    return f"{number(low, places, '+')} .. {number(high, places, '+')}"
+
+
+def _means_are(common_seeds: int) -> str:
+    """Return the line that says of what the means and the differences are."""
+    if not common_seeds:
+        return "no common seed: means over the seeds of each, and no pairs"
+    pairs = "second less first, paired by seed, with Student's t interval"
+    return f"means over {plural(common_seeds, 'common seed')}; {pairs}"
+
+
+class FirstDifference(NamedTuple):
+    """The first round in which a seed of two runs differs, and a line with the values."""
+
+    round: int
+    line: str
+
+
+@dataclass(frozen=True)
+class ComparedRounds:
+    """Where the rounds and the evaluations of two runs part, by seed; earliest first.
+
+    seeds: the number of common ones. rounds: that both have. parting: in `OBSERVED` columns. internal: in others of the
+    trace, where they differ earlier, or alone. evaluated: in evaluations. same_extent: whether both have the same seeds
+    and rounds.
     """
-    left, right = (read_tables(run.path, lambda run: run.table(TRACE).sort(TRACE.key)) for run in (first, second))
-    joined = left.join(right, on=TRACE.key, suffix=".second").sort("round", "seed")
-    inner = [name for name in left.columns if name in right.columns and name not in (*TRACE.key, *OBSERVED)]
-    observed = _first_differences(joined, OBSERVED, "parts")
+
+    seeds: int
+    rounds: int
+    parting: Mapping[int, FirstDifference]
+    internal: Mapping[int, FirstDifference]
+    evaluated: Mapping[int, FirstDifference]
+    same_extent: bool
+
+    @property
+    def differ(self) -> bool:
+        """Whether the results differ."""
+        return bool(self.parting or self.internal or self.evaluated) or not self.same_extent
+
+    def lines(self) -> list[str]:
+        """Return lines on where the rounds part, the first of them empty; none without common seeds."""
+        if not self.seeds:
+            return []
+        lines = [""]
+        equal = self.seeds - len(self.parting)
+        if equal:
+            same = f"the same queries, clicks and NDCG in rounds 1 to {self.rounds:,}"
+            lines.append(f"{equal} of {self.seeds} common seeds: {same}")
+        lines += _listed(self.parting)
+        lines += _listed(self.internal, "before that, or without it, other columns of the trace differ:")
+        lines += _listed(self.evaluated, "offline evaluations differ:")
+        if not self.same_extent:
+            lines.append("they have other seeds, or another number of rounds: compared is what both have")
+        if not self.differ:
+            lines.append("the results are the same")
+        return lines
+
+
+def _listed(differences: Mapping[int, FirstDifference], title: str = "") -> list[str]:
+    """Return the lines of the first seeds below a title."""
+    lines = [difference.line for difference in differences.values()]
+    if len(lines) > _SEEDS:
+        lines[_SEEDS:] = [f"  and {len(lines) - _SEEDS} more seeds, later"]
+    return [title, *lines] if title and lines else lines
+
+
+def compare_rounds(first: Run, second: Run) -> ComparedRounds:
+    """Return where the rounds of two runs, and their evaluations, part."""
+    first_trace, second_trace = (
+        read_tables(run.path, lambda run: run.table(TRACE).sort(TRACE.key)) for run in (first, second)
+    )
+    joined = first_trace.join(second_trace, on=TRACE.key, suffix=".second").sort("round", "seed")
+    inner = [name for name in _shared_columns(first_trace, second_trace, TRACE.key) if name not in OBSERVED]
+    parting = _first_differences(joined, OBSERVED, "parts")
     internal = _first_differences(joined, inner, "differs")
-    for seed in [seed for seed in internal if seed in observed and internal[seed][0] >= observed[seed][0]]:
-        del internal[seed]
-    tests, others = (_by_split(read_tables(run.path, lambda run: run.table(EVALUATION))) for run in (first, second))
-    measured = [name for name in tests.columns if name in others.columns and name not in EVALUATION.key]
-    evaluated = tests.join(others, on=("seed", "round"), suffix=".second").sort("round", "seed")
-    evaluations = _first_differences(evaluated, sorted(measured, key=lambda name: not name.endswith("_10")), "differs")
-    same_extent = left.select(TRACE.key).equals(right.select(TRACE.key))
-    differ = bool(observed or internal or evaluations) or not same_extent
-    if not (seeds := set(left["seed"]) & set(right["seed"])):
-        return 0, [], differ
-    lines = [""]
-    if equal := len(seeds) - len(observed):
-        same = f"the same queries, clicks and NDCG in rounds 1 to {max(joined['round'], default=0):,}"
-        lines.append(f"{equal} of {len(seeds)} common seeds: {same}")
-    for title, divergences in (
-        ("", observed),
-        ("before that, or without it, other columns of the trace differ:", internal),
-        ("offline evaluations differ:", evaluations),
-    ):
-        lines += [title] if title and divergences else []
-        lines += [line for _, line in [*divergences.values()][:_SEEDS]]
-        if len(divergences) > _SEEDS:
-            lines.append(f"  and {len(divergences) - _SEEDS} more seeds, later")
-    if not same_extent:
-        lines.append("they have other seeds, or another number of rounds: compared is what both have")
-    return len(seeds), lines if differ else [*lines, "the results are the same"], differ
+    return ComparedRounds(
+        seeds=len(set(first_trace["seed"]) & set(second_trace["seed"])),
+        rounds=max(joined["round"], default=0),
+        parting=parting,
+        internal={
+            seed: difference
+            for seed, difference in internal.items()
+            if seed not in parting or difference.round < parting[seed].round
+        },
+        evaluated=_differences_of_evaluations(first, second),
+        same_extent=first_trace.select(TRACE.key).equals(second_trace.select(TRACE.key)),
+    )
+
+
+def _differences_of_evaluations(first: Run, second: Run) -> dict[int, FirstDifference]:
+    """Return the first evaluation of each seed in which a measure differs; those at ten places are named first."""
+    first_table, second_table = (
+        _by_split(read_tables(run.path, lambda run: run.table(EVALUATION))) for run in (first, second)
+    )
+    joined = first_table.join(second_table, on=("seed", "round"), suffix=".second").sort("round", "seed")
+    measured = _shared_columns(first_table, second_table, EVALUATION.key)
+    return _first_differences(joined, sorted(measured, key=lambda name: not name.endswith("_10")), "differs")
+
+
+def _shared_columns(first: pl.DataFrame, second: pl.DataFrame, key: Collection[str]) -> list[str]:
+    """Return the columns that both tables have, without the key."""
+    return [name for name in first.columns if name in second.columns and name not in key]
 
 
 def _by_split(evaluation: pl.DataFrame) -> pl.DataFrame:
     """Return one row for each seed and round, with columns such as test_ndcg_10."""
-    parts = [
+    tables = [
         rows.drop("split").rename({name: f"{split}_{name}" for name in rows.columns if name not in EVALUATION.key})
         for (split,), rows in evaluation.sort("split").group_by("split", maintain_order=True)
     ]
-    return pl.concat(parts, how="align") if parts else evaluation.drop("split")
+    return pl.concat(tables, how="align") if tables else evaluation.drop("split")
 
 
-def _first_differences(joined: pl.DataFrame, columns: Sequence[str], verb: str) -> dict[int, tuple[int, str]]:
-    """Return for each seed, earliest first, the first round in which a column differs, and a line with the values.
+def _first_differences(joined: pl.DataFrame, columns: Sequence[str], verb: str) -> dict[int, FirstDifference]:
+    """Return for each seed, earliest first, the first round in which a column differs.
 
     Both runs have a value then, and different ones: a measure that one run does not trace is no difference.
     """
-    differs = []
-    for name in columns:
-        one, other = pl.col(name), pl.col(f"{name}.second")
-        unequal = (one - other).abs() > TOLERANCE if joined.schema[name].is_float() else one != other
-        differs.append(unequal.fill_null(False).alias(f"{name}.differs"))
+    differs = [_differs(joined, name).alias(f"{name}.differs") for name in columns]
     marked = joined.with_columns(differs).filter(pl.any_horizontal(pl.lit(False), pl.col(r"^.*\.differs$")))
-    found = {}
-    for row in marked.unique("seed", keep="first", maintain_order=True).iter_rows(named=True):
-        query = f" (query {row['query']})" if "query" in row else ""
-        values = [
-            f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in columns if row[f"{name}.differs"]
-        ]
-        shown = ", ".join([*values[:_VALUES], *([".."] if len(values) > _VALUES else [])])
-        found[row["seed"]] = row["round"], f"  seed {row['seed']} {verb} in round {row['round']:,}{query}: {shown}"
-    return found
+    rows = marked.unique("seed", keep="first", maintain_order=True).iter_rows(named=True)
+    return {row["seed"]: FirstDifference(row["round"], _line_of_round(row, columns, verb)) for row in rows}
+
+
+def _differs(joined: pl.DataFrame, name: str) -> pl.Expr:
+    """Return whether both runs have a value in a column, and different ones."""
+    first, second = pl.col(name), pl.col(f"{name}.second")
+    unequal = (first - second).abs() > TOLERANCE if joined.schema[name].is_float() else first != second
+    return unequal.fill_null(False)
+
+
+def _line_of_round(row: Mapping[str, Any], columns: Sequence[str], verb: str) -> str:
+    """Return a line with the values of a round that differ, `_VALUES` at most."""
+    query = f" (query {row['query']})" if "query" in row else ""
+    values = [
+        f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in columns if row[f"{name}.differs"]
+    ]
+    if len(values) > _VALUES:
+        values[_VALUES:] = [".."]
+    return f"  seed {row['seed']} {verb} in round {row['round']:,}{query}: {', '.join(values)}"
 
 
 def _text(value: object) -> str:
