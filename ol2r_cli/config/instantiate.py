@@ -30,7 +30,7 @@ import yaml
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, config_dir, installed_packages, targets
 from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.overrides import as_typed, split_search_path
-from ol2r_cli.config.ranges import check_settings, keywords, kinds_of
+from ol2r_cli.config.ranges import annotations_of, check_settings, keywords
 from ol2r_cli.formatting import error_line, shown_path
 
 _CALL_OPTIONS = ("_args_", "_partial_", "_recursive_", "_convert_")  # of Hydra; no choice of ol2r has one
@@ -59,7 +59,7 @@ def build(settings: Any, group: str = "") -> Any:
     if not callable(constructor):
         raise ValueError(f"{message}, which is a {type(constructor).__name__}")
     given = {name: _with_parts(value, f"{group}.{name}") for name, value in settings.items() if name != "_target_"}
-    for name, kind in kinds_of(constructor).items():
+    for name, kind in annotations_of(constructor).items():
         part = settings.get(name)
         if isinstance(part, Mapping) and "_target_" in part and getattr(kind, "_is_protocol", False):
             methods = [each for each, member in vars(kind).items() if inspect.isfunction(member) and each[0] != "_"]

@@ -15,12 +15,12 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from ol2r_cli.formatting import nearest
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-_PLAIN = (bool, int, float, str, list, tuple, type(None))
+_WRITTEN = (bool, int, float, str, list, tuple, type(None))  # types that YAML can write, beside mappings
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class Range:
     infinite: bool = False
 
     def __contains__(self, value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float) or (math.isinf(value) and not self.infinite):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if abs(value) == math.inf and not self.infinite:
             return False
         above = value > self.least if self.open_below else value >= self.least
         return above and (self.most is None or value < self.most or (value == self.most and not self.open_above))
@@ -48,7 +50,8 @@ class Range:
         if self.open_below:
             between = f"between {self.least:g} and {self.most:g}"
             return between if self.open_above else f"above {self.least:g} and at most {self.most:g}"
-        return f"from {self.least:g} to {'below ' * self.open_above}{self.most:g}"
+        below = "below " if self.open_above else ""
+        return f"from {self.least:g} to {below}{self.most:g}"
 
 
 Positive = Annotated[float, Range(0, open_below=True)]
@@ -58,6 +61,135 @@ PositiveShare = Annotated[float, Range(0, 1, open_below=True)]
 Count = Annotated[int, Range(1)]
 WholeNumber = Annotated[int, Range(0)]
 Steps = Annotated[int, Range(1, 100_000)]  # gradient steps of a round, whose random numbers are drawn at once
+
+
+class Kind(Protocol):
+    """What an annotation allows: which values from YAML, and how these are called in an error."""
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        """Return whether a value has the right type and, with `in_range`, is one of those that are allowed."""
+
+    def in_words(self, right_type: bool) -> str:
+        """Return the allowed values in words: the type or, where the type of the value is right, the range."""
+
+
+@dataclass(frozen=True)
+class Anything:
+    """A type that YAML cannot express: every value fits, also an object."""
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        return True
+
+    def in_words(self, right_type: bool) -> str:
+        return "any value"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A truth value, a number, text or null. A number has to be finite, and may be a whole one."""
+
+    type: type
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        if self.type is float and type(value) is float:
+            return not in_range or math.isfinite(value)
+        return type(value) is self.type or (self.type is float and type(value) is int)
+
+    def in_words(self, right_type: bool) -> str:
+        return _WORDS[self.type]
+
+
+@dataclass(frozen=True)
+class Ranged:
+    """Numbers within all of some ranges, which say whether they have infinity."""
+
+    kind: Kind
+    ranges: tuple[Range, ...]
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        if not self.kind.fits(value, in_range=False):
+            return False
+        return not in_range or all(value in limits for limits in self.ranges)
+
+    def in_words(self, right_type: bool) -> str:
+        return " and ".join(map(str, self.ranges)) if right_type else self.kind.in_words(right_type)
+
+
+@dataclass(frozen=True)
+class Word:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        return isinstance(value, str) and (not in_range or value in self.words)
+
+    def in_words(self, right_type: bool) -> str:
+        return f"one of {', '.join(self.words)}" if len(self.words) > 1 else self.words[0]
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list whose entries are of one kind."""
+
+    entry: Kind
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        return isinstance(value, list | tuple) and all(self.entry.fits(entry, in_range) for entry in value)
+
+    def in_words(self, right_type: bool) -> str:
+        if isinstance(self.entry, Anything):
+            return "a list [..,..]"
+        return f"a list [..,..] of which each is {self.entry.in_words(right_type)}"
+
+
+@dataclass(frozen=True)
+class MappingOf:
+    """A mapping whose values are of one kind."""
+
+    entry: Kind
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        return isinstance(value, Mapping) and all(self.entry.fits(entry, in_range) for entry in value.values())
+
+    def in_words(self, right_type: bool) -> str:
+        return "settings in quotes, '{name: value, ..}'"
+
+
+@dataclass(frozen=True)
+class Either:
+    """A value of any of several kinds; null is named first."""
+
+    options: tuple[Kind, ...]
+
+    def fits(self, value: Any, in_range: bool = True) -> bool:
+        return any(option.fits(value, in_range) for option in self.options)
+
+    def in_words(self, right_type: bool) -> str:
+        options = sorted(self.options, key=lambda option: option != Plain(type(None)))
+        return " or ".join(option.in_words(right_type) for option in options)
+
+
+def kind_of(annotation: Any) -> Kind:
+    """Return what an annotation allows; text is no list."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return Either(tuple(map(kind_of, arguments)))
+    if origin is Annotated:
+        kind = kind_of(arguments[0])
+        ranges = tuple(limits for limits in annotation.__metadata__ if isinstance(limits, Range))
+        return Ranged(kind, ranges) if ranges else kind
+    if origin is Literal:
+        return Word(arguments)
+    if annotation in _WORDS:
+        return Plain(annotation)
+    container = origin or annotation
+    entry = kind_of(arguments[-1]) if arguments else Anything()
+    if inspect.isclass(container) and issubclass(container, Mapping):
+        return MappingOf(entry)
+    if inspect.isclass(container) and issubclass(container, Sequence):
+        return ListOf(entry)
+    return Anything()
 
 
 def keywords(target: Any) -> dict[str, inspect.Parameter]:
@@ -74,12 +206,18 @@ def keywords(target: Any) -> dict[str, inspect.Parameter]:
 
 
 @cache
-def kinds_of(target: Any) -> dict[str, Any]:
+def annotations_of(target: Any) -> dict[str, Any]:
     """Return the annotations of the constructor, with ranges; empty where they cannot be resolved at run time."""
     try:
         return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
     except (NameError, TypeError):
         return {}
+
+
+@cache
+def _kinds(target: Any) -> dict[str, Kind]:
+    """Return what the constructor's keywords allow, by name, as far as they have annotations."""
+    return {name: kind_of(annotation) for name, annotation in annotations_of(target).items()}
 
 
 def check_settings(
@@ -90,101 +228,56 @@ def check_settings(
     `group` is the prefix of the settings on the command line: `ranker` for `ranker.l2`; empty without a configuration.
     `parts` are the settings that are chosen from a group, with their choices: {"model": ["linear", "mlp"]}.
     """
-    prefix, name = f"{group}." if group else "", getattr(target, "__name__", str(target))
+    prefix = f"{group}." if group else ""
+    name = getattr(target, "__name__", str(target))
     try:
-        parameters, kinds = keywords(target), kinds_of(target)
+        parameters, kinds = keywords(target), _kinds(target)
     except ValueError:
         raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
-    if unknown := [str(key) for key in settings if key not in parameters]:
+    unknown = [str(key) for key in settings if key not in parameters]
+    if unknown:
         hint = nearest(unknown[0], parameters, prefix) or f": it has {', '.join(parameters) or 'none'}"
         raise ValueError(f"{name} has no setting '{unknown[0]}'{hint}")
     for key, parameter in parameters.items():
-        value, kind, place = settings.get(key), kinds.get(key, Any), f"{prefix}{key}"
-        choices = (parts or {}).get(key) if _fits(object(), kind) else None  # of an object, which YAML cannot write
-        plain = "_target_" not in value if isinstance(value, Mapping) else isinstance(value, _PLAIN)
-        if choices is not None and plain and (key not in settings or value is not parameter.default):
-            words = " or ".join(f"{group.replace('.', '/')}/{key}={choice}" for choice in choices)
-            raise ValueError(f"{place} must be chosen: type {words}, got {repr(value) if key in settings else 'none'}")
+        place, kind = f"{prefix}{key}", kinds.get(key, Anything())
+        if parts and key in parts and kind.fits(object()):
+            is_default = key in settings and settings[key] is parameter.default
+            if not is_default:
+                _check_part(place, key in settings, settings.get(key), parts[key])
         if key in settings:
-            _check(place, value, kind)
+            _check_value(place, settings[key], kind)
         elif parameter.default is parameter.empty:
             raise ValueError(f"{place} is missing: {name} needs it, type {place}=VALUE")
 
 
-def _check(place: str, value: Any, kind: Any) -> None:
-    """Raise ValueError unless a value fits an annotation; of a mapping that is one, for the entry that does not fit."""
-    if _fits(value, kind):
+def _check_part(place: str, is_typed: bool, value: Any, choices: Sequence[str]) -> None:
+    """Raise ValueError for a part of a choice that is no object, nor settings of one, but what YAML writes."""
+    is_written = "_target_" not in value if isinstance(value, Mapping) else isinstance(value, _WRITTEN)
+    if is_written:
+        group = place.replace(".", "/")
+        words = " or ".join(f"{group}={choice}" for choice in choices)
+        raise ValueError(f"{place} must be chosen: type {words}, got {repr(value) if is_typed else 'none'}")
+
+
+def _check_value(place: str, value: Any, kind: Kind) -> None:
+    """Raise ValueError unless a value fits a kind; of a mapping that is one, for the entry that does not fit."""
+    if kind.fits(value):
         if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):
             raise ValueError(f"{place} must be within 64 bits (below 9.2e18), got {value!r}")
         return
-    for option in typing.get_args(kind) if _is_union(kind) else (kind,):
-        if isinstance(value, Mapping) and _container(option) is Mapping:
+    for option in kind.options if isinstance(kind, Either) else (kind,):
+        if isinstance(option, MappingOf) and isinstance(value, Mapping):
             for key, entry in value.items():
-                _check(f"{place}.{key}", entry, typing.get_args(option)[-1])
-    right_type = _fits(value, kind, in_range=False)
-    infinite = right_type and math.inf in [abs(each) for each in _numbers(value)]
-    raise ValueError(f"{place} must be {'finite' if infinite else _in_words(kind, right_type)}, got {value!r}")
+                _check_value(f"{place}.{key}", entry, option.entry)
+    right_type = kind.fits(value, in_range=False)
+    is_infinite = right_type and math.inf in [abs(number) for number in _numbers(value)]
+    raise ValueError(f"{place} must be {'finite' if is_infinite else kind.in_words(right_type)}, got {value!r}")
 
 
 def _numbers(value: Any) -> list[int | float]:
     """Return the numbers in a value, at whatever depth."""
-    if isinstance(value, Mapping | list | tuple):
-        values = value.values() if isinstance(value, Mapping) else value
-        return [number for each in values for number in _numbers(each)]
+    if isinstance(value, Mapping):
+        return _numbers(list(value.values()))
+    if isinstance(value, list | tuple):
+        return [number for entry in value for number in _numbers(entry)]
     return [value] if isinstance(value, int | float) else []
-
-
-def _fits(value: Any, kind: Any, in_range: bool = True) -> bool:
-    """Return whether a value from YAML has the annotated type and, with `in_range`, is within its range.
-
-    A number without a range has to be finite. Every value, also an object, fits a type that YAML cannot express.
-    """
-    arguments = typing.get_args(kind)
-    if _is_union(kind):
-        return any(_fits(value, option, in_range) for option in arguments)
-    if typing.get_origin(kind) is Annotated:
-        limits = _limits(kind)
-        within = not in_range or all(value in limit for limit in limits)
-        return within and _fits(value, arguments[0], in_range and not limits)
-    if typing.get_origin(kind) is Literal:
-        return isinstance(value, str) and (not in_range or value in arguments)
-    if container := _container(kind):
-        if not isinstance(value, Mapping if container is Mapping else list | tuple):
-            return False
-        entries = value.values() if isinstance(value, Mapping) else value
-        return not arguments or all(_fits(entry, arguments[-1], in_range) for entry in entries)
-    if kind is float and type(value) is float:
-        return not in_range or math.isfinite(value)
-    return kind not in _WORDS or type(value) is kind or (kind is float and type(value) is int)
-
-
-def _is_union(kind: Any) -> bool:
-    return typing.get_origin(kind) in (typing.Union, types.UnionType)
-
-
-def _limits(kind: Any) -> list[Range]:
-    return [limit for limit in kind.__metadata__ if isinstance(limit, Range)]
-
-
-def _container(kind: Any) -> type | None:
-    """Return Mapping or Sequence where an annotation is a kind of these; text is neither."""
-    origin = typing.get_origin(kind) or kind
-    kinds = (Mapping, Sequence) if inspect.isclass(origin) and origin is not str else ()
-    return next((container for container in kinds if issubclass(origin, container)), None)
-
-
-def _in_words(kind: Any, right_type: bool) -> str:
-    """Return the allowed values in words: the type or, where the type of the value is right, the range."""
-    arguments = typing.get_args(kind)
-    if _is_union(kind):
-        options = sorted(arguments, key=lambda option: option is not type(None))
-        return " or ".join(_in_words(option, right_type) for option in options)
-    if typing.get_origin(kind) is Annotated:
-        return " and ".join(map(str, _limits(kind))) if right_type else _in_words(arguments[0], right_type)
-    if typing.get_origin(kind) is Literal:
-        return f"one of {', '.join(arguments)}" if len(arguments) > 1 else str(arguments[0])
-    if _container(kind) is Mapping:
-        return "settings in quotes, '{name: value, ..}'"
-    if _container(kind) is Sequence:
-        return "a list [..,..]" + (f" of which each is {_in_words(arguments[-1], right_type)}" if arguments else "")
-    return _WORDS[kind]
