@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli.columns import Column
+from ol2r_cli.signatures import settings_signature
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -274,7 +275,7 @@ class _ConstructorSignature:
     def __get__(self, instance: object | None, owner: Any) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        signature = inspect.signature(owner.__init__)
+        signature = settings_signature(owner.__init__)
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 

@@ -24,7 +24,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 LAYERS = (
     ("source",),
     ("loops", "files", "lazy", "terminal"),
-    ("tensor", "formatting", "columns"),
+    ("tensor", "formatting", "columns", "signatures"),
     ("program", "own_code"),
     ("text_table",),
     ("interfaces", "config"),

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
 from ol2r_cli.formatting import nearest
+from ol2r_cli.signatures import settings_annotations, settings_signature
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 _WRITTEN = (bool, int, float, str, list, tuple, type(None))  # types that YAML can write, beside mappings
@@ -201,7 +202,7 @@ def keywords(target: Any) -> dict[str, inspect.Parameter]:
     if constructor is object.__init__ or getattr(constructor, "__module__", "") == "torch.nn.modules.module":
         return {}
     unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(target).parameters
+    parameters = settings_signature(target).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in unnamed}
 
 
@@ -209,7 +210,7 @@ def keywords(target: Any) -> dict[str, inspect.Parameter]:
 def annotations_of(target: Any) -> dict[str, Any]:
     """Return the annotations of the constructor, with ranges; empty where they cannot be resolved at run time."""
     try:
-        return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+        return settings_annotations(target.__init__ if inspect.isclass(target) else target)
     except (NameError, TypeError):
         return {}
 

@@ -44,6 +44,7 @@ from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.run import DONE
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.runner import Runner
+from ol2r_cli.signatures import settings_signature
 
 SHIPPED = "ol2r_cli."  # how the paths of ol2r's own classes begin
 _INTERRUPTED_IN = 7  # the round; the last checkpoint is then two rounds old
@@ -73,7 +74,8 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     target: Any = resolve_name(node._target_)
     owner = next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))  # it may be inherited
     torch_alone = owner.__module__.partition(".")[0] in ("torch", "builtins")
-    parameters = {} if torch_alone else dict(inspect.signature(target).parameters)
+    parameters = {} if torch_alone else dict(settings_signature(target).parameters)
+    arguments = {} if torch_alone else inspect.signature(vars(owner)["__init__"]).parameters  # a record is one
     name, prefix, is_ours = target.__name__, group.replace("/", "."), str(node._target_).startswith(SHIPPED)
     written = {str(key) for key in node if key != "_target_"}
     for key in sorted(parameters.keys() - written):
@@ -81,8 +83,8 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     for key in sorted(written - parameters.keys()):
         yield f"{prefix}.{key} is in the YAML file and no keyword of {name}"
     for key, one in parameters.items():
-        if one.kind is not one.POSITIONAL_OR_KEYWORD:
-            yield f"{name} takes {key} in another way than by position and by keyword"
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            yield f"{name} takes {key} in another way than by keyword"
         elif one.default is not one.empty and key in written and is_ours:
             yield f"{prefix}.{key} has a default in Python, {one.default!r}, besides the one in the YAML file"
     package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
@@ -91,7 +93,7 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     with contextlib.suppress(OSError):  # there is no source file, as in a notebook
         source = textwrap.dedent(inspect.getsource(target.__init__)) if parameters else ""
         nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
-        for key in sorted(parameters.keys() - {node.id for node in nodes if isinstance(node.ctx, ast.Load)}):
+        for key in sorted(arguments.keys() - {"self"} - {node.id for node in nodes if isinstance(node.ctx, ast.Load)}):
             yield f"{prefix}.{key} is a setting that {name} does not use"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -47,14 +47,24 @@ def click_curve(user: str, rank: int) -> tuple[float, float]:
     return examined * (relevant - not_relevant), examined * not_relevant
 
 
+class PolicySteps(TypedDict):
+    """How and when a policy is optimised: the settings of `GradientRefit` without a penalty, and of `HistoryRanker`."""
+
+    steps: Steps
+    learning_rate: Positive
+    batch: Count  # queries
+    restart: bool
+    every: Count
+    growth: Growth
+
+
 class InterventionAware(HistoryRanker):
     """A Plackett-Luce policy that is optimised for estimates of relevance, corrected by every policy that was deployed.
 
     P(click | d at place k) = alpha_k r_d + beta_k. The estimates are those of `EstimatedRewards`, with `clip` and
     `gradient_lists`; alpha_bar and beta_bar are expectations over `propensity_lists` lists drawn from the policy of
     the round. `propensities` names the curves of a user, in place of which `alpha` and `beta` can be given by place, or
-    is `estimated`: by a `ClickEM` with the settings `em`. The policy is optimised as in `GradientRefit` with `steps`,
-    `learning_rate`, `batch` queries and `restart`; `every` and `growth` as in `HistoryRanker`.
+    is `estimated`: by a `ClickEM` with the settings `em`. The other settings are those of `PolicySteps`.
     """
 
     pairs = "none"
@@ -68,16 +78,11 @@ class InterventionAware(HistoryRanker):
         beta: Sequence[Share] | None,
         clip: NonNegative,
         propensity_lists: Count,
-        steps: Steps,
-        learning_rate: Positive,
-        batch: Count,
         gradient_lists: Count,
-        restart: bool,
-        every: Count,
-        growth: Growth,
         em: Mapping[str, float],
+        **policy: Unpack[PolicySteps],
     ):
-        super().__init__(model, every, growth)
+        super().__init__(model, policy["every"], policy["growth"])
         check_settings(ClickEM, em, self.setting("em"))
         if propensities == "estimated" and (alpha is not None or beta is not None):
             name = "alpha" if alpha is not None else "beta"
@@ -86,8 +91,15 @@ class InterventionAware(HistoryRanker):
         self.propensity_lists = propensity_lists
         self.rewards = EstimatedRewards(clip, gradient_lists)
         self.em = ClickEM(**dict[str, Any](em)) if propensities == "estimated" else None
-        self.batch = batch
-        self.refit = GradientRefit(steps, learning_rate, batch, restart, l2=0.0, reduction="mean")
+        self.batch = policy["batch"]
+        self.refit = GradientRefit(
+            steps=policy["steps"],
+            learning_rate=policy["learning_rate"],
+            batch=policy["batch"],
+            restart=policy["restart"],
+            l2=0.0,
+            reduction="mean",
+        )
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start at the model's initial parameters, without clicks. ValueError for curves with fewer places than K."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,17 @@ from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
 Projection = Literal["none", "document_space"]  # of a step
+
+
+class Duels(TypedDict):
+    """How directions are compared, and the step that follows: the settings of `DuelingBandits` without its model."""
+
+    learning_rate: Positive
+    decay: Decay
+    delta: Positive
+    candidates: Count
+    projection: Projection
+    document_space: Mapping[str, Any]
 
 
 class DuelingBandits(GradientRanker):
@@ -194,19 +205,15 @@ class NSGD(DuelingBandits):
 
     def __init__(
         self,
-        learning_rate: Positive,
-        decay: Decay,
-        delta: Positive,
-        candidates: Count,
         drawn: Count,
         memory: Count,
         avoided: WholeNumber,
         difficult_queries: WholeNumber,
         window: WholeNumber,
-        projection: Projection,
-        document_space: Mapping[str, Any],
+        **duels: Unpack[Duels],
     ):
-        super().__init__(Linear(), learning_rate, decay, delta, candidates, projection, document_space)
+        super().__init__(Linear(), **duels)
+        candidates = duels["candidates"]
         for name, value in {"drawn": drawn, "memory": memory}.items():
             if value < candidates:
                 least = f"{self.setting('candidates')}, {candidates}"

@@ -4,7 +4,7 @@ skyline of online learning (section 5), and P2NeurRank, an ensemble on perturbed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -25,13 +25,25 @@ from ol2r_cli.tensor.streams import Random
 LOSSES: dict[str, type[RankNetLoss | LambdaRankLoss]] = {"ranknet": RankNetLoss, "lambdarank": LambdaRankLoss}
 
 
-class RefittedRanker(HistoryRanker):
+class Descent(TypedDict):
+    """How and when a model takes gradient steps: the settings of `GradientRefit`, `HistoryRanker` and, as `damping`,
+    of `FeatureCovariance`, without which steps are plain."""
+
+    l2: NonNegative
+    reduction: Literal["sum", "mean"]
+    steps: Steps
+    learning_rate: Positive
+    batch: Count | None
+    restart: bool
+    every: Count
+    growth: Growth
+    damping: Positive | None
+
+
+class DescendingRanker(HistoryRanker):
     """A model that takes gradient steps on the whole history, in the replicas in which it has grown.
 
-    `pairs` is how clicks become preferences; `steps`, `learning_rate`, `batch`, `restart`, `l2` and `reduction` as in
-    `GradientRefit`, `every` and `growth` as in `HistoryRanker`; `damping` is that of a `FeatureCovariance`, None for
-    plain gradient steps. With `fit` = authors only `pairs` and `every` of these count, and `authors`, the settings of
-    `AuthorsFit`; the network then starts as PyTorch's do, whatever the model's `init`.
+    `pairs` is how clicks become preferences; the other settings are those of `Descent`.
 
     `window` is the number of rounds whose pairs count, None for all; `discount` multiplies what a pair counts in every
     round, so that the mean loss is a weighted one, and n the sum of the weights. A refit also follows rounds in which
@@ -39,6 +51,7 @@ class RefittedRanker(HistoryRanker):
     """
 
     loss: RankNetLoss | LambdaRankLoss | LabelledLoss
+    refit: GradientRefit | AuthorsFit
     waiting: Tensor
 
     def __init__(
@@ -46,41 +59,24 @@ class RefittedRanker(HistoryRanker):
         model: Model,
         loss: Literal["ranknet", "lambdarank"],
         pairs: Pairs,
-        l2: NonNegative,
-        reduction: Literal["sum", "mean"],
-        steps: Steps,
-        learning_rate: Positive,
-        batch: Count | None,
-        restart: bool,
-        every: Count,
-        growth: Growth,
-        damping: Positive | None,
-        fit: Literal["descent", "authors"],
-        authors: Mapping[str, float],
         window: Count | None,
         discount: Discount,
+        **descent: Unpack[Descent],
     ):
-        if authors or fit == "authors":  # subclasses that only descend pass none
-            check_settings(AuthorsFit, authors, self.setting("authors"))
-        descends = fit == "descent"
-        if not descends:
-            if not isinstance(model, MLP):
-                raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
-            model, growth = MLP(model.units, model.hidden_layers, "pytorch"), 1.0
-        super().__init__(model, every, growth)
+        super().__init__(model, descent["every"], descent["growth"])
         self.forgetting = forgetting_of(self, window, discount)
-        if not descends and self.forgetting != Forgetting():
-            forgetting = f"{self.setting('window')} or {self.setting('discount')}"
-            raise ValueError(f"{self.setting('fit')} must be descent with {forgetting}, got {fit}")
+        batch, damping = descent["batch"], descent["damping"]
         if batch is not None and discount < 1:
             raise ValueError(f"{self.setting('batch')} must be null with {self.setting('discount')}, got {batch}")
         self.pairs, self.loss = pairs, LOSSES[loss]()
-        self.starts = descends and self.starts
-        self.covariance = FeatureCovariance(damping) if descends and damping is not None else None
-        self.refit: GradientRefit | AuthorsFit = (
-            GradientRefit(steps, learning_rate, batch, restart, l2, reduction)
-            if descends
-            else AuthorsFit(**dict[str, Any](authors))
+        self.covariance = None if damping is None else FeatureCovariance(damping)
+        self.refit = GradientRefit(
+            steps=descent["steps"],
+            learning_rate=descent["learning_rate"],
+            batch=batch,
+            restart=descent["restart"],
+            l2=descent["l2"],
+            reduction=descent["reduction"],
         )
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
@@ -102,10 +98,44 @@ class RefittedRanker(HistoryRanker):
             self.waiting.zero_()
 
 
-class LabelledRanker(RefittedRanker):
+class RefittedRanker(DescendingRanker):
+    """A `DescendingRanker` that, with `fit` = authors, fits as the released code does instead.
+
+    Then only `pairs` and `every` of the other settings count, and `authors`, the settings of `AuthorsFit`; the network
+    starts as PyTorch's do, whatever the model's `init`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        loss: Literal["ranknet", "lambdarank"],
+        pairs: Pairs,
+        fit: Literal["descent", "authors"],
+        authors: Mapping[str, float],
+        window: Count | None,
+        discount: Discount,
+        **descent: Unpack[Descent],
+    ):
+        check_settings(AuthorsFit, authors, self.setting("authors"))
+        if fit == "authors":
+            if not isinstance(model, MLP):
+                raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
+            model = MLP(model.units, model.hidden_layers, "pytorch")
+            descent["growth"] = 1.0
+            descent["damping"] = None
+        super().__init__(model, loss, pairs, window, discount, **descent)
+        if fit == "authors":
+            if self.forgetting != Forgetting():
+                forgetting = f"{self.setting('window')} or {self.setting('discount')}"
+                raise ValueError(f"{self.setting('fit')} must be descent with {forgetting}, got {fit}")
+            self.starts = False
+            self.refit = AuthorsFit(**dict[str, Any](authors))
+
+
+class LabelledRanker(DescendingRanker):
     """Refits its model to the true labels of all documents of all queries served so far, a list for every round.
 
-    All settings as in `RefittedRanker`; `batch` counts lists with either loss.
+    The settings are those of `Descent`; `batch` counts lists with either loss.
     """
 
     needs_labels = True
@@ -113,22 +143,8 @@ class LabelledRanker(RefittedRanker):
 
     loss: LabelledLoss
 
-    def __init__(
-        self,
-        model: Model,
-        loss: Literal["ranknet", "lambdarank"],
-        l2: NonNegative,
-        reduction: Literal["sum", "mean"],
-        steps: Steps,
-        learning_rate: Positive,
-        batch: Count | None,
-        restart: bool,
-        every: Count,
-        growth: Growth,
-        damping: Positive | None,
-    ):
-        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, loss, "matching", *descent, fit="descent", authors={}, window=None, discount=1.0)
+    def __init__(self, model: Model, loss: Literal["ranknet", "lambdarank"], **descent: Unpack[Descent]):
+        super().__init__(model, loss, pairs="matching", window=None, discount=1.0, **descent)
         self.weighed, self.pairs = loss == "lambdarank", "none"  # clicks tell it nothing
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
@@ -139,13 +155,13 @@ class LabelledRanker(RefittedRanker):
         super().setup(context, features)
 
 
-class PerturbedNetworks(RefittedRanker):
+class PerturbedNetworks(DescendingRanker):
     """`members` networks with initial parameters of their own, fitted to labels 1 + gamma with noise of their own:
     gamma ~ N(0, `label_noise_variance`) for every pair.
 
     `noise` is `fresh`, drawn anew for the whole history in every round (the paper; after a warm start it averages out),
     or `fixed`, drawn once per pair. `deploy` is what is evaluated: the `mean` of the members' scores or those of the
-    `first` member. The other settings are those of `RefittedRanker`.
+    `first` member. The other settings are those of `DescendingRanker`.
     """
 
     loss: RankNetLoss
@@ -154,24 +170,15 @@ class PerturbedNetworks(RefittedRanker):
         self,
         model: Model,
         pairs: Pairs,
-        l2: NonNegative,
-        reduction: Literal["sum", "mean"],
-        steps: Steps,
-        learning_rate: Positive,
-        batch: Count | None,
-        restart: bool,
-        every: Count,
-        growth: Growth,
-        damping: Positive | None,
         members: Count,
         label_noise_variance: NonNegative,
         noise: Literal["fresh", "fixed"],
         deploy: Literal["mean", "first"],
         window: Count | None,
         discount: Discount,
+        **descent: Unpack[Descent],
     ):
-        descent = l2, reduction, steps, learning_rate, batch, restart, every, growth, damping
-        super().__init__(model, "ranknet", pairs, *descent, fit="descent", authors={}, window=window, discount=discount)
+        super().__init__(model, "ranknet", pairs, window, discount, **descent)
         self.members, self.deviation, self.noise, self.deployed = members, label_noise_variance**0.5, noise, deploy
         self.offers = self.offers | {MEMBERS} if members > 1 else self.offers
 
@@ -180,7 +187,7 @@ class PerturbedNetworks(RefittedRanker):
         self.setup_random = context.random
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """As in `RefittedRanker`, with labels that are perturbed by the noise of this round or by that of each pair."""
+        """Refit to labels that are perturbed by the noise of this round or by that of each pair."""
         source = random if self.noise == "fresh" else self.setup_random
 
         def noise(index: Int[Tensor, "B X"]) -> Float[Tensor, "B N X"]:
