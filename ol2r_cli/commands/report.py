@@ -51,9 +51,9 @@ from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, OF_A_PAGE, Look, NothingToDraw
-from ol2r_cli.report.measures import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.text_table import show
 

@@ -17,8 +17,8 @@ import numpy as np
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.report.estimates import of_values
-from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import ndcg_metrics
 
 if TYPE_CHECKING:
     from ol2r_cli.recipes.run_plan import Condition, Overrides

@@ -18,10 +18,11 @@ from ol2r_cli.formatting import nearest, plural
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.finished_run import CODE
-from ol2r_cli.report.measures import gain, ndcg_metrics
+from ol2r_cli.report.measures import gain
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import part_of
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import ndcg_metrics
 from ol2r_cli.report.tasks import find_row, task_name, tasks
 from ol2r_cli.text_table import LETTERS
 

@@ -24,10 +24,11 @@ from ol2r_cli.report.comparison import Comparison, select
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
-from ol2r_cli.report.measures import digits, heading, ndcg_metrics, usual_metrics
+from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import defines_task
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import ndcg_metrics, usual_metrics
 from ol2r_cli.report.tasks import tasks
 from ol2r_cli.run.run import Run
 from ol2r_cli.text_table import TextTable

@@ -13,9 +13,9 @@ from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, default_parts, default_settings
-from ol2r_cli.report.measures import METRICS
 from ol2r_cli.report.parts import NAMED_PARTS, PARTS, click_order, defines_task, part_of
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
+from ol2r_cli.report.shown_metrics import METRICS
 
 _NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
 _NOT_TYPED = (FINGERPRINT, "results_version", CODE)  # ends of settings that no command has

@@ -12,9 +12,9 @@ from statistics import median
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.report.document import ReportEntry
 from ol2r_cli.report.figures.series import Series, evaluation_series
-from ol2r_cli.report.measures import ndcg_metrics
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
+from ol2r_cli.report.shown_metrics import ndcg_metrics
 
 SHARE = 0.95  # of the standard: a ranker that reaches it has recovered
 _SCHEDULE, _INTENT = "intent.", "dataset.intent"

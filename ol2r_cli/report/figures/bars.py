@@ -15,8 +15,9 @@ from ol2r_cli.report.estimates import ALPHA, Estimate, of_values
 from ol2r_cli.report.figures.drawing import FONT, Look, NothingToDraw, Shown, choice
 from ol2r_cli.report.figures.panels import Panels, legend_panels
 from ol2r_cli.report.legend import Legend
-from ol2r_cli.report.measures import check_metrics, described, ndcg_metrics
+from ol2r_cli.report.measures import described
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import check_metrics, ndcg_metrics
 from ol2r_cli.report.styles import INK, SOLID, Style
 from ol2r_cli.run.run import Run
 

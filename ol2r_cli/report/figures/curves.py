@@ -20,9 +20,10 @@ from ol2r_cli.report.figures.panels import Panels, in_rows, legend_panels, plot,
 from ol2r_cli.report.figures.series import Series, block_sizes, cumulative_series, evaluation_series, window_means
 from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.legend import Legend, symbol
-from ol2r_cli.report.measures import check_metrics, described, known_metrics, ndcg_metrics
+from ol2r_cli.report.measures import described
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, ndcg_metrics
 from ol2r_cli.report.styles import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Style
 
 MOST_ROUNDS = 6  # in a panel of block sizes by rank
