@@ -11,7 +11,6 @@ import copy
 import inspect
 import itertools
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -38,16 +37,14 @@ from ol2r_cli.config.catalogue import (
     measure_nodes,
     read_project,
 )
-from ol2r_cli.config.errors import (
+from ol2r_cli.config.mistyped import (
     bad_choice,
-    misplaced,
-    misread_number,
+    check_words,
+    refused_by_hydra,
     several_values,
-    undecoded,
     unknown_name,
     unreadable,
     unresolved,
-    without_effect,
 )
 from ol2r_cli.config.overrides import as_typed, escaped, split_search_path
 from ol2r_cli.formatting import nearest
@@ -147,17 +144,9 @@ class Composer:
         return [*self._project.overrides(typed), *typed]
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:
-        """Return the overrides as Hydra reads them, but for those of folders; ValueError for misplaced blanks."""
+        """Return the overrides as Hydra reads them, but for those of folders; ValueError for a mistake in them."""
         words = self.catalogue.full_names(split_search_path(overrides)[0])
-        for word in words:
-            if message := undecoded(word):
-                raise ValueError(message)
-        if typed := misplaced(words, {*self.catalogue.choices, *self.catalogue.root.values}):
-            raise ValueError(f"{shlex.join(words)} has blanks or quotes in the wrong places: type {typed}")
-        for word in words:
-            default = self.catalogue.root.values.get(word.partition("=")[0])
-            if message := without_effect(word) or misread_number(word, default):
-                raise ValueError(message)
+        check_words(words, self.catalogue)
         return words
 
     def _composed(self, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Composition]:
@@ -281,15 +270,7 @@ class Composer:
                 _ = choice.content  # ValueError, which names the file
             raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
         except (HydraException, OmegaConfBaseException) as error:
-            message = str(error)
-        if match := re.search(r"Could not (?:override|delete)[^']* '([\w./@]+)'", message):
-            raise ValueError(unknown_name(match[1], words, self.catalogue))
-        if match := re.search(r"(?:Multiple values for|An item is already at) '?([\w./]+\w)'?", message):
-            plain = next((word.lstrip("+") for word in words if word.startswith(f"+{match[1]}=")), f"{match[1]}=..")
-            raise ValueError(f"{match[1]} has a value already: type {plain}, once and without +")
-        advice = r"(full_key|object_type|reference_type|Set the env|See https?:)"  # for programmers
-        lines = [line.strip() for line in message.splitlines() if line.strip()]
-        raise ValueError(" ".join(line for line in lines if not re.match(advice, line)))
+            raise ValueError(refused_by_hydra(str(error), words, self.catalogue)) from None
 
 
 def compose(overrides: Sequence[str] = ()) -> Composition:

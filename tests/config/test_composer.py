@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import config_dir, dotted
 from ol2r_cli.config.composer import Composer, check_grid, compose, expand
-from ol2r_cli.config.errors import unresolved
+from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
