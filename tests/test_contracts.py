@@ -112,7 +112,7 @@ def test_every_click_model_keeps_the_laws():
 
 def test_every_measure_and_every_schedule_of_intents_keeps_the_laws():
     names = choices.names("measure")
-    whole = composition((f"measures=[{','.join(names)}]", "trace_regret=true"))
+    whole = composition((f"measures=[{','.join(names)}]",))
     report = check_composition(whole, [f"measure/{name}" for name in names], "all measures")
     assert report.ok, report
     assert not report.left_out, report

@@ -119,7 +119,7 @@ def test_a_kind_of_ranker_has_its_numbers():
 
 @pytest.mark.parametrize(
     "words",
-    ["ranker=toprank", "trace_regret=true", "save_interactions=true", "ranker.window=5"],
+    ["ranker=toprank", "measures=[regret]", "save_interactions=true", "ranker.window=5"],
 )
 def test_auto_takes_no_gpu_for_linear_rankers_in_single_rounds(words, gpu):
     made = experiment(words, "replicas=100000", "rounds=10000000", "device=auto")
@@ -274,10 +274,3 @@ def test_a_gpu_without_what_compiles_its_loops_is_not_taken(gpu, monkeypatch):
         Device("cuda", "auto", 1)
     made = experiment(*LINEAR, "replicas=1000", "device=auto")
     assert (made.device.torch.type, made.reason_of_device.partition(",")[0]) == ("cpu", "device: cpu")
-
-
-def test_finished_runs_of_before_have_an_engine():
-    """Earlier versions stored this setting with a run."""
-    settings = experiment().settings
-    settings["device"]["engine"] = "auto"
-    assert Experiment(settings, experiment().choices).id == experiment().id

@@ -47,7 +47,7 @@ def test_agrees_with_the_authors_code_on_mq2008(ranker, click, data_dir, tmp_pat
     ).config
     dataset = build(config.dataset).load()
     with torch.inference_mode():
-        more = {"trace_blocks": False, "trace_regret": False}
+        more = {"blocks": False, "regret": False}
         simulation = simulate(config, list(range(SEEDS)), rounds, dataset, **more)
         for _ in simulation.play_until(lambda _: False):
             if simulation.measurement.full():

@@ -59,13 +59,13 @@ def result(running, together: bool, rounds: int = ROUNDS):
 
 def is_together(overrides: tuple[str, ...]) -> bool:
     """Whether rounds of these choices are played together."""
-    return simulation(overrides, rounds=2, trace_regret=False).together is not None
+    return simulation(overrides, rounds=2, regret=False).together is not None
 
 
 def check(overrides: tuple[str, ...], **kind) -> None:
     """Rounds that one launch plays are those that the roles play one by one."""
     (columns, state, pauses), (expected, expected_state, _) = (
-        result(simulation(overrides, rounds=ROUNDS, trace_regret=False, **kind), together) for together in (True, False)
+        result(simulation(overrides, rounds=ROUNDS, regret=False, **kind), together) for together in (True, False)
     )
     assert set(pauses) >= {20, 40, 60, 80, 90}, overrides
     assert len(pauses) < ROUNDS, overrides
@@ -105,8 +105,8 @@ def test_a_dataset_without_groups():
 
 def test_a_run_goes_on_where_it_stopped():
     """As from a checkpoint, in the middle of the rounds that are played together."""
-    expected = result(simulation(("ranker=pdgd",), rounds=ROUNDS, trace_regret=False), True)[1]
-    first, then = (simulation(("ranker=pdgd",), rounds=ROUNDS, trace_regret=False) for _ in range(2))
+    expected = result(simulation(("ranker=pdgd",), rounds=ROUNDS, regret=False), True)[1]
+    first, then = (simulation(("ranker=pdgd",), rounds=ROUNDS, regret=False) for _ in range(2))
     with torch.inference_mode():
         next(first.play_until(lambda t: t == 33))
         first.measurement.measures()
@@ -225,20 +225,20 @@ ONE_BY_ONE = {
     "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
     "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),
     "a fairness": (("ranker=ips_regression", "fairness=fairco"), {}),
-    "a measure that receives every round": (("ranker=pdgd",), {"trace_regret": True}),
+    "a measure that receives every round": (("ranker=pdgd",), {"regret": True}),
 }
 
 
 def test_others_are_played_one_by_one():
     for why, (overrides, kind) in ONE_BY_ONE.items():
-        running = simulation(overrides, **{"rounds": 2, "trace_regret": False, **kind})
+        running = simulation(overrides, **{"rounds": 2, "regret": False, **kind})
         assert running.together is None, why
         with torch.inference_mode():
             assert all(happened is not None for _, happened in running.play_until(lambda t: False)), why
 
 
 def test_measures_that_are_not_taken_are_asked_for():
-    running = simulation(("ranker=pdgd",), rounds=5_000, trace_regret=False)
+    running = simulation(("ranker=pdgd",), rounds=5_000, regret=False)
     with torch.inference_mode(), pytest.raises(ValueError, match=r"call measurement\.measures\(\) when it is full"):
         list(running.play_until(lambda t: False))
 

@@ -442,27 +442,16 @@ def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
     return tuple(folders)
 
 
-def measure_nodes(
-    settings: Mapping[str, Any], catalogue: Catalogue, typed: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return the settings of every measure that is taken, by its name in the list; `name@5` sets its `cutoff` to 5.
+def measure_nodes(names: Any, catalogue: Catalogue, typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of the measures of a list by their names there; `name@5` sets the `cutoff` to 5.
 
     `typed` has other settings, such as {"measure.ndcg.discount": 1}, of all measures of the list with this name.
-
-    A list that the user types takes what it names. The default list takes `regret` only with trace_regret=true, which
-    adds it to every list, because it makes a round slower; trace_blocks=false leaves out `blocks`. ValueError for a
-    name that is no measure, for one that is there twice, and for a setting that no measure of the list has.
+    ValueError for a name that is no measure, for one that is there twice, and for a setting that no measure of the list
+    has.
     """
-    listed, known = settings["measures"], catalogue.choices[MEASURE]
-    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(n, str) for n in listed):
-        raise ValueError(f"measures must be a list of names, such as [ndcg,err@5], got {listed!r}")
-    names = list(listed)
-    if settings["trace_regret"] and "regret" not in names:
-        names.append("regret")
-    elif not settings["trace_regret"] and names == catalogue.root.values["measures"]:
-        names.remove("regret")
-    if not settings["trace_blocks"] and "blocks" in names:
-        names.remove("blocks")
+    if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"measures must be a list of names, such as [ndcg,err@5], got {names!r}")
+    known = catalogue.choices[MEASURE]
     nodes: dict[str, dict[str, Any]] = {}
     for name in names:
         plain, _, cutoff = name.partition("@")

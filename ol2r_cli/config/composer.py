@@ -175,9 +175,8 @@ class Composer:
         resolved = self._resolved(settings)
         if MEASURE not in self.catalogue.choices:
             return resolved, settings, base
-        nodes = measure_nodes(resolved, self.catalogue, of_measures)
-        of_nodes = {MEASURE: nodes, "trace_regret": "regret" in nodes, "trace_blocks": "blocks" in nodes}
-        return resolved | of_nodes, settings | of_nodes, base
+        nodes = {MEASURE: measure_nodes(resolved["measures"], self.catalogue, of_measures)}
+        return resolved | nodes, settings | nodes, base
 
     def _chooses(self, override: Override) -> bool:
         """Return whether an override names a choice, or a setting of Hydra or of a package."""

@@ -28,7 +28,6 @@ from typing import Any
 import yaml
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, config_dir, installed_packages, targets
-from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.config.ranges import annotations_of, check_settings, keywords
 from ol2r_cli.formatting import error_line, shown_path
@@ -53,7 +52,7 @@ def build(settings: Any, group: str = "") -> Any:
     target = str(settings.get("_target_"))
     message = f"{group}._target_ must be a class that can be imported, got {target}"
     try:
-        constructor = import_target(MOVED_TO.get(target, target))
+        constructor = import_target(target)
     except ImportError as error:
         raise ValueError(f"{message}: {error}") from None
     if not callable(constructor):
@@ -166,7 +165,7 @@ def _targets_in(folders: Sequence[Path]) -> frozenset[str]:
 
 @cache
 def _shipped() -> frozenset[str]:
-    return _targets_in(()) | MOVED_TO.keys()
+    return _targets_in(())
 
 
 def _is_installed(target: str) -> bool:

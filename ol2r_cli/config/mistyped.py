@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ol2r_cli.config.catalogue import ROLES, Catalogue, Choice, dotted
-from ol2r_cli.config.overrides import escaped
+from ol2r_cli.config.catalogue import MEASURE, ROLES, Catalogue, Choice, dotted
+from ol2r_cli.config.overrides import as_typed, escaped
 from ol2r_cli.formatting import must_be_one_of, nearest, one_of, printable, shown_path
 
 # Words of papers and of other programs, with the name here or its last part.
@@ -344,6 +344,9 @@ def meant(name: str, value: str, words: Sequence[str], catalogue: Catalogue) -> 
     """Return `: type NAME=VALUE` for a usual word, or the last parts of a setting, under these words; or empty."""
     if name == "cutoff":
         return f": type {shlex.quote(f'measures=[ndcg@{value}]')}"
+    measure = name.removeprefix("trace_")
+    if measure in catalogue.choices.get(MEASURE, {}):
+        return f": type {_typed('measures', as_typed(_with_or_without(measure, value, catalogue)))}"
     typed = Typed(words, catalogue)
     usual = USUAL.get(name, name)
     names = [usual] if usual in typed.chosen or usual in typed.settings else _ending_in(usual, typed.settings)
@@ -354,6 +357,12 @@ def meant(name: str, value: str, words: Sequence[str], catalogue: Catalogue) -> 
         if having:
             return f": type {_typed(f'{group}.{usual}', value)} and {group}=CHOICE, of {', '.join(having)}"
     return ""
+
+
+def _with_or_without(measure: str, value: str, catalogue: Catalogue) -> list[str]:
+    """Return the default list of measures with one that is typed like a flag, or without it where that is false."""
+    others = [name for name in catalogue.root.values["measures"] if name != measure]
+    return others if value.lower() == "false" else [*others, measure]
 
 
 def _ending_in(word: str, settings: Mapping[str, Any]) -> list[str]:

@@ -116,8 +116,8 @@ def simulation(
     positions: int = POSITIONS,
     click: DictConfig | None = None,
     measures: Mapping[str, Measure] | None = None,
-    trace_blocks: bool = True,
-    trace_regret: bool = True,
+    blocks: bool = True,
+    regret: bool = True,
     device: str = "cpu",
     **more: Any,
 ) -> Simulation:
@@ -137,7 +137,7 @@ def simulation(
         seeds=torch.tensor(list(seeds), device=device),
         rounds=rounds,
         positions=positions,
-        measures=measures_of(config, trace_blocks, trace_regret) if measures is None else measures,
+        measures=measures_of(config, blocks, regret) if measures is None else measures,
         **more,
     )
 

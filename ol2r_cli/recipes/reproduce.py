@@ -32,7 +32,7 @@ from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run import INTERRUPTED
-from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.identity import HASHED_OTHERWISE, NOT_HASHED
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory, create_root
 from ol2r_cli.text_table import TextTable, markdown, print_tables
@@ -40,7 +40,8 @@ from ol2r_cli.text_table import TextTable, markdown, print_tables
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
 GROUPS = ("A", "B")  # the paper's names of groups 0 and 1
-_WITHOUT_EFFECT = {*NOT_HASHED, "dataset.path", "reviews.path", "click"}  # after which numbers remain comparable
+# After which numbers remain comparable.
+_WITHOUT_EFFECT = {*NOT_HASHED, *HASHED_OTHERWISE, "dataset.path", "reviews.path", "click"}
 # Rankers with a network that ol2r fits in another way than the papers: docs/reproduce.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 _FONT_SIZE = 7  # of the line above a figure, in points

@@ -40,7 +40,7 @@ from ol2r_cli.sweep.sweeper import print_plan, sweep
 STAND_INS = {"dataset": "synthetic", "reviews": "generated"}  # data of scale=quick unless others are typed, by group
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
 ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in
-WITHOUT_EFFECT = NOT_HASHED - {"dataset", "measures"} | {"device"}  # on the protocol of a benchmark
+WITHOUT_EFFECT = NOT_HASHED | {"device"}  # on the protocol of a benchmark
 
 Overrides = dict[str, str]  # by the name of the setting: {"ranker.l2": "ranker.l2=0.1"}
 

@@ -18,16 +18,16 @@ from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line, printable
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.measures import declare, described
-from ol2r_cli.run.identity import ADDED, NOT_HASHED
+from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import PER_USER, DamagedFile, Run, scan
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
-IGNORED = (NOT_HASHED - {"dataset", "measures"}) | {"seed", "replicas", FOLD, "reviews.split"}
+IGNORED = NOT_HASHED | {"seed", "replicas", FOLD, "reviews.split"}
 # Settings of what is recorded of an experiment. They do not change what happens in it.
 RECORDING = {
-    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_blocks", "trace_regret", "trace_cosine"),
+    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
     *("block_rounds", "save_interactions"),
 }
 AS_EXPERIMENT = {"reviews": "dataset", "model": "ranker"}  # groups of fits, and those of experiments like them
@@ -94,7 +94,7 @@ def read_run(run: Run) -> FinishedRun:
     if run.state in ("damaged", "unreadable"):
         raise ValueError(run.error)
     choices = {"intent": "none"} | dict(run.choices)
-    settings = added_settings(choices) | {name: of for name, of in run.flat_settings.items() if distinguishes(name)}
+    settings = {name: value for name, value in run.flat_settings.items() if distinguishes(name)}
     settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
     columns = dict(run.summary_file["by_seed"])
     if (seeds := columns.pop("seed")) != run.seeds:
@@ -174,18 +174,6 @@ def default_parts(ranker: str) -> dict[str, str]:
     known = ("ranker/model", "exploration", "fairness") if ranker in catalogue.choices["ranker"] else ("fairness",)
     chosen = catalogue.chosen([f"ranker={ranker}"])
     return {part: choice for part in known if (choice := chosen.get(part)) is not None}
-
-
-def added_settings(choices: Mapping[str, str]) -> dict[str, Any]:
-    """Settings that an earlier version did not write for these choices, with the values that do as it did."""
-    added: dict[str, Any] = {}
-    for name, value in ADDED.items():
-        group, _, key = name.partition(".")
-        catalogue = _catalogue(_catalogue().elsewhere.get(group, "run"))  # a model is a group of fits to reviews
-        choice = catalogue.choices.get(group, {}).get(choices.get(group, ""))
-        if choice is not None and (not key or key in choice.content):
-            added |= dict(dotted({name: int(value) if isinstance(value, float) and value.is_integer() else value}))
-    return added
 
 
 def code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:

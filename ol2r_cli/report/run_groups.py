@@ -28,7 +28,6 @@ from ol2r_cli.report.finished_run import (
     FOLD,
     RECORDING,
     FinishedRun,
-    added_settings,
     code_settings,
     read_results,
     read_run,
@@ -66,7 +65,7 @@ class RunFilter:
         choices, settings = {"intent": "none"} | dict(run.choices), {}
         with suppress(OSError, ValueError):
             settings = run.flat_settings
-        return self.has(added_settings(choices) | settings | code_settings(run.manifest) | choices)
+        return self.has(settings | code_settings(run.manifest) | choices)
 
     def has(self, values: Mapping[str, Any]) -> bool:
         """Whether a run with these settings and choices is chosen."""

@@ -59,8 +59,6 @@ class RunSettings:
     exposure: str | Sequence[float]
     beta: str | float | Sequence[float]
     measures: Sequence[str]
-    trace_blocks: bool
-    trace_regret: bool
     trace_cosine: bool
     block_rounds: Sequence[Count]
     save_interactions: bool
@@ -120,11 +118,8 @@ class Experiment:
         self.code = own_code(self.settings) if code is None else code
         self._leave_gpu_for_single_rounds(make)
         precision = str(self.dtype).removeprefix("torch.")
-        # Results version 5 had two engines; the lists of all devices are now those of loops.
-        device = {**self.settings["device"], "dtype": precision, "engine": "loops"}
+        device = {**self.settings["device"], "dtype": precision}
         decisive = {**self.settings, "device": device, "start": self.start.decisive()}
-        if self.dataset.group is not None and (last := int(self.dataset.group.max())) > 1:
-            decisive["groups"] = last + 1  # versions that measured no more than two groups gave the id without it
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
         self.directory = RunDirectory(path, root=path.parents[1])
@@ -137,7 +132,6 @@ class Experiment:
     def _device(self, make: Make) -> tuple[Device, str]:
         """The device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
         node, reason = dict(self.settings["device"]), ""
-        node.pop("engine", None)  # earlier versions had this setting, and stored it with their runs
         if node.get("name") == "auto":
             name, reason = automatic(self.break_even, self.settings["replicas"], self.settings["rounds"])
             if self.together:
@@ -154,8 +148,8 @@ class Experiment:
         """Take the CPU in place of the GPU that `auto` has taken for rounds which are played one by one after all."""
         is_automatic = self.settings["device"].get("name") == "auto" and not self.together
         if is_automatic and self.device.torch.type == "cuda" and self.roles["ranker"].linear and not self.plays_on_gpu:
-            node = {name: value for name, value in self.settings["device"].items() if name != "engine"}
-            self.device, self.reason_of_device = _made(Device, "device", {**node, "name": "cpu"}, make), SINGLE_ROUNDS
+            node = {**self.settings["device"], "name": "cpu"}
+            self.device, self.reason_of_device = _made(Device, "device", node, make), SINGLE_ROUNDS
             self.device.prepare()
 
     @cached_property
@@ -175,8 +169,9 @@ class Experiment:
     def plays_together(self) -> bool:
         """Whether one launch plays many rounds, as far as is known before the roles are set up."""
         ranker = self.roles["ranker"]
-        single = any(self.settings[name] for name in ("save_interactions", "block_rounds", "trace_regret", "delay"))
-        if single or not ranker.linear or ranker.forgetting != Forgetting():
+        single = any(self.settings[name] for name in ("save_interactions", "block_rounds", "delay"))
+        needs_order = any(measure.needs_order for measure in self.measures.values())
+        if single or needs_order or not ranker.linear or ranker.forgetting != Forgetting():
             return False
         return all("stages" in vars(type(role)) for role in self.roles.values())
 

@@ -34,78 +34,49 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli import __version__
-from ol2r_cli.config.moved_classes import MOVED_FROM, MOVED_TO
 from ol2r_cli.source import code_hash
 
-RESULTS_VERSION = 5  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
+RESULTS_VERSION = 6  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
-# Settings by their dotted name. All others are hashed, so that a new setting cannot be forgotten.
+# Settings without effect on results, by their dotted name. All others are hashed: a new setting cannot be forgotten.
 NOT_HASHED = frozenset(
     {
-        *("force", "note", "output_dir", "data_dir", "cache_dir", "ranker.cache_dir", "launcher", "hydra"),
-        *("device._target_", "device.name", "device.threads", "device.compile", "progress", "log_level", "log_every"),
+        *("force", "note", "output_dir", "data_dir", "cache_dir", "ranker.cache_dir", "launcher"),
+        *("device._target_", "device.name", "device.threads"),
         *("checkpoint_every", "checkpoint_rounds", "keep_checkpoint"),
-        "dataset",  # its fingerprint is hashed instead: the same data in another folder are the same data
-        "measures",  # the node `measure` is hashed instead, where `trace_regret` and `trace_blocks` do not say it all
     }
 )
-# The measures of a default run. `trace_regret` and `trace_blocks`, which are hashed, say whether these two are taken.
-STANDARD_MEASURES = frozenset({"ndcg", "regret", "blocks", "unfairness"})
-# Settings that earlier versions did not have, with the values that do as those versions did. Their ids are unchanged.
-# In a part that is the user's own class they are hashed: there the value that is left out is a default of that class.
-ADDED: Mapping[str, Any] = {
-    "evaluate_rounds": "even",
-    "update_every": 1,
-    "delay": 0,
-    "start": {"run": None, "labels": None, "noise": 0.0},
-    "intent": {"_target_": "ol2r_cli.intent.schedules.NoChange"},
-    "ranker.projection": "none",
-    "ranker.document_space": {"below": 2, "earlier": 10, "normalise": True},
-    "ranker.window": None,
-    "ranker.discount": 1.0,
-    "model.item_bias": False,
-}
-_DISCOUNT = 0.9995  # of the measure ndcg in a default run, which had no settings in earlier versions
-_ALWAYS = STANDARD_MEASURES - {"regret", "blocks"}
+# Settings for which something else is hashed: for the dataset its fingerprint, since the same data in another folder
+# are the same data, and for the list of measures the settings of each, in `measure`.
+HASHED_OTHERWISE = frozenset({"dataset", "measures"})
 
 
 def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, str]) -> str:
-    """The run id: the first 10 hex digits of a sha256 over the canonical JSON of everything that decides the results.
+    """Return the run id: the first 10 hex digits of a sha256 over the canonical JSON of all that decides the results.
 
-    `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` is left out; `fingerprint` is
-    that of the dataset; `code` has the hashes of the user's own code (`run/identity.py`), and is mostly empty. The
-    order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a plain value.
+    `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` and `HASHED_OTHERWISE` are left
+    out; `fingerprint` is that of the dataset; `code` has the hashes of the user's own code (`own_code`), and is mostly
+    empty. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a plain
+    value.
     """
-    decisive = {name: value for name, value in settings.items() if name != "measure"}
-    nodes = settings.get("measure") or {}
-    as_usual = (nodes.get("ndcg") or {}).get("discount", _DISCOUNT) == _DISCOUNT
-    usual = STANDARD_MEASURES if as_usual else STANDARD_MEASURES - {"ndcg"}
-    others = {name: node for name, node in nodes.items() if name not in usual}
-    left_out = sorted(_ALWAYS - (settings.get("measure", dict.fromkeys(_ALWAYS)).keys()))
-    if others or left_out:
-        decisive["measure"] = others | dict.fromkeys(left_out)
-    content = {"settings": _decisive(decisive), "dataset": fingerprint, "results_version": RESULTS_VERSION}
-    if code:
-        content["code"] = dict(code)
+    content = {
+        "settings": _decisive(settings),
+        "dataset": fingerprint,
+        "code": dict(code),
+        "results_version": RESULTS_VERSION,
+    }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def _decisive(value: Any, name: str = "") -> Any:
+    """Return the part of the settings, or of the setting `name`, that decides the results, as plain values."""
     if isinstance(value, Mapping):
-        prefix = f"{name}." if name else ""
-        added = ADDED if _is_of_ol2r(value) else {}
-        names = {key: f"{prefix}{key}" for key in value}
-        return {
-            str(key): _decisive(value[key], full)
-            for key, full in names.items()
-            if full not in NOT_HASHED and not (full in added and value[key] == added[full])
-        }
+        by_name = {f"{name}.{key}" if name else str(key): key for key in value}
+        decisive = [full for full in by_name if full not in NOT_HASHED | HASHED_OTHERWISE]
+        return {str(by_name[full]): _decisive(value[by_name[full]], full) for full in decisive}
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
-    if isinstance(value, str) and name.endswith("._target_"):
-        present = MOVED_TO.get(value, value)
-        return MOVED_FROM.get(present, present)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -114,7 +85,7 @@ def _decisive(value: Any, name: str = "") -> Any:
 
 
 def _is_of_ol2r(node: Mapping[Any, Any]) -> bool:
-    """Whether settings are those of a class of ol2r, or of no class."""
+    """Return whether settings are those of a class of ol2r, or of no class."""
     return str(node.get("_target_", "ol2r_cli.")).startswith("ol2r_cli.")
 
 
@@ -164,7 +135,7 @@ def own_code(settings: Mapping[str, Any]) -> dict[str, str]:
         for name, inner in items:
             visit(f"{part}.{name}" if part else str(name), inner)
 
-    visit("", {name: value for name, value in settings.items() if name not in ("launcher", "hydra")})
+    visit("", {name: value for name, value in settings.items() if name != "launcher"})
     return code
 
 

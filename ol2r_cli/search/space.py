@@ -255,7 +255,7 @@ def check_metric(metric: str, experiment: Experiment) -> None:
             raise ValueError(f"evaluate_on must have validation for --metric {metric}: leave evaluate_on out")
         if not len(experiment.dataset.splits.get("validation", ())):
             raise ValueError(f"dataset must have a validation split for --metric {metric}, got none")
-    if metric == "regret" and not experiment.settings["trace_regret"]:
-        raise ValueError("trace_regret must be true for --metric regret: type trace_regret=true")
+    if metric == "regret" and "regret" not in experiment.measures:
+        raise ValueError("measures must have regret for --metric regret: type 'measures=[ndcg,regret]'")
     if metric == "unfairness" and experiment.dataset.group is None:
         raise ValueError("dataset must have two groups for --metric unfairness: type 'dataset.group={..}'")

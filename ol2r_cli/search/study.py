@@ -68,7 +68,7 @@ def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, 
 
     The hashes of the user's own code for all choices are part of it.
     """
-    settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED - {"dataset"}]
+    settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED | {"measures"}]
     ranges = sorted(map(repr, space.ranges))
     plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
     composed = (space.composer([*space.fixed, *choices]).settings for choices in space.choices())

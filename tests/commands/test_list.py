@@ -84,7 +84,7 @@ def test_measures_come_with_what_to_type_and_the_columns_that_they_declare(capsy
     for typed in "measures=[err]", "measures=[err@5]":
         assert compose([typed]).settings["measures"] == [typed[10:-1]]
     assert lines(capsys, "measure", "ndcg")[0] == "measures=[ndcg] (default)"
-    assert lines(capsys, "measure", "regret")[0] == "measures=[regret]", "it needs trace_regret=true"
+    assert lines(capsys, "measure", "regret")[0] == "measures=[regret]", "it is not in the default list"
     for name in Catalogue().choices["measure"]:
         (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
         (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]

@@ -20,7 +20,7 @@ from ol2r_cli.config.overrides import escaped
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
 
-DEFAULT = "measures=[ndcg,regret,blocks,unfairness]"
+DEFAULT = "measures=[ndcg,blocks,unfairness]"
 
 LINES = [
     "",
@@ -144,17 +144,12 @@ def test_a_list_takes_the_measures_that_it_names():
     for line, taken in (
         ("", ["ndcg", "blocks", "unfairness"]),
         (DEFAULT, ["ndcg", "blocks", "unfairness"]),
-        ("trace_regret=true", ["ndcg", "regret", "blocks", "unfairness"]),
-        ("trace_blocks=false", ["ndcg", "unfairness"]),
         ("measures=[ndcg,regret]", ["ndcg", "regret"]),
-        ("measures=[ndcg] trace_regret=true", ["ndcg", "regret"]),
-        ("measures=[blocks,ctr] trace_blocks=false", ["ctr"]),
         ("measures=[err,err@5,mrr@1]", ["err", "err@5", "mrr@1"]),
         ("measures=[]", []),
     ):
         settings = compose([*TINY, *line.split()]).settings
         assert list(settings["measure"]) == taken, line
-        assert (settings["trace_regret"], settings["trace_blocks"]) == ("regret" in taken, "blocks" in taken), line
     nodes = compose(["measures=[ndcg,ndcg@20,err@5]", "measure.ndcg.discount=1"]).settings["measure"].values()
     assert [(node["cutoff"], node.get("discount")) for node in nodes] == [(10, 1), (20, 1), (5, None)]
 
@@ -165,14 +160,10 @@ def id_of(*overrides: str) -> str:
 
 def test_the_id_depends_on_the_measures_that_are_taken_and_not_on_how_they_are_typed():
     assert id_of() == id_of(DEFAULT) == id_of("measures=[unfairness,blocks,ndcg]")
-    assert id_of("trace_regret=true") == id_of("measures=[blocks,ndcg,regret,unfairness]")
-    assert id_of("trace_blocks=false") == id_of("measures=[ndcg,unfairness]")
-    lists = ["[ndcg,unfairness,err]", "[ndcg,unfairness,err@5]", "[ndcg]", "[unfairness]", "[]", "[err]", "[ndcg,err]"]
+    lists = ["[ndcg,unfairness,blocks,regret]", "[ndcg,unfairness]", "[ndcg,unfairness,err]", "[ndcg,unfairness,err@5]"]
+    lists += ["[ndcg]", "[unfairness]", "[]", "[err]", "[ndcg,err]"]
     assert len({id_of(), *(id_of(f"measures={each}") for each in lists)}) == len(lists) + 1
     assert id_of("measures=[ndcg,unfairness,err@10]") != id_of(), "it has other columns"
-    settings = compose(TINY).settings
-    before = {name: value for name, value in settings.items() if name not in ("measure", "measures")}
-    assert identity(before, "data", {}) == identity(settings, "data", {}), "as before measures were choices"
 
 
 def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path, monkeypatch):

@@ -18,11 +18,9 @@ import pytest
 from omegaconf import OmegaConf
 from torch import nn
 
-from ol2r_cli.click.models import DependentClick
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
-from ol2r_cli.config.moved_classes import MOVED_TO
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.contracts.role_laws import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
@@ -220,7 +218,7 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
     contents = [choice.content for group in CATALOGUE.choices.values() for choice in group.values()]
     named = {target for content in contents for target in targets(content)}
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
-    for target in named | MOVED_TO.keys():
+    for target in named:
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
     strangers = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.store.os.system"]
     strangers += ["ol2r_cli.run.store.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
@@ -247,13 +245,6 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
         with pytest.raises(ValueError, match=rf"^{re.escape(start)}.*{re.escape(message)}") as error:
             check_stored(settings, "ranker", FILE)
         assert str(error.value).isprintable()
-
-
-def test_a_class_is_built_by_its_earlier_path():
-    earlier = "ol2r_cli.click.dependent.DependentClick"
-    settings = {"click": [0, 1], "stop": [0, 0], "tables": {}, "stop_without_click": False}
-    assert isinstance(build({"_target_": earlier, **settings}), DependentClick)
-    assert all(isinstance(import_target(target), type) for target in MOVED_TO.values())
 
 
 def test_the_choices_of_a_folder_that_is_named_are_trusted_and_those_of_runs_below_it_are_not(tmp_path: Path):

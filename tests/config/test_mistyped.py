@@ -12,6 +12,8 @@ from ol2r_cli.config.composer import compose
 # What is typed, and words of the line that answers; $ is its end.
 MISTAKES = r"""
 rankr=x | no setting or group 'rankr' | did you mean ranker?
+trace_regret=true | no setting or group 'trace_regret': type 'measures=[ndcg,blocks,unfairness,regret]'$
+trace_blocks=false | type 'measures=[ndcg,unfairness]'$
 ronds=3 | no setting or group 'ronds' | did you mean rounds?
 qwxyz=3 | no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` choices$
 ranker=pairnk | ranker=pairnk: did you mean ranker=pairrank?$

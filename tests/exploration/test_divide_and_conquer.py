@@ -124,9 +124,7 @@ def test_a_long_list_is_served_like_any_other():
     are the grades and clicks of rounds that are played together."""
     lists = [[d % 5 for d in range(1_500)], [1, 0, 2]]
     config = tiny("ranker=pairrank", "click=perfect", "exploration.alpha=0.02")
-    single, together = (
-        simulate(config, [3], 4, handmade(lists), trace_regret=False, trace_blocks=False) for _ in range(2)
-    )
+    single, together = (simulate(config, [3], 4, handmade(lists), regret=False, blocks=False) for _ in range(2))
     with torch.inference_mode():
         played = [one for _, one in rounds(single)]
         assert len(list(together.play_until(lambda t: False))) == 1

@@ -36,7 +36,7 @@ def simulation(seeds=(3, 4), lengths=LENGTHS, needs_reasons=False, rounds=ROUNDS
     not traced."""
     dice = torch.Generator().manual_seed(5)
     lists = [torch.randint(5, (length,), generator=dice).tolist() for length in lengths]
-    traced = {"trace_regret": settings.pop("trace_regret", needs_reasons), "trace_blocks": needs_reasons}
+    traced = {"regret": settings.pop("regret", needs_reasons), "blocks": needs_reasons}
     chosen = {
         "alpha": 0.05,
         "covariance": "full",
@@ -158,7 +158,7 @@ def test_replicas_of_similar_sizes_are_one_group():
 
 def test_traced_documents_are_not_pruned():
     assert simulation().exploration.prunes
-    blocks, regret = {"needs_reasons": True, "trace_regret": False}, {"trace_regret": True}
+    blocks, regret = {"needs_reasons": True, "regret": False}, {"regret": True}
     for other in blocks, regret, {"prune": False}, {"shuffle": "random"}:
         assert not simulation(**other).exploration.prunes, other
 

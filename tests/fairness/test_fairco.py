@@ -28,9 +28,7 @@ def fair(
     """A simulation with FairCo on groups."""
     config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
     exposure = Exposure(position_exposure(model, config.positions), BETAS[groups])
-    return simulate(
-        config, SEEDS, total, dataset or grouped(groups=groups), exposure=exposure, trace_regret=False, **more
-    )
+    return simulate(config, SEEDS, total, dataset or grouped(groups=groups), exposure=exposure, regret=False, **more)
 
 
 def merits(merit: str, record: list[list[tuple[float, float]]], groups: int) -> list[float]:

@@ -28,7 +28,7 @@ def fair(*overrides: str, total: int = 30, groups: int = 2) -> Simulation:
     exposure = Exposure(position_exposure("log", config.positions), BETAS[groups]) if groups else None
     if not groups:
         dataset = dataclasses.replace(dataset, group=None)
-    return simulate(config, SEEDS, total, dataset, exposure=exposure, trace_regret=False)
+    return simulate(config, SEEDS, total, dataset, exposure=exposure, regret=False)
 
 
 ESTIMATED = ("ranker=ips_regression", "fairness.relevance=ranker")

@@ -22,7 +22,7 @@ SINGLE = [
     *(("ranker=pairrank", "ranker.window=4"), ("ranker=pdgd", "ranker/model=mlp"), ("ranker=p2neurrank",)),
 ]
 BY_THETA = ("ranker=pdgd", "ranker=sgd_ranknet", "ranker=dbgd", "ranker=mgd", "ranker=coltr")
-ONLY_SHOWN = {"trace_blocks": False, "trace_regret": False}
+ONLY_SHOWN = {"blocks": False, "regret": False}
 
 
 def close(found, expected, what) -> None:

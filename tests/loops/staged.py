@@ -105,7 +105,7 @@ def played(
     """
     dataset, positions = more.pop("dataset", None) or numbered(), more.setdefault("positions", 5)
     more["exposure"] = exposure_of(dataset, build(composed(overrides).click), positions, "reciprocal", "parity")
-    kind = {"seeds": SEEDS, "trace_regret": False, "trace_blocks": False, **more}
+    kind = {"seeds": SEEDS, "regret": False, "blocks": False, **more}
     running = simulation(overrides, dataset, rounds=rounds, **kind)
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         if by is not None:

@@ -46,7 +46,7 @@ def runs(ranker: str) -> list[Simulation]:
 
 def ready(overrides: tuple[str, ...], **kind) -> Simulation:
     """A simulation whose rounds are played together."""
-    return simulation(overrides, shared_world(), rounds=ROUNDS, trace_regret=False, **kind)
+    return simulation(overrides, shared_world(), rounds=ROUNDS, regret=False, **kind)
 
 
 def state(running: Simulation) -> dict[str, torch.Tensor]:

@@ -74,8 +74,8 @@ def test_queries_without_a_relevant_document_can_be_left_out():
 
 
 def test_what_is_not_asked_for_is_not_there():
-    for more in ({"trace_blocks": False}, {"trace_regret": False}):
+    for more in ({"blocks": False}, {"regret": False}):
         measures, _ = play(**more)
-        assert ("blocks" in measures) == ("certain_top10" in measures) == more.get("trace_blocks", True)
-        assert ("regret" in measures) == more.get("trace_regret", True)
+        assert ("blocks" in measures) == ("certain_top10" in measures) == more.get("blocks", True)
+        assert ("regret" in measures) == more.get("regret", True)
     assert simulate(tiny(), [0], 3).measurement.measures()[1] == {}, "no round was recorded"

@@ -28,7 +28,7 @@ def test_every_round_is_that_of_the_definition():
         words, positions, click = case
         config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
         own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
-        simulation = simulate(config, SEEDS, 60, dataset, trace_blocks=False, trace_regret=False)
+        simulation = simulate(config, SEEDS, 60, dataset, blocks=False, regret=False)
         learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
         for t, one in rounds(simulation):
             clocks = streams.at("explore", t).exponential(one.candidates.mask.shape[1]).numpy()

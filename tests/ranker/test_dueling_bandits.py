@@ -84,7 +84,7 @@ def test_every_round_is_that_of_the_definition(case):
     is_network, is_nsgd, dataset, streams = MLP[0] in words, words[0] == "ranker=nsgd", with_equal_documents(), fresh()
     total, near = (15, 1e-6) if is_network else (70, 1e-9)
     simulation, traced = (
-        simulate(config, SEEDS, total, dataset, trace_blocks=False, trace_regret=regret) for regret in (False, True)
+        simulate(config, SEEDS, total, dataset, blocks=False, regret=regret) for regret in (False, True)
     )
     own, ranker = config.ranker, simulation.ranker
     drawn, size = own.drawn if is_nsgd else own.candidates, ranker.theta.shape[1]

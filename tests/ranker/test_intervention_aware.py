@@ -90,7 +90,7 @@ def test_every_round_is_that_of_the_definition():
         config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
         dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
         places = min(positions, longest)
-        simulation = simulate(config, SEEDS, 45, dataset, trace_blocks=False, trace_regret=False)
+        simulation = simulate(config, SEEDS, 45, dataset, blocks=False, regret=False)
         ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
         start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
         models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]

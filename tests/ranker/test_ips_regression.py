@@ -21,7 +21,7 @@ def regression(*overrides: str, total: int = 40, exposed=EXPOSED, **more):
     """A simulation with the regression, where a place is worth what `exposed` says; None: there are no groups."""
     config = tiny("ranker=ips_regression", "click=informational", "positions=5", f"ranker.l2={L2}", *overrides)
     exposure = exposed and Exposure(torch.tensor(exposed, dtype=torch.float64), 1.0)
-    return simulate(config, SEEDS, total, handmade(LISTS), exposure=exposure, trace_regret=False, **more)
+    return simulate(config, SEEDS, total, handmade(LISTS), exposure=exposure, regret=False, **more)
 
 
 def shown(here, exposed):

@@ -53,7 +53,7 @@ def test_every_round_is_one_step_on_its_pairs():
         more += () if linear else ("ranker/model=mlp", "ranker.model.init=standard", *NETWORK)
         count, share, near = (40, 1, 1e-9) if linear else (25, WIDTH, 1e-6)
         config = tiny(*words, *more, f"click={click}")
-        simulation = simulate(config, SEEDS, count, handmade(LISTS), trace_regret=False)
+        simulation = simulate(config, SEEDS, count, handmade(LISTS), regret=False)
         own, scoring = simulation.ranker, steps.linear if linear else through_network
         learned, moved = [(theta, rate / share) for theta in own.theta.numpy().astype(float)], 0
         for t, one in rounds(simulation):

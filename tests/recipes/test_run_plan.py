@@ -102,7 +102,7 @@ def test_overrides_that_would_change_what_is_compared_are_refused(paper, tiny):
     ):
         with pytest.raises(ValueError, match=complaint):
             paper_plan(paper, scale, [typed])
-    for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]", "trace_blocks=true"):
+    for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]"):
         with pytest.raises(ValueError, match=f"tiny fixes all settings but dataset, .*: leave out {typed[:4]}"):
             benchmark_plan(tiny, [typed])
 

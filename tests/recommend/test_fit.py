@@ -28,8 +28,6 @@ from ol2r_cli.recommend.fact import FacT
 from ol2r_cli.recommend.fit import Fit
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.report import html_page
-from ol2r_cli.report.finished_run import added_settings
-from ol2r_cli.run.identity import identity
 from ol2r_cli.run.run import Run, find_runs
 from tests.recommend.small import mean_ndcg, model
 from tests.recommend.small import reviews as small
@@ -250,21 +248,6 @@ def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output
     assert Path(html_page.__file__).with_name("page.css").read_text() in html, "the style of report.html"
     tree = json.loads((Run.read_finished(next(find_runs("outputs"))).path / "tree.json").read_text())
     assert tree["user"]["feature"] == profile["user"][0]["feature"]
-
-
-@pytest.mark.parametrize("name", ["fact", "fmf"])
-def test_a_fit_without_item_bias_has_the_id_of_before(name: str):
-    """And is in a row of a report with fits that have the setting."""
-    choices = {"dataset": "generated", "click": "none", "ranker": name, "reviews": "generated", "model": name}
-    assert added_settings(choices)["model.item_bias"] is False
-    assert "model.item_bias" not in added_settings({**choices, "model": "nmf"})
-    composition = Composer(root="recommend")([*SMALL, f"model={name}"])
-    before = dict(composition.settings["model"])
-    assert before.pop("item_bias") is False
-    settings = {key: value for key, value in composition.settings.items() if key not in ("explain", "interview")}
-    ids = [identity({**settings, "model": of}, "", {}) for of in (before, composition.settings["model"])]
-    assert ids[0] == ids[1]
-    assert identity({**settings, "model": {**before, "item_bias": True}}, "", {}) != ids[0]
 
 
 @pytest.mark.parametrize("name", ["most_popular", "nmf", "bprmf", "efm", "fmf", "fact", "mter"])

@@ -249,7 +249,7 @@ def test_missing_data_too_many_curves_and_a_damaged_table_are_named_with_what_to
         "learning_curve": "evaluate_on=[validation,test]",
         "cosine": "trace_cosine=true",
         "unfairness": "dataset.group=",
-        "block_size": "trace_blocks=true",
+        "block_size": "blocks in measures",
         "block_size_by_rank": "block_rounds=[10,100,1000]",
         "lda": "ranker=olranknet",
     }.items():

@@ -131,7 +131,7 @@ def test_any_other_setting_makes_another_group_and_what_is_recorded_makes_none(t
         make(tmp_path / "a", other, fingerprint="other data" if other.startswith("dataset") else None)
         assert len(groups_below(tmp_path / "a")) == number, other
     make(tmp_path / "b", test={0: 0.1, 1: 0.3, 2: 0.5})
-    recorded = ("evaluate_every=50", "trace_blocks=false", "save_interactions=true", "block_rounds=[1]")
+    recorded = ("evaluate_every=50", "trace_cosine=true", "save_interactions=true", "block_rounds=[1]")
     for other in (*recorded, "measures=[ndcg,err]"):
         make(tmp_path / "b", other, test={0: 0.1, 1: 0.3}, validation={0: 0.2, 1: 0.6})
         group = only(tmp_path / "b")

@@ -47,24 +47,23 @@ def changed(dotted: str, value: object) -> dict:
 
 def test_the_id_is_the_beginning_of_a_sha256_over_canonical_json():
     settings = '{"click":{"a":[0.5,1]},"seed":1}'
-    text = f'{{"dataset":"f","results_version":{module.RESULTS_VERSION},"settings":{settings}}}'
+    text = f'{{"code":{{}},"dataset":"f","results_version":{module.RESULTS_VERSION},"settings":{settings}}}'
     expected = hashlib.sha256(text.encode()).hexdigest()[:10]
-    assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True}, "f", {}) == expected
+    assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True, "measures": ["a"]}, "f", {}) == expected
 
 
-NOT_HASHED = """force output_dir data_dir cache_dir device._target_ device.name device.threads device.compile
-checkpoint_every checkpoint_rounds keep_checkpoint log_level log_every progress launcher hydra dataset"""
+NOT_HASHED = """force note output_dir data_dir cache_dir ranker.cache_dir device._target_ device.name device.threads
+checkpoint_every checkpoint_rounds keep_checkpoint launcher dataset measures"""
 
 
 def test_everything_is_hashed_but_where_and_how_fast_a_run_is_computed(monkeypatch):
     before = identity(SETTINGS, "f", {})
     same = [changed(dotted, "something else") for dotted in NOT_HASHED.split()]
     same += [dict(reversed(SETTINGS.items())), changed("rounds", 5000.0), changed("block_rounds", (10, 100))]
-    same += [changed(name, value) for name, value in module.ADDED.items()]  # settings that earlier versions lacked
     assert [settings for settings in same if identity(settings, "f", {}) != before] == []
     changes = {"block_rounds": [10], "click.click": [0.0, 1.0], "device.dtype": "float32", "ranker.learning_rate": 0.2}
     changes |= {"ranker.device": "a setting of a role with the name of a group", "a_setting_of_the_future": 1}
-    changes |= {"seed": True, **dict.fromkeys(module.ADDED, "another")}  # a flag is not a number
+    changes |= {"seed": True, "measure": {"ndcg": {"discount": 1}}}  # a flag is not a number
     others = [identity(changed(dotted, value), "f", {}) for dotted, value in changes.items()]
     others += [identity(SETTINGS, "g", {}), identity(SETTINGS, "f", {"ranker": "a"})]
     monkeypatch.setattr(module, "RESULTS_VERSION", module.RESULTS_VERSION + 1)
@@ -74,33 +73,9 @@ def test_everything_is_hashed_but_where_and_how_fast_a_run_is_computed(monkeypat
         identity(changed("ranker.path", Path("x")), "f", {})
 
 
-def test_settings_of_an_own_class_all_count():
-    """Of a class of ol2r a setting of a later version, left out, is the value that does as before; of an own class it
-    is whatever default that class has."""
-    added = {name: value for name, value in module.ADDED.items() if name.startswith("ranker.")}
-    for target, different in ("ol2r_cli.ranker.pdgd.PDGD", 0), ("mine.Mine", len(added)):
-        alone = changed("ranker._target_", target)
-        ids = {identity(alone, "f", {})}
-        for name, value in added.items():
-            typed = copy.deepcopy(alone)
-            typed["ranker"][name.removeprefix("ranker.")] = value
-            ids.add(identity(typed, "f", {}))
-        assert len(ids) == 1 + different, target
-
-
 def test_the_path_contains_the_choices():
     choices = {"dataset": "mslr_web10k", "ranker": "pairrank", "click": "navigational", "fairness": "none"}
     assert run_path("out", choices, "0123456789") == Path("out/mslr_web10k/pairrank-navigational-0123456789")
     fair = choices | {"fairness": "fairexp", "ranker": "mine/pairrank"}
     assert run_path("out", fair, "0123456789") == Path("out/mslr_web10k/mine_pairrank-navigational-fairexp-0123456789")
     assert run_path("~/out", choices, "0").is_relative_to(Path.home())
-
-
-def test_settings_of_ndcg_count_where_they_are_not_those_of_a_default_run():
-    nodes = {"ndcg": {"_target_": "a.NDCG"}, "unfairness": {"_target_": "a.Unfairness"}}
-    before = identity(SETTINGS, "f", {})
-    ids = [
-        identity(SETTINGS | {"measure": nodes | {"ndcg": nodes["ndcg"] | more}}, "f", {})
-        for more in ({}, {"cutoff": 10, "discount": 0.9995}, {"cutoff": 10, "discount": 1})
-    ]
-    assert ids[:2] == [before, before] != ids[2:] * 2

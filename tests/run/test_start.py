@@ -63,7 +63,7 @@ def test_pairrank_is_at_the_optimum_of_the_penalty_around_its_start(setting, for
     for ranker in ("pairrank", "pepairrank"):
         overrides = [f"ranker={ranker}", f"ranker.l2={L2}", setting]
         overrides += ["ranker.label_noise_variance=0"] if ranker == "pepairrank" else []
-        running = simulation(tuple(overrides), rounds=30, start=lambda context: given, trace_regret=False)
+        running = simulation(tuple(overrides), rounds=30, start=lambda context: given, regret=False)
         with torch.inference_mode():
             for t, _ in running.play() if form == "singly" else running.play_until(lambda t: t % 7 == 0):
                 history, reduction = running.ranker.history, running.ranker.solver.reduction

@@ -114,10 +114,10 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
         assert str(error.value).startswith(message), words
         assert "\n" not in str(error.value)
     for metric, message in {
-        "regret": "trace_regret must be true for --metric regret",
+        "regret": "measures must have regret for --metric regret",
         "validation_ndcg_5": "evaluate_on must have validation",
     }.items():
         with pytest.raises(ValueError, match=message):
             check_space(Space([*TINY, "ranker.l2=1,2", "evaluate_on=[test]"]), metric)
     check_space(Space([*TINY, "ranker=pairrank,pdgd", "ranker.l2=log(1e-4,1)"]), "validation_ndcg_10")
-    check_space(Space([*TINY, "ranker.l2=log(1e-4,1)", "trace_regret=true"]), "regret")
+    check_space(Space([*TINY, "ranker.l2=log(1e-4,1)", "measures=[ndcg,regret]"]), "regret")

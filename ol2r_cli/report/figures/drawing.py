@@ -137,7 +137,7 @@ class Kind(NamedTuple):
 
 
 def _of_blocks(shows: str, label: str, columns: Mapping[str, str], top: float = math.inf) -> Kind:
-    needs = "an exploration that forms blocks, such as ranker=pairrank, and trace_blocks=true"
+    needs = "an exploration that forms blocks, such as ranker=pairrank, and blocks in measures"
     return Kind(f"{shows}, smoothed", needs, ["window"], columns=(columns, label, (0.0, top)))
 
 
