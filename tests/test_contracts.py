@@ -16,7 +16,6 @@ from ol2r_cli.contracts.small_world import Subject
 from tests import choices
 from tests.choices import ROUNDS, composition, held, play, refusal, seen, simulation
 
-PLAIN = ("ranker=pairrank", "fairness=fairexp", "fairness.fill=paper")  # in plain Python, without tensors
 PROJECTED = ("ranker=nsgd", "ranker.projection=document_space")
 FORGETFUL = [
     ("ranker=pairrank", "ranker.window=4"),
@@ -77,7 +76,7 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
 # Four of nearly the same length, because the tests run in several processes.
 @pytest.mark.parametrize("part", range(4))
 def test_every_choice_keeps_the_laws(part, tmp_path):
-    for overrides in [*choices.each_choice(), PLAIN, PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS][part::4]:
+    for overrides in [*choices.each_choice(), PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS][part::4]:
         if choices.missing_package(overrides):
             continue
         assert not refusal(overrides), overrides

@@ -10,9 +10,7 @@ cost of a template is a sum along its path, and all 2^K templates are computed w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from itertools import groupby
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -28,7 +26,6 @@ from ol2r_cli.tensor.streams import Random
 MOST = 12  # places: there are 2^K templates
 LEVEL = 1e-9  # smaller differences in unfairness come from summing the same terms in another order
 NEITHER = 2  # the group of padding
-CELLS = 1 << 24  # comparisons between documents at once
 
 CountedPairs = Literal["all", "shown"]  # which broken pairs count
 
@@ -40,21 +37,18 @@ class FairExp(Fairness):
     the least unfair one. If no template keeps the bound, it takes the least unfair one; ties go to the fewest broken
     pairs. UF_t is the sum over rounds of Exposure(group 0) - beta Exposure(group 1).
 
-    `fill` says which documents a template takes: with `ordered` each group keeps its proposed order; `paper` is
-    FairSwap as printed, for comparison, which shuffles once more and is slow. `count` says which broken pairs count:
-    `all`, or those among the `shown` documents. With `ordered`, certain pairs that the proposal itself breaks, for
-    example inside a randomly shuffled block, do not count.
+    In a template each group keeps its proposed order. `count` says which broken pairs count: `all`, or those among the
+    `shown` documents. Certain pairs that the proposal itself breaks, for example inside a randomly shuffled block, do
+    not count.
     """
 
     needs = (Need(CERTAIN, "ranker=pairrank with exploration=confidence"),)
 
     unfairness: Tensor
 
-    def __init__(
-        self, epsilon: Annotated[float, Range(0, infinite=True)], fill: Literal["ordered", "paper"], count: CountedPairs
-    ):
+    def __init__(self, epsilon: Annotated[float, Range(0, infinite=True)], count: CountedPairs):
         super().__init__()
-        self.epsilon, self.fill, self.count = epsilon, fill, count
+        self.epsilon, self.count = epsilon, count
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Start with UF_0 = 0; ValueError if the dataset does not have two groups."""
@@ -77,40 +71,9 @@ class FairExp(Fairness):
         within = possible & (unfair <= self.epsilon)
         any_within = within.any(1, keepdim=True)
         allowed = torch.where(any_within, within, possible)
-        if self.fill == "paper":
-            cost, lists = self._as_printed(proposal, candidates, random, allowed)
-            template = _choose(cost, unfair, allowed, any_within)
-            best = [filled[number] for filled, number in zip(lists, template.tolist(), strict=True)]
-            return torch.tensor(best, device=order.device)
         cost = broken_pairs(proposal.certain, order, group, queues, self.count)
         template = _choose(cost, unfair, allowed, any_within)
         return order.gather(1, merge(template, queues, length, order.shape[1]))
-
-    def _as_printed(
-        self, proposal: Proposal, candidates: Candidates, random: Random, allowed: Bool[Tensor, "B S"]
-    ) -> tuple[Float[Tensor, "B S"], list[dict[int, list[int]]]]:
-        """Fill allowed templates with `fair_swap`; return broken pairs, also inside a group, and lists by number."""
-        assert proposal.block is not None
-        assert proposal.certain is not None
-        assert candidates.group is not None
-        chances, words = random.uniform(candidates.mask.shape[1]), templates(self.positions, allowed.device).group
-        cost = torch.full(allowed.shape, torch.inf, dtype=torch.float64, device=allowed.device)
-        lists: list[dict[int, list[int]]] = []
-        for replica, certain in enumerate(proposal.certain):
-            length, order = int(candidates.mask[replica].sum()), proposal.order[replica].tolist()
-            block, group, chance = (each[replica].tolist() for each in (proposal.block, candidates.group, chances))
-            numbers = allowed[replica].nonzero()[:, 0]
-            cut = [word[:length] for word in words[numbers].tolist()]
-            filled = [fair_swap(order[:length], block, group, chance, word) + order[length:] for word in cut]
-            rank = torch.tensor(filled, device=allowed.device).argsort(1)  # [s D]: place of each document
-            last = rank.shape[1] if self.count == "all" else self.positions
-            for which, of in zip(
-                *(each.split(max(1, CELLS // certain.numel())) for each in (numbers, rank)), strict=True
-            ):
-                reversed_pairs = (of[:, :, None] > of[:, None, :]) & (of < last)[:, :, None] & certain
-                cost[replica, which] = reversed_pairs.sum((1, 2)).double()
-            lists.append(dict(zip(numbers.tolist(), filled, strict=True)))
-        return cost, lists
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the unfairness of the shown documents."""
@@ -230,40 +193,3 @@ def merge(
     taken = torch.where(slot < length[:, None], taken, documents)  # a short list takes nothing below its end
     key = (cached_arange(documents + 1, template.device) + positions).repeat(len(template), 1)
     return key.scatter_(1, taken, slot.expand_as(taken))[:, :documents].argsort(1)
-
-
-def fair_swap(
-    order: Sequence[int], block: Sequence[int], group: Sequence[int], chance: Sequence[float], template: Sequence[int]
-) -> list[int]:
-    """Return the documents of `order` by FairSwap as printed: Algorithm 4 of chapter 3 of Jia's dissertation; section
-    4.2.2 of the paper.
-
-    `order` has no padding; `block`, `group` and `chance` are by document, `template` has a group for each of the first
-    places, and needs no more documents of a group than there are. The sizes of the blocks cut the template into
-    segments, top block first. A block that lacks documents of a group fetches them from the nearest blocks below. As
-    many of its other documents are pushed down, as a new block right behind it. Then every block is shuffled, by
-    `chance`, as far as its segment of the template allows.
-
-    The printed algorithm leaves four points open. Here the fetched documents are the first of their block in the
-    proposed order, and the displaced ones the last; fetched documents leave their block; a template may end inside a
-    block; and all blocks are visited (j <= n). This is plain Python, list by list, for comparison: ten to two hundred
-    times slower than `merge`.
-    """
-    blocks = [list(documents) for _, documents in groupby(order, key=block.__getitem__)]
-    served: list[int] = []
-    while blocks:
-        current = blocks.pop(0)
-        segment = template[len(served) : len(served) + len(current)]
-        for wanted in (0, 1):  # at most one group is lacking, because a segment is no longer than its block
-            lacking = segment.count(wanted) - sum(group[d] == wanted for d in current)
-            if lacking > 0:
-                displaced = [d for d in current if group[d] != wanted][-lacking:]
-                fetched = [d for below in blocks for d in below if group[d] == wanted][:lacking]
-                current = [d for d in current if d not in displaced] + fetched
-                blocks = [displaced, *([d for d in below if d not in fetched] for below in blocks)]
-                break
-        current.sort(key=chance.__getitem__)
-        queues = [iter([d for d in current if group[d] == number]) for number in (0, 1)]
-        top = [next(queues[number]) for number in segment]
-        served += top + [d for d in current if d not in top]
-    return served

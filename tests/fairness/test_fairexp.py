@@ -17,9 +17,9 @@ from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import ONE_GROUP, Seen, grouped, seen
 from tests.reference.exposure import list_unfairness, unfairness
 from tests.reference.fairexp import Choice, choose, lists, qualifies
-from tests.reference.fairswap import Blocks, paper
+from tests.reference.fairswap import Blocks
 from tests.reference.violations import broken
-from tests.rounds import SEEDS, fresh, rounds
+from tests.rounds import SEEDS, rounds
 from tests.worlds import handmade, simulate, tiny
 
 BETA = 0.7
@@ -101,30 +101,6 @@ def test_every_round_serves_the_list_of_the_plain_port(case):
                 assert (choice.added, choice.qualified) == (0, True)
     assert 7 < held < 48 or number == 12
     assert moved > 2
-
-
-def test_as_printed_every_round_serves_the_list_of_the_plain_port():
-    """Algorithm 4 with the round's permutation: every certain pair of its lists counts, inside blocks too."""
-    for ranker, count in (("pairrank", "all"), ("pairrank", "shown"), ("toprank", "shown")):
-        words = "fairness.fill=paper", "fairness.epsilon=0.4", f"fairness.count={count}"
-        running, clocks = fair(*RANKERS[ranker], *words, number=10), fresh()
-        before, merging = [0.0] * len(SEEDS), 0
-        for t, interaction in rounds(running):
-            drawn = clocks.at("arrange", t).uniform(interaction.candidates.mask.shape[1])
-            for b in range(len(SEEDS)):
-                one = seen(interaction, b)
-                shuffle = sorted(range(len(one.groups)), key=drawn[b].tolist().__getitem__)
-                last = len(one.proposal) if count == "all" else 5
-                merged = lists(one.proposal, one.groups, 5)
-                arranged = {word: paper(one.blocks, one.groups, word, shuffle) for word in merged}
-                cost = partial(violations, certain=one.certain, blocks=one.blocks, last=last)
-                choice = choose(arranged, cost, before[b], exposed(5), BETA, 0.4)
-                assert one.order == choice.order, f"{ranker}, round {t}, replica {b}"
-                after = float(running.fairness.unfairness[b])
-                assert check_template(one, merged, before[b], 5, 0.4, after) == choice.qualified
-                before[b] = after
-                merging += one.order == chosen(one, before[b], 5, 0.4, count, merged).order
-        assert merging < 27, "it fills templates in another way"
 
 
 def test_sums_that_differ_by_rounding_are_level():

@@ -18,7 +18,6 @@ ROUNDS = 36  # more than twice the rounds that are measured together
 BETA = 1.3
 RUNS = {
     "fair": ("fairness=fairexp", "fairness.epsilon=0.5", "positions=5"),
-    "as printed": ("fairness=fairexp", "fairness.fill=paper", "positions=3"),
     "not fair": ("exploration.shuffle=random", "positions=12"),
     "no certain pairs": ("ranker=pdgd", "positions=5"),
 }

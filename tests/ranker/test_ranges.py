@@ -147,7 +147,6 @@ TOGETHER = [
     ("fairness.gain must be 0 or more, got -0.1", "pdgd fairness=mcfair fairness.gain=-0.1"),
     ("fairness.merit must be one of labels, estimated, beta, got 'size'", "pdgd fairness=fairco fairness.merit=size"),
     ("fairness.epsilon must be 0 or more, got nan", "pairrank fairness=fairexp fairness.epsilon=nan"),
-    ("fairness.fill must be one of ordered, paper, got 'swap'", "pairrank fairness=fairexp fairness.fill=swap"),
     ("the fairness MCFair needs a ranker whose scores are estim", "pairrank fairness=mcfair fairness.relevance=ranker"),
     (
         "the fairness MCFair needs lists in the order of their scores: use exploration=none",
