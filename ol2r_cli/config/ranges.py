@@ -64,7 +64,7 @@ WholeNumber = Annotated[int, Range(0)]
 Steps = Annotated[int, Range(1, 100_000)]  # gradient steps of a round, whose random numbers are drawn at once
 
 
-class Kind(Protocol):
+class Allowed(Protocol):
     """What an annotation allows: which values from YAML, and how these are called in an error."""
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
@@ -104,7 +104,7 @@ class Plain:
 class Ranged:
     """Numbers within all of some ranges, which say whether they have infinity."""
 
-    kind: Kind
+    kind: Allowed
     ranges: tuple[Range, ...]
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
@@ -133,7 +133,7 @@ class Word:
 class ListOf:
     """A list whose entries are of one kind."""
 
-    entry: Kind
+    entry: Allowed
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
         return isinstance(value, list | tuple) and all(self.entry.fits(entry, in_range) for entry in value)
@@ -148,7 +148,7 @@ class ListOf:
 class MappingOf:
     """A mapping whose values are of one kind."""
 
-    entry: Kind
+    entry: Allowed
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
         return isinstance(value, Mapping) and all(self.entry.fits(entry, in_range) for entry in value.values())
@@ -161,7 +161,7 @@ class MappingOf:
 class Either:
     """A value of any of several kinds; null is named first."""
 
-    options: tuple[Kind, ...]
+    options: tuple[Allowed, ...]
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
         return any(option.fits(value, in_range) for option in self.options)
@@ -171,13 +171,13 @@ class Either:
         return " or ".join(option.in_words(right_type) for option in options)
 
 
-def kind_of(annotation: Any) -> Kind:
+def allowed_by(annotation: Any) -> Allowed:
     """Return what an annotation allows; text is no list."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
-        return Either(tuple(map(kind_of, arguments)))
+        return Either(tuple(map(allowed_by, arguments)))
     if origin is Annotated:
-        kind = kind_of(arguments[0])
+        kind = allowed_by(arguments[0])
         ranges = tuple(limits for limits in annotation.__metadata__ if isinstance(limits, Range))
         return Ranged(kind, ranges) if ranges else kind
     if origin is Literal:
@@ -185,7 +185,7 @@ def kind_of(annotation: Any) -> Kind:
     if annotation in _WORDS:
         return Plain(annotation)
     container = origin or annotation
-    entry = kind_of(arguments[-1]) if arguments else Anything()
+    entry = allowed_by(arguments[-1]) if arguments else Anything()
     if inspect.isclass(container) and issubclass(container, Mapping):
         return MappingOf(entry)
     if inspect.isclass(container) and issubclass(container, Sequence):
@@ -216,9 +216,9 @@ def annotations_of(target: Any) -> dict[str, Any]:
 
 
 @cache
-def _kinds(target: Any) -> dict[str, Kind]:
+def _kinds(target: Any) -> dict[str, Allowed]:
     """Return what the constructor's keywords allow, by name, as far as they have annotations."""
-    return {name: kind_of(annotation) for name, annotation in annotations_of(target).items()}
+    return {name: allowed_by(annotation) for name, annotation in annotations_of(target).items()}
 
 
 def check_settings(
@@ -260,7 +260,7 @@ def _check_part(place: str, is_typed: bool, value: Any, choices: Sequence[str]) 
         raise ValueError(f"{place} must be chosen: type {words}, got {repr(value) if is_typed else 'none'}")
 
 
-def _check_value(place: str, value: Any, kind: Kind) -> None:
+def _check_value(place: str, value: Any, kind: Allowed) -> None:
     """Raise ValueError unless a value fits a kind; of a mapping that is one, for the entry that does not fit."""
     if kind.fits(value):
         if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):

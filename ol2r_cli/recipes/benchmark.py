@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.composer import expand
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.formatting import nearest, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders

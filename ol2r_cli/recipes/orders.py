@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ol2r_cli.config.composer import expand
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.choices import RESAMPLES, SEED
 from ol2r_cli.recipes.pages import Tables, by_unit, for_metric, tables_of

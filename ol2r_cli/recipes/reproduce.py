@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.config.composer import expand
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plural, plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL

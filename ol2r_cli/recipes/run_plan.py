@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.catalogue import as_options, default_output_dir
-from ol2r_cli.config.composer import Composer, expand
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural

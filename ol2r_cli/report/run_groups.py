@@ -35,10 +35,10 @@ from ol2r_cli.report.finished_run import (
 from ol2r_cli.run.run import Run, find_runs
 
 if TYPE_CHECKING:
-    from ol2r_cli.config import composer
+    from ol2r_cli.config import grammar
     from ol2r_cli.run import recomputed
 else:
-    composer, recomputed = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.recomputed")
+    grammar, recomputed = lazy("ol2r_cli.config.grammar"), lazy("ol2r_cli.run.recomputed")
 
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
@@ -50,7 +50,7 @@ class RunFilter:
     def __init__(self, words: Sequence[str]):
         self.wanted: dict[str, list[str]] = {}
         for word in translate(words) if words else ():
-            for name, _, value in (each.partition("=") for each in composer.expand(word)):
+            for name, _, value in (each.partition("=") for each in grammar.expand(word)):
                 self.wanted.setdefault(name, []).append(value)
         if (preset := self.wanted.get("experiment")) is not None:
             shows = f"what `ol2r list experiment {preset[0]}` shows of it"

@@ -14,7 +14,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import config_dir, dotted
-from ol2r_cli.config.composer import Composer, check_grid, compose, expand
+from ol2r_cli.config.composer import Composer, check_grid, compose
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped
 from ol2r_cli.run.identity import identity

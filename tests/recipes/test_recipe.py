@@ -8,7 +8,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
-from ol2r_cli.config.composer import Composer, expand
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
 from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
