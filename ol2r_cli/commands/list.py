@@ -26,9 +26,9 @@ from ol2r_cli.config.catalogue import (
     add_config_dir,
     choice_folders,
     dotted,
-    measure_nodes,
     other_roots,
 )
+from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
 from ol2r_cli.program import as_called

@@ -16,6 +16,8 @@ import ast
 import keyword
 import re
 import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -45,86 +47,161 @@ _TYPED = {
     errors=(ValueError, OSError),
 )
 def main(given: argparse.Namespace) -> None:
-    group, name = given.group, given.name
-    if group not in GROUPS:
-        raise ValueError(must_be_one_of("GROUP", GROUPS, group))
-    listed = [Path(folder).expanduser() for folder in read_project().choices]
-    for folder in listed:
-        folder.mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
-    folders = [each.path for each in choice_folders()]
-    catalogue = Catalogue(folders)
-    choices, spec = catalogue.choices[group], None
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or as_typed(name) != name:
-        raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
-    if name in {**ALIASES.get(group, {}), **choices}:
-        raise ValueError(f"NAME must be new, got {name}: `ol2r list {group} {name}` shows the choice of this name")
-    if group != "experiment" and (spec := find_spec(name)) and spec.origin:
-        raise ValueError(f"NAME must not be that of a module that Python has, got {name} ({shown_path(spec.origin)})")
-    like = ALIASES.get(group, {}).get(given.like, given.like) or ("linear" if group == "ranker/model" else None)
-    if like and like not in choices:
-        raise ValueError(must_be_one_of("--like", choices, like))
-    folder = given.dir.expanduser() if given.dir else next(iter(listed), Path("choices"))
-    files = _files(group, name, folder, choices[like] if like else None)
-    options = [] if folder.resolve() in folders else as_options([folder])
-    if options and not Path(PROJECT_FILE).exists():
-        files[Path(PROJECT_FILE)], options = yaml.safe_dump({"choices": str(folder)}), []
-    if taken := [path for path in files if path.exists()]:
-        raise ValueError(f"NAME must be new, got {name}: {shown_path(taken[0])} exists")
-    for path, text in files.items():
+    new = planned(given.group, given.name, given.like, given.dir)
+    for path, text in new.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"written: {shown_path(path)}")
     print("next:")
-    choice = "'measures=[NAME]'" if group == "measure" and like else _TYPED.get(group, f"{group}=NAME")
-    if group == "experiment":
-        is_grid = re.search(r"^[^#\n]*sweeper:", files[folder / group / f"{name}.yaml"], re.MULTILINE)
-        lines = [f"run {'-m ' if is_grid else ''}{choice}", f"list {group} NAME"]
-    else:
-        compared = choice.replace(f"{group}=NAME", f"{group}=NAME,{catalogue.defaults.get(group, 'linear')}")
-        compared = f"{choice} ranker=pairrank,random" if group in ("dataset", "measure") else compared
-        lines = [f"run {choice} rounds=500", f"list {group} NAME", *([f"check {group}=NAME"] if group in ROLES else [])]
-        lines.append(f"run -m {compared} rounds=500 'seed=range(0,3)'")
-    benchmark = [f"benchmark linear dataset=synthetic click=perfect --add {choice}"] if group == "ranker" else []
-    for line in [*lines, "report", *benchmark]:
-        words = [line.replace("NAME", name), *([shlex.join(options)] if options and line != "report" else [])]
-        print(as_called(f"  ol2r {' '.join(words)}"))
+    for words in next_commands(new):
+        print(as_called(f"  ol2r {words}"))
+
+
+@dataclass(frozen=True)
+class NewChoice:
+    """A choice that is about to be written, with the content of all its files.
+
+    like: the choice that it copies, None for one from a template. default: the choice of its group that is taken where
+    none is typed. options: what names its folder on a command line; empty where nothing needs to.
+    """
+
+    group: str
+    name: str
+    like: Choice | None
+    default: str
+    files: Mapping[Path, str]
+    options: Sequence[str]
+
+
+def planned(group: str, name: str, like: str | None, folder: Path | None) -> NewChoice:
+    """Return a new choice; ValueError for a name that cannot be one, or is taken, and for one to copy that is none."""
+    if group not in GROUPS:
+        raise ValueError(must_be_one_of("GROUP", GROUPS, group))
+    listed = [Path(path).expanduser() for path in read_project().choices]
+    for path in listed:
+        path.mkdir(parents=True, exist_ok=True)  # it may be about to get its first choice
+    folders = [known.path for known in choice_folders()]
+    catalogue = Catalogue(folders)
+    _check_name(group, name, catalogue)
+    copied = _copied(group, like, catalogue)
+    folder = folder.expanduser() if folder else next(iter(listed), Path("choices"))
+    files = _files(group, name, folder, copied)
+    options: list[str] = []
+    if folder.resolve() not in folders:
+        if Path(PROJECT_FILE).exists():
+            options = as_options([folder])
+        else:
+            files[Path(PROJECT_FILE)] = yaml.safe_dump({"choices": str(folder)})
+    for path in files:
+        if path.exists():
+            raise ValueError(f"NAME must be new, got {name}: {shown_path(path)} exists")
+    return NewChoice(group, name, copied, catalogue.defaults.get(group) or "linear", files, options)
+
+
+def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
+    """Raise ValueError for a name that is that of a choice or of a module, or cannot be one."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or as_typed(name) != name:
+        raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
+    if name in catalogue.choices[group] or name in ALIASES.get(group, {}):
+        raise ValueError(f"NAME must be new, got {name}: `ol2r list {group} {name}` shows the choice of this name")
+    spec = find_spec(name) if group != "experiment" else None  # a preset has no module
+    if spec and spec.origin:
+        raise ValueError(f"NAME must not be that of a module that Python has, got {name} ({shown_path(spec.origin)})")
+
+
+def _copied(group: str, like: str | None, catalogue: Catalogue) -> Choice | None:
+    """Return the choice to copy; a model without one named is a copy of `linear`, as there is no template of it."""
+    if not like:
+        return catalogue.choices[group]["linear"] if group == "ranker/model" else None
+    choices = catalogue.choices[group]
+    name = ALIASES.get(group, {}).get(like, like)
+    if name not in choices:
+        raise ValueError(must_be_one_of("--like", choices, name))
+    return choices[name]
+
+
+def next_commands(new: NewChoice) -> list[str]:
+    """Return what to type after `ol2r` to run a choice, to look at it, to check it and to compare it with others."""
+    typed = "'measures=[NAME]'" if new.group == "measure" and new.like else _TYPED.get(new.group, f"{new.group}=NAME")
+    chosen = typed.replace("NAME", new.name)
+    compared = chosen.replace(f"{new.group}={new.name}", f"{new.group}={new.name},{new.default}")
+    if new.group in ("dataset", "measure"):
+        compared = f"{chosen} ranker=pairrank,random"
+    listed = f"list {new.group} {new.name}"
+    options = f" {shlex.join(new.options)}" if new.options else ""
+    if new.group == "experiment":
+        return [f"run {'-m ' if _is_grid(new) else ''}{chosen}{options}", f"{listed}{options}", "report"]
+    commands = [f"run {chosen} rounds=500{options}", f"{listed}{options}"]
+    if new.group in ROLES:
+        commands.append(f"check {new.group}={new.name}{options}")
+    commands.append(f"run -m {compared} rounds=500 'seed=range(0,3)'{options}")
+    commands.append("report")
+    if new.group == "ranker":
+        commands.append(f"benchmark linear dataset=synthetic click=perfect --add {chosen}{options}")
+    return commands
+
+
+def _is_grid(new: NewChoice) -> bool:
+    """Return whether a preset is several runs."""
+    return any(re.search(r"^[^#\n]*sweeper:", text, re.MULTILINE) for text in new.files.values())
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:
     """Return the files of a choice with their content: of templates, or copies of those of another choice."""
     words = {"GROUP": group, "NAME": name, "CLASS": "".join(part.capitalize() for part in name.split("_"))}
-
-    def of_template(template: str) -> str:
-        text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
-        return re.sub("GROUP|NAME|CLASS", lambda word: words[word[0]], text)
-
-    module, settings = folder / f"{name}.py", folder / group / f"{name}.yaml"
-    tests = {folder / f"test_{name}.py": of_template("test.py")} if group in ROLES else {}
-    if like is None:
-        code = {} if group == "experiment" else {module: of_template(f"{group}.py")}
+    module, settings, test = folder / f"{name}.py", folder / group / f"{name}.yaml", folder / f"test_{name}.py"
+    files: dict[Path, str] = {}
+    if like is not None:
+        files |= _copies(like, module, settings)
+    else:
+        if group != "experiment":
+            files[module] = _of_template(f"{group}.py", words)
         if group == "dataset":
-            code[module.with_suffix(".csv")] = of_template("dataset.csv")
-        return {**code, settings: of_template(f"{group}.yaml"), **tests}
+            files[module.with_suffix(".csv")] = _of_template("dataset.csv", words)
+        files[settings] = _of_template(f"{group}.yaml", words)
+    if group in ROLES:
+        files[test] = _of_template("test.py", words)
+    return files
+
+
+def _of_template(template: str, words: Mapping[str, str]) -> str:
+    """Return the text of a template, with `words` in place of GROUP, NAME and CLASS."""
+    text = (_TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
+    return re.sub("|".join(words), lambda word: words[word[0]], text)
+
+
+def _copies(like: Choice, module: Path, settings: Path) -> dict[Path, str]:
+    """Return copies of the files of a choice: of its class, where it has one, and of its settings, which name it."""
     target = str(like.content.get("_target_", ""))
     source, _, cls = target.rpartition(".")
     spec = find_spec(source) if source else None
-    code = {module: _of_class(Path(spec.origin).read_text(encoding="utf-8"), cls)} if spec and spec.origin else {}
-    return {
-        **code,
-        settings: like.path.read_text(encoding="utf-8").replace(f" {target}\n", f" {name}.{cls}\n"),
-        **tests,
-    }
+    files: dict[Path, str] = {}
+    if spec and spec.origin:
+        files[module] = _of_class(Path(spec.origin).read_text(encoding="utf-8"), cls)
+    text = like.path.read_text(encoding="utf-8")
+    files[settings] = text.replace(f" {target}\n", f" {module.stem}.{cls}\n")
+    return files
 
 
 def _of_class(source: str, cls: str) -> str:
-    """The source without classes and functions that this class does not need: a module may have several choices."""
+    """Return the source without classes and functions that this class does not need: a module may have several."""
     nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    needed, waiting = set[str](), [cls]
+    needed = _needed(cls, nodes)
+    lines = source.splitlines()
+    for name, node in reversed(nodes.items()):
+        if name not in needed:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            del lines[first - 1 : node.end_lineno]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _needed(cls: str, nodes: Mapping[str, ast.AST]) -> set[str]:
+    """Return the names of the classes and functions that one of them uses, directly or by another one, and its own."""
+    needed: set[str] = set()
+    waiting = [cls]
     while waiting:
-        if (name := waiting.pop()) in nodes.keys() - needed:
+        name = waiting.pop()
+        if name in nodes and name not in needed:
             needed.add(name)
             waiting += [node.id for node in ast.walk(nodes[name]) if isinstance(node, ast.Name)]
-    lines = source.splitlines()
-    for node in (node for name, node in reversed(nodes.items()) if name not in needed):
-        del lines[min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1 : node.end_lineno]
-    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+    return needed

@@ -31,7 +31,7 @@ import yaml
 
 from ol2r_cli.config.overrides import as_typed, translate
 from ol2r_cli.config.ranges import check_settings
-from ol2r_cli.formatting import nearest, one_line
+from ol2r_cli.formatting import one_line
 
 RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
 MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`
@@ -440,40 +440,3 @@ def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
             raise ValueError(f"{ENTRY_POINTS} of {name} {must}")
         folders.append(ChoiceFolder(place, f"the package {name}", package))
     return tuple(folders)
-
-
-def measure_nodes(names: Any, catalogue: Catalogue, typed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of the measures of a list by their names there; `name@5` sets the `cutoff` to 5.
-
-    `typed` has other settings, such as {"measure.ndcg.discount": 1}, of all measures of the list with this name.
-    ValueError for a name that is no measure, for one that is there twice, and for a setting that no measure of the list
-    has.
-    """
-    if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"measures must be a list of names, such as [ndcg,err@5], got {names!r}")
-    known = catalogue.choices[MEASURE]
-    nodes: dict[str, dict[str, Any]] = {}
-    for name in names:
-        plain, _, cutoff = name.partition("@")
-        if plain not in known:
-            near = nearest(plain, known)
-            listed = f"measures must be some of {', '.join(known)}, got '{name}'"
-            raise ValueError(f"there is no measure '{name}'{near}" if near else listed)
-        node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
-        if plain != name and "cutoff" not in node:
-            raise ValueError(f"measures must have {plain} without a number, got '{name}': it has no cutoff")
-        if plain != name and not re.fullmatch(r"[1-9]\d{0,5}", cutoff):
-            raise ValueError(f"measures must have a whole number above 0 behind @, as in {plain}@5, got '{name}'")
-        node |= {"cutoff": int(cutoff)} if cutoff else {}
-        if name in nodes:
-            raise ValueError(f"measures must have each name once, got '{name}' twice")
-        nodes[name] = node
-    for key, value in typed.items():
-        _, plain, setting = f"{key}..".split(".")[:3]
-        having = [node for name, node in nodes.items() if name.partition("@")[0] == plain and setting in node]
-        if setting in ("", "_target_", "cutoff") or not having:
-            usual = "type 'measures=[ndcg,err@5]', or a setting as in measure.ndcg.discount=1"
-            raise ValueError(f"{key} must be a setting of a measure in {as_typed(names)}, without its cutoff: {usual}")
-        for node in having:
-            node[setting] = value
-    return nodes

@@ -28,12 +28,12 @@ from ol2r_cli.config.catalogue import (
     check_modules,
     choice_folders,
     config_dir,
-    measure_nodes,
     read_project,
 )
 from ol2r_cli.config.grammar import parse
 from ol2r_cli.config.interpolations import Resolver, as_text, merged
 from ol2r_cli.config.jobs import check_repeated, jobs_of
+from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.mistyped import bad_choice, check_words, refused_by_hydra, several_values, unknown_name
 from ol2r_cli.config.overrides import as_typed, split_search_path
 
