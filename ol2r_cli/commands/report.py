@@ -141,7 +141,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     if options.baseline or options.compare:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    instead = recovery.recovery(groups, labels) if options.recovery else ()
+    instead = recovery.recovery(groups, labels) if options.recovery else None
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import ol2r_cli.report.figures.drawing as drawing
-import ol2r_cli.report.html_page as html_page
+import ol2r_cli.report.page_figures as page_figures
 from ol2r_cli.report.comparison import compare, select
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures.drawing import PLAIN, Look
-from ol2r_cli.report.html_page import ranges, write_page
+from ol2r_cli.report.html_page import ranges
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
 from tests.report.runs import make, play
@@ -62,7 +62,8 @@ def written(root: Path, *, baseline: str | None = None, choose: bool = False, lo
     selection = select(own, labels) if choose else None
     own = [*selection.cells] if selection else own
     comparison = compare(own, labels, ["online_ndcg"], baseline) if baseline else None
-    write_page(root / "report.html", Document(found, own, labels, ["online_ndcg"], selection, comparison, look=look))
+    document = Document(found, own, labels, ["online_ndcg"], selection, comparison, look=look)
+    document.write(root / "report.html", "html")
     text = (root / "report.html").read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -70,7 +71,7 @@ def written(root: Path, *, baseline: str | None = None, choose: bool = False, lo
 @pytest.fixture
 def one_figure(monkeypatch):
     """A page with learning curves only, for tests of other things."""
-    monkeypatch.setattr(html_page, "_SHOWN", ("learning_curve",))
+    monkeypatch.setattr(page_figures, "_SHOWN", ("learning_curve",))
 
 
 @pytest.fixture(scope="module")

@@ -36,9 +36,8 @@ def test_rows_of_curves(monkeypatch):
         return made
 
     def rows(*groups: Group) -> tuple[list[dict], list[list[str]]]:
-        found = recovery(groups, Labels(groups))
-        exact = [{name: value for entry in row for name, value in entry.values.items()} for row in found]
-        return exact, [[entry.cell for entry in row][-3:] for row in found]
+        table = recovery(groups, Labels(groups))
+        return table.values(), [[cell.text for cell in row[-3:]] for row in table.rows]
 
     given = {("ndcg_10", "test"): lambda group: curves[id(group)]}
     monkeypatch.setattr(module, "evaluation_series", lambda group, *what: given[what](group))
