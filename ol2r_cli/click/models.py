@@ -5,13 +5,14 @@ docs/algorithms/clicks.md has the definitions, papers and probabilities; a YAML 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ol2r_cli import loops
+from ol2r_cli.click.trust import trust_at
 from ol2r_cli.config.ranges import NonNegative, Share
 from ol2r_cli.interfaces import ClickModel, Oracle, RunContext
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -54,46 +55,49 @@ class _User(ClickModel):
         if self.user is None:
             self.user = loops.launch.unchanging(loops.users.User(self.click_probability[None], by_place[None]))
         clicks = torch.empty_like(shown, memory_format=torch.contiguous_format)
-        given = random.draw(), grades.contiguous(), shown.contiguous(), self.user, clicks
-        loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *given)
+        arguments = random.draw(), grades.contiguous(), shown.contiguous(), self.user, clicks
+        loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *arguments)
         return clicks
 
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
-        """Return the `values` of the setting `name`, or if they are None those of the table for the dataset's grades.
+        """Return the `values` of the setting `name`, or if they are None those of `tables` for the dataset's grades.
 
-        Without such a table, that for the next larger number of grades, or else the largest, is interpolated, and
-        `warnings` says so: grade g of G has the probability at g / (G - 1), linear between those of the table, as the
-        papers' tables for 3 grades follow from those for 5. ValueError, with what to type, without such a table or one
-        probability per grade.
+        ValueError, with what to type, without such a table or one probability per grade.
         """
-        grades, number, setting, stated = context.grades, context.grades, self.setting(name), self.setting(name)
-        if context.attraction is not None and name == "click" and values is None:
+        if values is None and name == "click" and context.attraction is not None:
             return context.attraction[0]
         if values is None:
-            tables = {int(key): table for key, table in self.tables.items() if str(key).isdecimal()}
-            if grades not in tables:
-                larger = [key for key in tables if key > max(1, grades)]
-                number = min(larger, default=max(tables, default=grades))
-            values, stated = tables.get(number, {}).get(name), f"{self.setting('tables')}.{number}.{name}"
-            if values is None:
-                dots = ",".join("." * grades)
-                has = f"{self.setting('tables')} must have {name} for {number} grades"
-                raise ValueError(f"{has}, got none: type '{setting}=[{dots}]'")
-        if len(values) != number:
-            raise ValueError(f"{stated} must be {number} probabilities, one per grade, got {list(values)}")
-        if number != grades:
-            table, values = values, []
-            for place in (grade * (number - 1) / max(1, grades - 1) for grade in range(grades)):
-                under = min(int(place), number - 2)
-                values.append((1 - (place - under)) * table[under] + (place - under) * table[under + 1])
-            shown = ",".join(f"{value:.4g}" for value in values)
-            if min(table) < max(table):
-                self.warnings += (
-                    f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
-                    f"{setting}=[..] sets your own",
-                )
+            values = self._from_tables(name, context.grades)
+        else:
+            _check_number(self.setting(name), values, context.grades)
         by_grade = torch.tensor(list(values), dtype=torch.float64, device=context.device)
         return by_grade if context.attraction is None else by_grade[context.attraction[1]]
+
+    def _from_tables(self, name: str, grades: int) -> Sequence[float]:
+        """Return the probabilities of the setting `name` for so many grades.
+
+        Without a table for them, that for the next larger number, or else the largest, is interpolated, and `warnings`
+        says so.
+        """
+        setting, tables_setting = self.setting(name), self.setting("tables")
+        tables = {int(key): table for key, table in self.tables.items() if str(key).isdecimal()}
+        number = _nearest(tables, grades)
+        table = tables.get(number, {}).get(name)
+        if table is None:
+            dots = ",".join("." * grades)
+            has = f"{tables_setting} must have {name} for {number} grades"
+            raise ValueError(f"{has}, got none: type '{setting}=[{dots}]'")
+        _check_number(f"{tables_setting}.{number}.{name}", table, number)
+        if number == grades:
+            return table
+        values = interpolated(table, grades)
+        if min(table) < max(table):
+            shown = ",".join(f"{value:.4g}" for value in values)
+            self.warnings += (
+                f"{setting} for {grades} grades is interpolated from that for {number} grades: [{shown}]; "
+                f"{setting}=[..] sets your own",
+            )
+        return values
 
     def _by_place(
         self, name: str, values: Sequence[float] | None, curve: Callable[[int], float], context: RunContext
@@ -103,11 +107,43 @@ class _User(ClickModel):
         ValueError if there are fewer values than places.
         """
         places = context.positions
-        values = [curve(rank) for rank in range(1, places + 1)] if values is None else values
+        if values is None:
+            values = [curve(rank) for rank in range(1, places + 1)]
         if len(values) < places:
             rule = f"{places} probabilities, one per place"
             raise ValueError(f"{self.setting(name)} must be {rule}, got {list(values)}: type positions={len(values)}")
         return torch.tensor(list(values)[:places], dtype=torch.float64, device=context.device)
+
+
+def _check_number(setting: str, probabilities: Sequence[float], grades: int) -> None:
+    """Raise ValueError unless there are so many probabilities."""
+    if len(probabilities) != grades:
+        raise ValueError(f"{setting} must be {grades} probabilities, one per grade, got {list(probabilities)}")
+
+
+def _nearest(tables: Collection[int], grades: int) -> int:
+    """Return the number of grades, of those with tables, by which so many grades are understood.
+
+    It is `grades` if it has a table, otherwise the next larger one, otherwise the largest; `grades` without tables.
+    """
+    if grades in tables:
+        return grades
+    larger = [number for number in tables if number > max(1, grades)]
+    return min(larger, default=max(tables, default=grades))
+
+
+def interpolated(table: Sequence[float], grades: int) -> list[float]:
+    """Return probabilities for G grades: grade g has that at g / (G - 1), linear between those of the table.
+
+    So the papers' tables for 3 grades follow from those for 5.
+    """
+    values = []
+    for grade in range(grades):
+        place = grade * (len(table) - 1) / max(1, grades - 1)
+        below = min(int(place), len(table) - 2)
+        share = place - below
+        values.append((1 - share) * table[below] + share * table[below + 1])
+    return values
 
 
 class CascadeBased(_User):
@@ -206,15 +242,15 @@ class DynamicBayesian(CascadeBased):
 class IndependentClicks(_User):
     """Clicks with `probability` P(click | place, grade) [K, G], whatever is clicked elsewhere.
 
-    `examined` has the probability that a place is examined.
+    `examination_probability` [K] is that of a place.
     """
 
     probability: Tensor
-    examined: Tensor
+    examination_probability: Tensor
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
-        """Return `examined` for each list."""
-        return self.examined[: grades.shape[1]].expand(grades.shape)
+        """Return `examination_probability` for each list."""
+        return self.examination_probability[: grades.shape[1]].expand(grades.shape)
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""
@@ -239,9 +275,9 @@ class PositionBased(IndependentClicks):
         self.eta, self.examination = eta, examination
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
-        examined = self._by_place("examination", self.examination, lambda rank: rank**-self.eta, context)
-        self.register_buffer("examined", examined, persistent=False)
-        return examined[:, None] * self.click_probability
+        examination = self._by_place("examination", self.examination, lambda rank: rank**-self.eta, context)
+        self.register_buffer("examination_probability", examination, persistent=False)
+        return examination[:, None] * self.click_probability
 
     stages = IndependentClicks._clicks_independently
 
@@ -252,8 +288,8 @@ class TrustBias(IndependentClicks):
     Whoever examines a document takes it for relevant or not, and errs by place: P(click) is affine in r. `click` has r
     by grade: without trust bias, e+ = 1 and e- = 0, it is P(click | grade, examined). Null takes it from `tables`. By
     place are `examination` t_k, `epsilon_plus` e+_k = P(click | examined, relevant) and `epsilon_minus` e-_k = P(click
-    | examined, not relevant). Null takes the curves of Oosterhuis and de Rijke (WSDM 2021), from their code. Vardasbi,
-    Oosterhuis and de Rijke, "When inverse propensity scoring does not work" (CIKM 2020).
+    | examined, not relevant). Null takes the curves of `trust_at`. Vardasbi, Oosterhuis and de Rijke, "When inverse
+    propensity scoring does not work" (CIKM 2020).
     """
 
     def __init__(
@@ -268,14 +304,12 @@ class TrustBias(IndependentClicks):
         self.examination, self.epsilon_plus, self.epsilon_minus = examination, epsilon_plus, epsilon_minus
 
     def _probability(self, context: RunContext) -> Float[Tensor, "K G"]:
-        examined = self._by_place(
-            "examination", self.examination, lambda rank: 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1)), context
-        )
-        self.register_buffer("examined", examined, persistent=False)
-        plus = self._by_place("epsilon_plus", self.epsilon_plus, lambda rank: 1 / (1 + 0.005 * (rank - 1)), context)
-        minus = self._by_place("epsilon_minus", self.epsilon_minus, lambda rank: 0.65 / rank, context)
+        examination = self._by_place("examination", self.examination, lambda rank: trust_at(rank).examination, context)
+        self.register_buffer("examination_probability", examination, persistent=False)
+        plus = self._by_place("epsilon_plus", self.epsilon_plus, lambda rank: trust_at(rank).epsilon_plus, context)
+        minus = self._by_place("epsilon_minus", self.epsilon_minus, lambda rank: trust_at(rank).epsilon_minus, context)
         relevant = self.click_probability
-        return examined[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
+        return examination[:, None] * (plus[:, None] * relevant + minus[:, None] * (1 - relevant))
 
     stages = IndependentClicks._clicks_independently
 
@@ -300,18 +334,24 @@ class UserBrowsing(_User):
 
         ValueError unless the k-th row of the setting has k numbers.
         """
-        rows, places = self.examination, context.positions
-        for place, row in enumerate(rows or [[]], 1):
+        for place, row in enumerate(self.examination or [[]], 1):
             if len(row) != place:
                 shape = "k probabilities in row k, [[.],[.,.],[.,.,.],..]"
                 raise ValueError(f"{self.setting('examination')} must have {shape}, got {list(row)} in row {place}")
-        *after_click, without = rows[-1]
-        examined = torch.zeros(places, places, dtype=torch.float64)
-        for index in range(places):
-            row = rows[index] if index < len(rows) else [*after_click, *after_click[-1:] * places][:index]
-            whole = [*row, *[without] * (index + 1 - len(row))]
-            examined[index, : index + 1] = torch.tensor(whole, dtype=torch.float64)
-        return examined.to(context.device)
+        places = context.positions
+        examination = torch.zeros(places, places, dtype=torch.float64)
+        for place in range(1, places + 1):
+            examination[place - 1, :place] = torch.tensor(self._by_distance(place), dtype=torch.float64)
+        return examination.to(context.device)
+
+    def _by_distance(self, place: int) -> Sequence[float]:
+        """Return G(k, 1), .., G(k, k) of place k, from 1."""
+        if place <= len(self.examination):
+            return self.examination[place - 1]
+        *after_click, without_click = self.examination[-1]
+        furthest = after_click[-1] if after_click else without_click
+        further = [furthest] * (place - 1 - len(after_click))
+        return [*after_click, *further, without_click]
 
     def stages(self) -> Any:
         """Return the stage of this user."""
@@ -323,13 +363,14 @@ class UserBrowsing(_User):
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the mean of G over where the last click above is, which the places above decide one by one."""
-        attraction, examined = self.click_probability[grades], []
+        attraction = self.click_probability[grades]
+        examination = []
         last = torch.zeros(len(grades), grades.shape[1] + 1, dtype=attraction.dtype, device=grades.device)
         last[:, 0] = 1  # P(no click above), then P(the last click is at place 1), ..
         for place in range(grades.shape[1]):
             reached = last[:, : place + 1] * self.probability[place, : place + 1].flip(0)
             clicked = reached * attraction[:, place, None]
-            examined.append(reached.sum(1))
+            examination.append(reached.sum(1))
             last[:, : place + 1] -= clicked
             last[:, place + 1] = clicked.sum(1)
-        return torch.stack(examined, 1)
+        return torch.stack(examination, 1)

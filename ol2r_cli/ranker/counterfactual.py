@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli import loops
+from ol2r_cli.click.trust import trust_at
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, Steps, check_settings
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
@@ -38,13 +39,12 @@ Propensities = Literal["trust_bias", "position_based", "estimated"]
 
 
 def click_curve(user: str, rank: int) -> tuple[float, float]:
-    """alpha and beta at this rank of `click=position_based`, 1/rank and 0, or of `click=trust_bias`, t (e+ - e-) and
-    t e- (Oosterhuis and de Rijke, WSDM 2021)."""
+    """Return alpha and beta at this rank of `click=position_based`, 1/rank and 0, or of `click=trust_bias`, t (e+ - e-)
+    and t e- (`trust_at`)."""
     if user == "position_based":
         return 1 / rank, 0.0
-    examined = 0.35 / rank + 0.65 / (1 + 0.05 * (rank - 1))
-    relevant, not_relevant = 1 / (1 + 0.005 * (rank - 1)), 0.65 / rank
-    return examined * (relevant - not_relevant), examined * not_relevant
+    trust = trust_at(rank)
+    return trust.examination * (trust.epsilon_plus - trust.epsilon_minus), trust.examination * trust.epsilon_minus
 
 
 class PolicySteps(TypedDict):
