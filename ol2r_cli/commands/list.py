@@ -138,7 +138,7 @@ def _defaults(catalogue: Catalogue) -> set[str]:
     if catalogue.root.name != RUN:
         return {f"{group}={name}" for group, name in catalogue.defaults.items()}
     chosen = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
-    return chosen | {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values, catalogue, {})}
+    return chosen | {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values["measures"], catalogue, {})}
 
 
 def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
