@@ -13,13 +13,14 @@ from importlib.util import find_spec
 
 from ol2r_cli.command import HelpFormatter
 from ol2r_cli.formatting import nearest
+from ol2r_cli.kinds import run_kinds
 from ol2r_cli.program import COMMANDS, as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
 from ol2r_cli.terminal import printing
 
 _MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
 _FIRST = 6  # commands that the help names before the others
-_ON_DISK = ("run", "recommend", "search", "benchmark", "reproduce")  # what they compute is not what they print
+_ON_DISK = (*run_kinds(), "search", "benchmark", "reproduce")  # what they compute is not what they print
 
 EPILOG = """examples:
   ol2r run                                            PairRank, generated data

@@ -9,10 +9,11 @@ import shutil
 import sys
 
 from ol2r_cli.formatting import shown_path
+from ol2r_cli.kinds import other_kinds, run_kinds
 
 # subcommand, `main` of the module of its name in commands/: a description
 COMMANDS = {
-    "run": "one experiment, with -m a sweep; finished runs are not repeated",
+    "run": run_kinds()["run"].about,
     "list": "all choices and settings: rankers, click models, datasets, ..",
     "status": "runs in a folder: finished, running, interrupted, failed and why",
     "report": "tables and figures of finished runs, with comparisons",
@@ -28,7 +29,7 @@ COMMANDS = {
     "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
     "clean": "disk usage of runs, and removal after confirmation",
     "bench": "rounds per second on a generated MSLR-sized dataset",
-    "recommend": "models of recommendation, and why: batch fits without clicks",
+    **{kind.name: kind.about for kind in other_kinds()},
     "doctor": "versions, CUDA, data found, disk",
     "completion": "completion script for bash, zsh, fish or tcsh",
 }

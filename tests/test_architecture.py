@@ -23,7 +23,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
     ("source",),
-    ("loops", "files", "lazy", "terminal"),
+    ("loops", "files", "lazy", "terminal", "kinds"),
     ("tensor", "formatting", "columns", "signatures"),
     ("program", "own_code"),
     ("text_table",),

@@ -23,16 +23,12 @@ from ol2r_cli.command import command
 from ol2r_cli.commands.run import ARGUMENTS, RunParser, execute
 from ol2r_cli.config.catalogue import as_options
 from ol2r_cli.lazy import lazy
+from ol2r_cli.recommend.kind import KIND
 
 if TYPE_CHECKING:
-    from ol2r_cli.recommend import explained, fit
-    from ol2r_cli.run.runner import RunKind
+    from ol2r_cli.recommend import explained
 else:
-    explained, fit = lazy("ol2r_cli.recommend.explained"), lazy("ol2r_cli.recommend.fit")
-
-
-def _kind() -> RunKind:
-    return fit.KIND
+    explained = lazy("ol2r_cli.recommend.explained")
 
 
 @command(
@@ -45,8 +41,9 @@ def main(given: argparse.Namespace) -> int:
     """Fit what the arguments say, and explain or recommend by the fitted model."""
     asks = any(word.startswith(("explain", "interview")) for word in given.overrides)
     if not asks or given.cfg or given.dry_run:
-        return execute(given, "recommend", _kind)
+        return execute(given, KIND)
     if given.multirun:
         raise ValueError("explain and interview are for one fit: leave out -m")
-    as_json, given.json, given.quiet = given.json, False, given.quiet or given.json
-    return execute(given, "recommend", _kind) or explained.show(given.overrides, as_options(given.config_dir), as_json)
+    as_json, given.json = given.json, False
+    given.quiet = given.quiet or as_json
+    return execute(given, KIND) or explained.show(given.overrides, as_options(given.config_dir), as_json)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,11 +30,12 @@ from ol2r_cli.files import as_json
 from ol2r_cli.formatting import plural, printable, say_start
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, exits_when_interrupted
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
-    from ol2r_cli.run.runner import RunKind
+    from ol2r_cli.kinds import RunKind
 
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
 
@@ -109,8 +109,8 @@ def main(given: argparse.Namespace) -> int:
     return execute(given)
 
 
-def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], RunKind] | None = None) -> int:
-    """Run what the arguments say with the root configuration `root`; `find` returns the kind of its runs."""
+def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
+    """Run what the arguments say, as a run of a kind."""
     overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
     paired = [[name for name in names.split(",") if name] for names in given.paired]
     for names in paired:
@@ -127,17 +127,13 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
 
-        composer = Composer([*overrides, *as_options(folders)], root)
+        composer = Composer([*overrides, *as_options(folders)], kind.name)
     overrides = composer.catalogue.full_names(overrides)
     jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])
     if given.multirun and not given.quiet:
         say_start(f"{plural(len(jobs), 'job')}, which are checked before the first one runs")
-    with exits_when_interrupted():
-        from ol2r_cli.run.runner import EXPERIMENT
-
-        kind = find() if find else EXPERIMENT
     if given.multirun or given.dry_run:
         _tell_replaced(overrides, kind)
         return _sweep(given, composer, jobs, kind)
@@ -147,7 +143,7 @@ def execute(given: argparse.Namespace, root: str = "run", find: Callable[[], Run
 def _tell_replaced(overrides: list[str], kind: RunKind) -> None:
     """Say which overrides have no effect: as in Hydra, of several values of a setting the last one decides."""
     for earlier, later in replaced(overrides):
-        print(f"ol2r {kind.command}: {earlier} has no effect: {later} stands behind it", file=sys.stderr)
+        print(f"ol2r {kind.name}: {earlier} has no effect: {later} stands behind it", file=sys.stderr)
 
 
 def _show_configuration(given: argparse.Namespace, composer: Composer, overrides: list[str]) -> int:
@@ -178,7 +174,7 @@ def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]],
         result = sweep(jobs, composer=composer, keep_going=given.keep_going, terminal=terminal, kind=kind)
     except BadJobs as error:  # of several lines
         lines = as_called(error).splitlines()
-        print(f"ol2r {kind.command}: " + "\n".join(map(printable, lines)), file=sys.stderr)
+        print(f"ol2r {kind.name}: " + "\n".join(map(printable, lines)), file=sys.stderr)
         return BAD_CONFIGURATION
     with redirect_stdout(io.StringIO()) if given.quiet or given.json else nullcontext():
         print_summary(result)  # on stderr are the reasons of failures
@@ -200,7 +196,7 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
         from ol2r_cli.run.runner import run_experiment
         from ol2r_cli.run.summary import record
 
-        if kind.command == "run":
+        if kind.plays_rounds:
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
     shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else kind.render

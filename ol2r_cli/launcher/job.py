@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import pkgutil
 import re
 import signal
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.catalogue import targets
+from ol2r_cli.kinds import run_kinds
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
 from ol2r_cli.run.identity import own_code
 from ol2r_cli.run.run import read_manifest
@@ -115,12 +115,12 @@ def payload(
     choices: Mapping[str, str],
     overrides: Sequence[str],
     id: str,
-    kind: str = "",
+    kind: str = "run",
     shares_gpu: bool = False,
 ) -> bytes:
     """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
 
-    `kind` is the name of its `RunKind`; empty for an experiment. `shares_gpu` is whether it is played on a GPU where it
+    `kind` is the name of its `RunKind`. `shares_gpu` is whether it is played on a GPU where it
     is in a batch; alone it does as its configuration says.
 
     It includes the working directory and the module search path, so that relative paths and the user's modules work,
@@ -128,7 +128,7 @@ def payload(
     run.
     """
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
-    run |= {"kind": kind} if kind else {}
+    run["kind"] = kind
     run |= {"shares_gpu": True} if shares_gpu else {}
     if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
         try:
@@ -152,7 +152,7 @@ def run_payload(payload: bytes, **more: Any) -> int:
 
         # Nothing is printed in the end, since the log of a job that is done is removed.
         more |= {"id": run["id"], "code": run.get("code"), "render": lambda *_: ""}
-        more |= {"kind": pkgutil.resolve_name(run["kind"])} if "kind" in run else {}
+        more["kind"] = run_kinds()[run["kind"]]
         return run_experiment(run["config"], run["choices"], run["overrides"], **more)
     except KeyboardInterrupt:  # a second request to stop, which does not wait for the end of the round
         return INTERRUPTED

@@ -55,7 +55,7 @@ class RecipeData:
 
     folds: how many of them scale=paper reports, 0 for a dataset without folds. choose: further overrides of the runs by
     which settings are chosen. stands_in: the fields of data that replace it, by their choice. The first word chooses in
-    the group of the data, which is `dataset`, or `reviews` for fits.
+    the group of the data (`RunKind.data`).
     """
 
     words: str
@@ -88,7 +88,7 @@ class Recipe:
 
     words: overrides of all runs. scale: further ones for each scale. choose: those of the runs by which settings are
     chosen from grids. data: by their names, those of configs/reproduce/data for a paper. alone: run one at a time,
-    because running time is measured. metrics: the columns of tables. runs: the `RunKind.name` of all runs.
+    because running time is measured. metrics: the columns of tables. runs: the name of the kind of all runs.
 
     Of a paper: claims are what it says, seen is for each whether published runs show it, `yes`, `no` or `undecided`,
     and by which numbers; queries is the number of training queries; caveat says why its numbers are of another kind,
@@ -112,7 +112,7 @@ class Recipe:
     choose: str = ""
     alone: bool = False
     metrics: list[str] = field(default_factory=list)
-    runs: str = "ol2r_cli.run.runner.EXPERIMENT"
+    runs: str = "run"
     paper: str = ""
     where: str = ""
     caveat: str = ""

@@ -24,13 +24,13 @@ from ol2r_cli.dataset.dataset_statistics import group_statistics
 from ol2r_cli.formatting import plural, plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.recipe import PAPERS
-from ol2r_cli.recipes.run_plan import STAND_INS, Condition, RecipeRow, RecipeRuns, RunPlan, run_recipe, value_of
+from ol2r_cli.recipes.run_plan import Condition, RecipeRow, RecipeRuns, RunPlan, run_recipe, value_of
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.figures.drawing import draw, save
-from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.units import SEEDS
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.identity import HASHED_OTHERWISE, NOT_HASHED
 from ol2r_cli.run.run import Run
@@ -40,8 +40,8 @@ from ol2r_cli.text_table import TextTable, markdown, print_tables
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label
 GROUPS = ("A", "B")  # the paper's names of groups 0 and 1
-# After which numbers remain comparable.
-_WITHOUT_EFFECT = {*NOT_HASHED, *HASHED_OTHERWISE, "dataset.path", "reviews.path", "click"}
+# After which numbers remain comparable, as after the path of the data.
+_WITHOUT_EFFECT = {*NOT_HASHED, *HASHED_OTHERWISE, "click"}
 # Rankers with a network that ol2r fits in another way than the papers: docs/reproduce.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 _FONT_SIZE = 7  # of the line above a figure, in points
@@ -101,7 +101,7 @@ def reproduce(plan: RunPlan, out: Path | None = None) -> int:
 def at_point(row: RecipeRow) -> Group:
     """Return the group of a row with the setting of its point: its runs may have been typed otherwise for others."""
     name, _, value = row.trial.condition.point.partition("=")
-    of_point = {as_experiment(name): yaml.safe_load(value)} if name else {}
+    of_point = {row.group.kind.as_shown(name): yaml.safe_load(value)} if name else {}
     return replace(row.group, settings={**row.group.settings, **of_point})
 
 
@@ -213,12 +213,12 @@ def protocol(plan: RunPlan) -> tuple[str, bool]:
     Where they cannot, the line ends in the reason: `quick: T = 1,000, 5 seeds, generated data: shapes can ..`.
     """
     recipe = plan.recipe
-    generated = f"{plan.group}={STAND_INS[plan.group]}"
-    parts = ["generated data" if generated in slot.shared.values() else slot.title for slot in plan.slots]
+    parts = ["generated data" if plan.stand_in in slot.shared.values() else slot.title for slot in plan.slots]
     line = " and ".join(dict.fromkeys(parts))
     shared = plan.slots[0].shared
-    if plan.group == "reviews":
-        line = f"{plural(len(expand(shared['reviews.split'])), 'split')}, {line}"
+    if not plan.kind.plays_rounds:
+        fold = plan.kind.fold
+        line = f"{plural(len(expand(shared[fold])), fold.rpartition('.')[2])}, {line}"
     elif recipe.competitors:
         for name in ("rounds", "replicas"):
             if not (value := value_of(shared, name)).isdecimal():
@@ -228,10 +228,11 @@ def protocol(plan: RunPlan) -> tuple[str, bool]:
         line = f"T = {rounds:,}, {plural(seeds, 'seed')}{f' x {folds} folds' * (folds > 1)}, {line}"
     line = f"{plan.scale}: {line}"
     data = [(slot, recipe.data[name]) for slot in plan.slots for name in slot.stands_for]
-    typed = [override for name, override in plan.typed.items() if name not in _WITHOUT_EFFECT]
+    without_effect = {*_WITHOUT_EFFECT, f"{plan.kind.data}.path"}
+    typed = [override for name, override in plan.typed.items() if name not in without_effect]
     if plan.scale == "quick":
         return f"{line}: shapes can be compared, numbers cannot", False
-    if any(value_of(slot.shared, plan.group) != paper.choice for slot, paper in data):
+    if any(value_of(slot.shared, plan.kind.data) != paper.choice for slot, paper in data):
         return f"{line}, which is not the data of the paper: numbers cannot be compared", False
     if typed:
         return f"{line}, with {' '.join(typed)}, which is not the protocol of the paper", False
@@ -261,9 +262,7 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Values, figures: Sequenc
         notes = []
         if any(estimate.half_width is not None for estimate in estimates):
             several = any(estimate.clusters > 1 for estimate in estimates)
-            units = "folds; n counts (fold, seed)." if several else "seeds, of which there are n."
-            if any(row.group.of_users for row in runs.rows):
-                units = "users; n counts (user, split)."
+            units = (runs.rows[0].group.units if runs.rows else SEEDS).below_table(several)
             notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
         if most := max((len(row.cells) for row in runs.rows), default=0):
             chosen = f"Settings are the best of up to {most} by validation NDCG@10"

@@ -9,7 +9,6 @@ what competes, so that the gain of FairCo is chosen as in the paper.
 from __future__ import annotations
 
 import os
-import pkgutil
 import re
 import shlex
 import sys
@@ -28,17 +27,16 @@ from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
 from ol2r_cli.formatting import nearest, plural
+from ol2r_cli.kinds import RunKind, run_kinds
 from ol2r_cli.program import as_called
 from ol2r_cli.recipes.choices import AIMS, GridCell, best, beyond_the_ends
 from ol2r_cli.recipes.recipe import SCALES, Competitor, Recipe
 from ol2r_cli.report.run_groups import Group, collect, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.runner import RunKind
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweeper import print_plan, sweep
 
-STAND_INS = {"dataset": "synthetic", "reviews": "generated"}  # data of scale=quick unless others are typed, by group
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
 ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in
 WITHOUT_EFFECT = NOT_HASHED | {"device"}  # on the protocol of a benchmark
@@ -88,7 +86,7 @@ class Condition(NamedTuple):
     """One line of a figure or row of a table: a competitor on a dataset (the title of a slot) under a click model.
 
     aim: for which its settings are chosen, one of `choices.AIMS`; '' where one choice serves both, or there is none.
-    point: the value of `Competitor.over`. Fits have no click model.
+    point: the value of `Competitor.over`. click: empty where runs have no click model.
     """
 
     slot: str
@@ -135,22 +133,22 @@ class RunPlan:
     @cached_property
     def kind(self) -> RunKind:
         """Return the kind of all runs."""
-        return pkgutil.resolve_name(self.recipe.runs)
+        return run_kinds()[self.recipe.runs]
 
     @cached_property
     def composer(self) -> Composer:
         """Return what composes all runs."""
-        return Composer(self.folders, self.kind.command)
+        return Composer(self.folders, self.kind.name)
 
     @property
-    def group(self) -> str:
-        """Return the group of the data."""
-        return next(iter(self.recipe.data.values())).group
+    def stand_in(self) -> str:
+        """Return the override for generated data, which scale=quick has unless others are typed."""
+        return f"{self.kind.data}={self.kind.stand_in}"
 
     def dataset(self, slot: Slot) -> Any:
         """Return the object that loads the data of a slot; ValueError, which says how to go on, without the data."""
         first = [expand(override)[0] for override in slot.shared.values()]
-        source = build(self.composer(first).config[self.group])
+        source = build(self.composer(first).config[self.kind.data])
         try:
             if hasattr(source, "locate"):
                 source.locate()
@@ -161,7 +159,7 @@ class RunPlan:
                 .partition(", or use dataset=")[0]
                 .replace("then type dataset.path=FOLDER", "then type data_dir=FOLDER, in which it lies")
             )
-            advice = f"or go on with generated data, labelled as such: type {self.group}={STAND_INS[self.group]}"
+            advice = f"or go on with generated data, labelled as such: type {self.stand_in}"
             raise ValueError(f"{self.recipe.name} needs {slot.title}: {reason}, {advice}") from None
         return source
 
@@ -267,8 +265,8 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
             raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
         if name not in ("click", "dataset.fold") and len(expand(override)) > 1:
             raise ValueError(f"{name} must have one value, got {override}")
-    (group,) = {data.group for data in recipe.data.values()}
-    choice = value_of(named, group) or (STAND_INS[group] if scale == "quick" else "")
+    kind = run_kinds()[recipe.runs]
+    choice = value_of(named, kind.data) or (kind.stand_in if scale == "quick" else "")
     names: dict[str, list[str]] = {}  # of the data of the paper, by the words of what is used
     for name, data in ({n: data for n, data in recipe.data.items() if data.choice == choice} or recipe.data).items():
         names.setdefault(data.source(choice).words, []).append(name)
@@ -277,10 +275,10 @@ def paper_plan(recipe: Recipe, scale: str = "quick", typed: Sequence[str] = ()) 
     slots = []
     for source, replaced in sources:
         own = by_name(source.words)
-        settings = [override.removeprefix("dataset.") for name, override in own.items() if name != group]
+        settings = [override.removeprefix("dataset.") for name, override in own.items() if name != kind.data]
         title = ", ".join([source.title, *filter(None, [" ".join(settings)] * (titles[source.title] > 1))])
         if recipe.queries is not None:
-            setting = "dataset.queries.train" if choice == STAND_INS[group] else "dataset.queries"
+            setting = "dataset.queries.train" if choice == kind.stand_in else "dataset.queries"
             own[setting] = f"{setting}={recipe.queries}"
         if scale == "paper" and source.folds:
             own["dataset.fold"] = f"dataset.fold={','.join(map(str, range(1, source.folds + 1)))}"

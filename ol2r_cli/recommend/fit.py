@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,17 +27,19 @@ from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns, ndcg
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import WholeNumber, check_settings
 from ol2r_cli.formatting import duration, number, printable
+from ol2r_cli.kinds import Render
 from ol2r_cli.recommend.evaluation import CUTOFFS, ndcg, rankings, users_of
 from ol2r_cli.recommend.model import Recommender
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.run import CONFIG, SUMMARY
 from ol2r_cli.run.experiment import Make
 from ol2r_cli.run.identity import RESULTS_VERSION, identity, own_code
-from ol2r_cli.run.run import EVALUATION, PER_USER, Run
-from ol2r_cli.run.runner import Render, RunKind, Runner
+from ol2r_cli.run.lifecycle import Lifecycle
+from ol2r_cli.run.run import EVALUATION, Run, Table
 from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
 
 MODEL, TREES = "model.npz", "tree.json"
+PER_USER = Table("per_user.parquet", ("user",), {"user": "Int64"})  # a column per metric, a row per user of a split
 _GROUPS = ("reviews", "model", "device", "launcher")
 _NOT_HASHED = ("reviews", "device", "explain", "interview")  # and what no run hashes; the fingerprint says the reviews
 _WITH_HIT = "users=with_hit leaves out users without a hit among the first 100: a model can gain by having fewer hits"
@@ -159,13 +162,16 @@ class Fit:
         return pl.DataFrame({"user": self.reviews.numbers("user")[users]} | frame)
 
 
-class Fitting(Runner):
-    """Fits a model and writes the run directory, which must be locked. `render` is that of `Runner`."""
+class FitRunner(Lifecycle):
+    """Fits a model and writes what it has, the values of every user, and their means."""
 
-    def __init__(self, experiment: Fit, command: str, callback: None = None, render: Render | None = None):
-        self.fit, self.settings, self.command, self.render = experiment, experiment.settings, command, render
-        self.directory = experiment.directory
+    kind = "recommend"
+
+    def __init__(self, experiment: Fit, command: str, render: Render | None = None):
+        super().__init__(experiment.settings, experiment.directory, command, render)
+        self.fit, self.seed = experiment, int(experiment.settings["seed"])
         self.steps: list[dict[str, float]] = []
+        self.line = sys.stderr if render and sys.stderr.isatty() else None  # where to show the last step
 
     def _interrupted(self) -> tuple[str, str]:
         return f"after step {len(self.steps)}", "starts again"
@@ -212,17 +218,23 @@ class Fitting(Runner):
             print(f"warning: {_WITH_HIT}", file=sys.stderr)
 
     def _play(self) -> None:
-        fit, seed = self.fit, int(self.settings["seed"])
+        values = self._fitted_values()
+        if self.settings["users"] == "with_hit":
+            last = CUTOFFS[-1]
+            values = {split: users.filter(pl.col(f"{split}_ndcg_{last}") > 0) for split, users in values.items()}
+        self._write_model()
+        steps = pl.DataFrame(self.steps, schema_overrides={"seed": pl.Int64, "round": pl.Int64})
+        self.directory.write_parquet(EVALUATION.file, steps.with_columns(split=pl.lit("validation")))
+        users = values["test"].join(values["validation"], on="user", how="full", coalesce=True).sort("user")
+        self.directory.write_parquet(PER_USER.file, users)
+        self.directory.write_json(SUMMARY, summarise(values, self.seed))
+        self.manifest.progress(1)
+        _log.info("finished")
+        self._close()
 
-        def progress(step: int, **values: float) -> None:
-            if self.stop:
-                raise KeyboardInterrupt
-            self.steps.append({"seed": seed, "round": step, **{name: float(value) for name, value in values.items()}})
-            text = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
-            _log.info("step %d: %s", step, text)
-            if sys.stderr.isatty() and self.render:
-                print(f"\r\x1b[Kstep {step}: {text}", end="", file=sys.stderr, flush=True)
-            self.manifest.progress(0)
+    def _fitted_values(self) -> dict[str, pl.DataFrame]:
+        """Fit the model; returns the NDCG of each user by split, test first."""
+        fit = self.fit
 
         def validate(model: Recommender) -> float:
             return float(fit.values(model, "validation", (50,))["validation_ndcg_50"].mean())  # type: ignore[arg-type]
@@ -233,30 +245,55 @@ class Fitting(Runner):
             torch.enable_grad(),
             np.errstate(over="ignore", invalid="ignore"),  # what is not finite ends the fit by its scores
         ):
-            fit.model.fit(fit.reviews, seed, progress, validate)
-            if sys.stderr.isatty() and self.render:
-                print("\r\x1b[K", end="", file=sys.stderr)
-            by_split = {split: fit.values(fit.model, split) for split in ("test", "validation")}
-        if self.settings["users"] == "with_hit":
-            by_split = {split: of.filter(pl.col(f"{split}_ndcg_{CUTOFFS[-1]}") > 0) for split, of in by_split.items()}
-        np.savez(arrays := io.BytesIO(), **fit.model.state())  # type: ignore[arg-type]
+            fit.model.fit(fit.reviews, self.seed, self._progress, validate)
+            self._show("")
+            return {split: fit.values(fit.model, split) for split in ("test", "validation")}
+
+    def _progress(self, step: int, **values: float) -> None:
+        """Record a step of the fit. KeyboardInterrupt if the run is to stop."""
+        if self.stop:
+            raise KeyboardInterrupt
+        recorded = {name: float(value) for name, value in values.items()}
+        self.steps.append({"seed": self.seed, "round": step, **recorded})
+        told = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in values.items())
+        _log.info("step %d: %s", step, told)
+        self._show(f"step {step}: {told}")
+        self.manifest.progress(0)
+
+    def _show(self, text: str) -> None:
+        """Replace the line on the terminal, if there is one."""
+        if self.line:
+            print(f"\r\x1b[K{text}", end="", file=self.line, flush=True)
+
+    def _write_model(self) -> None:
+        arrays = io.BytesIO()
+        np.savez(arrays, **self.fit.model.state())  # type: ignore[arg-type]
         self.directory.write_bytes(MODEL, arrays.getbuffer())
-        if (trees := fit.model.trees()) is not None:
+        if (trees := self.fit.model.trees()) is not None:
             self.directory.write_json(TREES, trees)
-        steps = pl.DataFrame(self.steps, schema_overrides={"seed": pl.Int64, "round": pl.Int64})
-        self.directory.write_parquet(EVALUATION.file, steps.with_columns(split=pl.lit("validation")))
-        users = by_split["test"].join(by_split["validation"], on="user", how="full", coalesce=True).sort("user")
-        self.directory.write_parquet(PER_USER.file, users)
-        values = {name: of[name].to_numpy() for of in by_split.values() for name in of.columns if name != "user"}
-        means = {name: float(of.mean()) if len(of) else 0.0 for name, of in values.items()}
-        sd = {name: float(of.std(ddof=1)) if len(of) > 1 else None for name, of in values.items()}
-        metrics = {name: {"mean": means[name], "sd": sd[name], "n": len(values[name])} for name in values}
-        by_seed = {"seed": [seed], **{name: [mean] for name, mean in means.items()}}
-        content = {"results_version": RESULTS_VERSION, "seeds": 1, "rounds": 1, "metrics": metrics, "by_seed": by_seed}
-        self.directory.write_json(SUMMARY, content)
-        self.manifest.progress(1)
-        _log.info("finished")
-        self._close()
+
+
+def summarise(values: Mapping[str, pl.DataFrame], seed: int) -> dict[str, Any]:
+    """Return the content of summary.json: of each column of a split mean, sd and number of the users' values."""
+    metrics = {}
+    for users in values.values():
+        for name in users.columns[1:]:  # the first is `user`
+            column = users[name].to_numpy()
+            mean = float(column.mean()) if len(column) else 0.0
+            sd = float(column.std(ddof=1)) if len(column) > 1 else None
+            metrics[name] = {"mean": mean, "sd": sd, "n": len(column)}
+    means = {name: [metric["mean"]] for name, metric in metrics.items()}
+    by_seed = {"seed": [seed], **means}
+    return {"results_version": RESULTS_VERSION, "seeds": 1, "rounds": 1, "metrics": metrics, "by_seed": by_seed}
+
+
+def differences(run: Run) -> Iterator[str]:
+    """Yield what is wrong with a finished fit: the metrics of its summary are the means over users."""
+    means = run.table(PER_USER).drop("user").mean().row(0, named=True)
+    for name, mean in means.items():
+        if not math.isclose(run.summary[name]["mean"], mean or 0.0, rel_tol=1e-9, abs_tol=1e-9):
+            yield f"{SUMMARY}: metrics are not the means of {PER_USER.file}"
+            return
 
 
 def render(run: Run, finished_before: bool = False) -> str:
@@ -277,7 +314,3 @@ def render(run: Run, finished_before: bool = False) -> str:
     }
     texts = [f"finished: fit {run.id}", *(f"  {name:<10} {line}" for name, line in lines.items() if line)]
     return "\n".join(map(printable, texts)) + ("\n(done before: force=true fits it again)" if finished_before else "")
-
-
-KIND = RunKind("ol2r_cli.recommend.fit.KIND", "recommend", Fit, Fitting, render)
-Fitting.kind = KIND

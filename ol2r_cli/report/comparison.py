@@ -156,7 +156,7 @@ def compare(
 
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:
-    """A metric of `group` minus that of `rival`, by the (fold, seed), or (user, split), that both have."""
+    """A metric of `group` minus that of `rival`, by the (fold, seed), or other key, that both have."""
     values, rival_values = group.values(metric), rival.values(metric)
     return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
@@ -168,9 +168,9 @@ def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], t
         of_metric = []
         for group, rival in pairs:
             differing = paired(group, rival, metric)
-            if (estimate := of_values(differing, group.of_users)) is None:
+            if (estimate := of_values(differing, group.units.independent)) is None:
                 continue
-            units = unit_values(differing, group.of_users)
+            units = unit_values(differing, group.units.independent)
             gains = [gain(metric, difference) for difference in differing.values()]
             p = TESTS[test](units) if len(units) >= LEAST_UNITS else None
             counts = sum(g > 0 for g in gains), gains.count(0), sum(g < 0 for g in gains)

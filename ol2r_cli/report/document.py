@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report import notes
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
@@ -114,7 +114,7 @@ class Document:
             TableColumn("chosen from", self._chosen_from, is_number=True),
             TableColumn(
                 "n",
-                lambda group: Cell(_number_of_values(group), values={"folds": len(group.seeds), "n": group.n}),
+                lambda group: Cell(group.units.counted(group), values={"folds": len(group.seeds), "n": group.n}),
                 is_number=True,
             ),
             *(TableColumn(heading(metric), partial(self._value, metric), True) for metric in self.metrics),
@@ -274,15 +274,6 @@ def _unless_none(group: Group, part: str) -> str:
     return "" if choice == "none" else choice
 
 
-def _number_of_values(group: Group) -> str:
-    """Return how many values a group has, such as `25 (5 folds x 5 seeds)`."""
-    folds, sizes = len(group.seeds), {len(seeds) for seeds in group.seeds.values()}
-    if folds == 1 or group.of_users:
-        return str(group.n)
-    seeds = f" x {plural(max(sizes), 'seed')}" if len(sizes) == 1 else ""
-    return f"{group.n} ({folds} folds{seeds})"
-
-
 def _of_rival(rival: Group, name: str) -> dict[str, Any]:
     """Return what a frame has of the other group of a difference: what may be another choice, and its name."""
     others = {part: choice for part, choice in choices(rival).items() if part not in ("dataset", "click")}
@@ -314,12 +305,7 @@ def _counts(d: PairedDifference) -> Cell:
 
 def _pairs(d: PairedDifference) -> Cell:
     """Return the number of pairs, and of what they are."""
-    text = str(d.estimate.n)
-    if d.estimate.clusters > 1 and not d.group.of_users:
-        text += f" in {d.estimate.clusters} folds"
-    elif d.estimate.clusters < d.estimate.n and d.group.of_users:
-        text += f" of {d.estimate.clusters} users"
-    return Cell(text, values={"pairs": d.estimate.n, "missing": d.missing})
+    return Cell(d.group.units.pairs(d.estimate), values={"pairs": d.estimate.n, "missing": d.missing})
 
 
 _DIFFERENCE_COLUMNS: Sequence[TableColumn[PairedDifference]] = (

@@ -5,9 +5,6 @@ independent values. With the model y(f, s) = mean + fold(f) + seed(f, s), both r
 independent and have the common mean; where folds have equally many seeds, their spread has exactly the variance that
 the mean needs, whatever the two parts are. So folds are the units as soon as there are several, otherwise seeds.
 
-Values of the users of recommenders count the same each, and a user may be in several splits of the reviews. So users
-are the units: the interval is that of a mean of clusters of unequal sizes.
-
 The distribution functions come from `scipy.special`: importing `scipy.stats` takes a second, and its `permutation_test`
 draws other signs. docs/comparison.md has the formulas.
 """
@@ -15,7 +12,7 @@ draws other signs. docs/comparison.md has the formulas.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -36,7 +33,7 @@ UNITS = ("seeds", "folds")
 _DRAWS = 100_000  # of signs beyond `EXACT`
 _SEED = 20_260_000  # the same values always give the same p
 
-Values = Mapping[tuple[Any, int], float]  # by (fold, seed), or (user, split): the first is the cluster
+Values = Mapping[tuple[Any, int], float]  # by (fold, seed), or another key of which the first part is the cluster
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ class Estimate:
     """The mean of n values, and what its interval needs.
 
     mean: of the values; over several folds the mean of the folds' means. sd: of all n values (divisor n - 1), None for
-    one value. clusters: how many folds, or users, have values. between: standard deviation of the `cluster_values`,
-    None for one cluster.
+    one value. clusters: how many folds, or other clusters, have values. between: standard deviation of a value for
+    each, None for one cluster.
     """
 
     mean: float
@@ -70,51 +67,36 @@ class Estimate:
         return half_width(*((self.sd, self.n) if by_seed else (self.between, self.clusters)), bands)
 
 
-def of_values(values: Values, of_users: bool = False) -> Estimate | None:
-    """The estimate from one value for each (fold, seed), or (user, split) `of_users`; None without values.
+def fold_means(values: Values) -> list[float]:
+    """Return the mean of each fold's values."""
+    return [fmean(of_fold) for of_fold in clusters(values).values()]
 
-    Every fold has the same weight; of users every value.
+
+def clusters(values: Values) -> dict[Any, list[float]]:
+    """Return the values of each cluster."""
+    found: dict[Any, list[float]] = {}
+    for (cluster, _), value in values.items():
+        found.setdefault(cluster, []).append(value)
+    return found
+
+
+def of_values(values: Values, independent: Callable[[Values], list[float]] = fold_means) -> Estimate | None:
+    """Return the estimate from values; None without any. By default every fold has the same weight.
+
+    independent: returns a value for each cluster, whose mean is the estimate, and whose spread is that of independent
+    values.
     """
     if not values:
         return None
-    clusters = cluster_values(values, of_users)
-    mean, between = _moments(clusters)
-    return Estimate(mean, _moments([*values.values()])[1], len(values), len(clusters), between)
+    of_clusters = independent(values)
+    mean, between = _moments(of_clusters)
+    return Estimate(mean, _moments([*values.values()])[1], len(values), len(of_clusters), between)
 
 
-def unit_values(values: Values, of_users: bool = False) -> list[float]:
-    """The independent values: one for each cluster where there are several, otherwise all."""
-    clusters = cluster_values(values, of_users)
-    return clusters if len(clusters) > 1 else [*values.values()]
-
-
-def cluster_values(values: Values, of_users: bool) -> list[float]:
-    """A value for each fold or user, whose mean is the estimate, and whose spread is that of independent values."""
-    return user_influences(values) if of_users else fold_means(values)
-
-
-def fold_means(values: Values) -> list[float]:
-    """The mean of each fold's values."""
-    return [fmean(of_fold) for of_fold in _clusters(values).values()]
-
-
-def user_influences(values: Values) -> list[float]:
-    """The mean m of the n values, for each of the u users plus u / n times the sum of its values less m.
-
-    These have the mean m, and their standard error is that of a mean of clusters of unequal sizes (Cameron and Miller,
-    2015, with the factor u / (u - 1)). Where each user has one value, they are the values.
-    """
-    users, mean = _clusters(values), fmean(values.values())
-    share = len(users) / len(values)
-    return [mean + share * math.fsum(value - mean for value in of_user) for of_user in users.values()]
-
-
-def _clusters(values: Values) -> dict[Any, list[float]]:
-    """The values of each fold, or of each user."""
-    clusters: dict[Any, list[float]] = {}
-    for (cluster, _), value in values.items():
-        clusters.setdefault(cluster, []).append(value)
-    return clusters
+def unit_values(values: Values, independent: Callable[[Values], list[float]] = fold_means) -> list[float]:
+    """Return the independent values: one for each cluster where there are several, otherwise all."""
+    of_clusters = independent(values)
+    return of_clusters if len(of_clusters) > 1 else [*values.values()]
 
 
 def _moments(values: Sequence[float]) -> tuple[float, float | None]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,21 +16,22 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.formatting import error_line, one_line, printable
+from ol2r_cli.kinds import RunKind, kind_of
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.measures import declare, described
+from ol2r_cli.report.units import SEEDS, Units
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run import PER_USER, DamagedFile, Run, scan
+from ol2r_cli.run.run import DamagedFile, Run, scan
 
 FOLD = "dataset.fold"
 CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
-IGNORED = NOT_HASHED | {"seed", "replicas", FOLD, "reviews.split"}
+IGNORED = NOT_HASHED | {"seed", "replicas", FOLD}
 # Settings of what is recorded of an experiment. They do not change what happens in it.
 RECORDING = {
     *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
     *("block_rounds", "save_interactions"),
 }
-AS_EXPERIMENT = {"reviews": "dataset", "model": "ranker"}  # groups of fits, and those of experiments like them
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _TYPED = re.compile(r"(?<!\S)['\"]*[+~]*([^\s'\"=]+)=")  # the name of a setting in a command
 
@@ -41,9 +42,9 @@ class FinishedRun:
 
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
     dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. values: the
-    metrics of each seed, None where one does not apply; `of_users`: of each user instead. typed: names of settings on
-    the command line. columns: those of
-    its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None or empty where an earlier version wrote it.
+    metrics of each seed, or of what `units` has in place of seeds, None where one does not apply. typed: names of
+    settings on the command line. columns: those of its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None
+    or empty where an earlier version wrote it.
     """
 
     path: Path
@@ -58,7 +59,6 @@ class FinishedRun:
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
     note: str = ""
-    of_users: bool = False
 
     def __post_init__(self) -> None:
         """Make text, which may be of others, printable; ValueError for unknown metrics and for what is no number."""
@@ -70,6 +70,16 @@ class FinishedRun:
         types = {kind for of_seed in self.values.values() for kind in map(type, of_seed.values())}
         if not types <= {int, float, type(None)} or {*map(type, self.values)} != {int}:
             raise ValueError("it must have a number or null of every metric for each seed")
+
+    @cached_property
+    def kind(self) -> RunKind:
+        """Its kind of run."""
+        return kind_of(self.choices)
+
+    @cached_property
+    def units(self) -> Units:
+        """What its values are of."""
+        return self.kind.units() if self.kind.units else SEEDS
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -93,37 +103,27 @@ def read_run(run: Run) -> FinishedRun:
     """A run as a report reads it; ValueError, OSError or LookupError where its files cannot be read."""
     if run.state in ("damaged", "unreadable"):
         raise ValueError(run.error)
-    choices = {"intent": "none"} | dict(run.choices)
-    settings = {name: value for name, value in run.flat_settings.items() if distinguishes(name)}
+    choices, kind = {"intent": "none"} | dict(run.choices), kind_of(run.choices)
+    flat = run.flat_settings
+    settings = {name: value for name, value in flat.items() if name != kind.fold and distinguishes(name)}
     settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
-    columns = dict(run.summary_file["by_seed"])
-    if (seeds := columns.pop("seed")) != run.seeds:
-        raise ValueError("summary.json must have the seeds of run.json")
-    values = {seed: dict(zip(columns, row, strict=True)) for seed, *row in zip(seeds, *columns.values(), strict=True)}
-    if of_users := PER_USER.file in run.manifest["files"]:  # a fit to reviews, whose groups stand for those of others
-        settings = {as_experiment(name): value for name, value in settings.items()} | {"rounds": run.rounds}
-        values = {user.pop("user"): user for user in run.per_user.to_dicts()}
+    settings = {kind.as_shown(name): value for name, value in settings.items()}
+    settings.setdefault("rounds", run.rounds)
+    units = kind.units() if kind.units else SEEDS
     return FinishedRun(
         path=run.path,
         choices=choices,
         settings=settings,
-        fold=run.flat_settings.get("reviews.split" if of_users else FOLD),
+        fold=flat.get(kind.fold),
         fingerprint=run.fingerprint,
-        values=values,
+        values=units.read(run),
         typed=frozenset(_TYPED.findall(run.command)),
         id=run.id,
         columns=run.columns,
         cpu_seconds=run.manifest.get("cpu_seconds"),
         peak_memory_gb=run.manifest.get("peak_memory_gb"),
         note=run.manifest.get("note") or "",
-        of_users=of_users,
     )
-
-
-def as_experiment(setting: str) -> str:
-    """The setting of an experiment that stands where this one of a fit does: `ranker.l2` for `model.l2`."""
-    group, dot, rest = setting.partition(".")
-    return f"{AS_EXPERIMENT.get(group, group)}{dot}{rest}"
 
 
 @lru_cache(maxsize=4096)

@@ -87,7 +87,7 @@ def _extent(groups: Sequence[Group]) -> dict[str, Any]:
         "chosen": {part: len({group.choices[part] for group in groups}) for part in ("ranker", "click", "dataset")},
         "rounds": _span({int(group.settings["rounds"]) for group in groups}),
         "values": _span({group.n for group in groups}),
-        "unit": "user" if groups[0].of_users else "seed",
+        "unit": groups[0].units.each,
         "has_folds": any(len(group.seeds) > 1 for group in groups),
     }
 
@@ -118,7 +118,7 @@ def _settings_of(group: Group, members: Sequence[Member], labels: Labels, shared
 
 
 def _seeds_by_fold(members: Sequence[Member]) -> list[tuple[str, str]]:
-    """Return the seeds of each fold, by the manifests, since the values of fits are those of users."""
+    """Return the seeds of each fold, by the manifests, since values may be of other units."""
     seeds: dict[Any, list[int]] = {}
     for member in members:
         seeds.setdefault(member.run.fold, []).extend(member.manifest["seeds"])

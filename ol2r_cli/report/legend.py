@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.kinds import other_kinds
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import NAMED_PARTS, ROUNDING, TASK_PARTS, click_order, part_of
 from ol2r_cli.report.run_groups import Group
@@ -45,17 +47,8 @@ RANKER_NAMES = {  # in the papers, in the order of a legend
     "ollambdarank_gt": "olLambdaRank GT",
     "oracle": "oracle",
     "random": "random",
-    # models of `ol2r recommend`, which no figure shows together with rankers
-    "fact": "FacT",
-    "mter": "MTER",
-    "bprmf": "BPRMF",
-    "efm": "EFM",
-    "nmf": "NMF",
-    "fmf": "FMF",
-    "most_popular": "MostPopular",
 }
 _DATASET_NAMES = {
-    "amazon_cellphones": "Amazon",
     "mq2007": "MQ2007",
     "mq2008": "MQ2008",
     "mslr_web10k": "MSLR-WEB10K",
@@ -85,7 +78,14 @@ _SYMBOLS = {  # the papers' letter for a setting
 
 def dataset_name(dataset: str) -> str:
     """Return the name of a dataset, such as MSLR-WEB10K."""
-    return _DATASET_NAMES.get(dataset, dataset)
+    names = [_DATASET_NAMES, *(kind.datasets for kind in other_kinds())]
+    return next((known[dataset] for known in names if dataset in known), dataset)
+
+
+@cache
+def ranker_names() -> dict[str, str]:
+    """Return `RANKER_NAMES`, followed by the names of what other kinds of runs have in place of rankers."""
+    return RANKER_NAMES | {choice: name for kind in other_kinds() for choice, name in kind.rankers.items()}
 
 
 def symbol(setting: str) -> str:
@@ -96,7 +96,7 @@ def symbol(setting: str) -> str:
 def paper_name(ranker: str, parts: Mapping[str, str]) -> str:
     """Return a ranker as in the papers, such as Neural-PDGD; `parts` do not come with it: those of `Labels.parts`."""
     model, exploration, fairness = (parts.get(part, "") for part in NAMED_PARTS)
-    name = RANKER_NAMES.get(ranker, ranker)
+    name = ranker_names().get(ranker, ranker)
     if (ranker, fairness) == _FAIRCO:
         name, fairness = "FairCo", ""
     if model:
@@ -192,7 +192,7 @@ def _panel(group: Group, labels: Labels) -> Panel:
     told = {name: f"{symbol(name)}={as_typed(value)}" for name, value in labels.told(group).items()}
     dataset_settings = [text for name, text in told.items() if part_of(name) == "dataset"]
     user_settings = [text for name, text in told.items() if part_of(name) in ("click", "intent")]
-    users = [] if click == "none" else [click.replace("_", " ")]  # fits to reviews have none
+    users = [] if click == "none" else [click.replace("_", " ")]
     intents = [] if intent == "none" else [f"intent {intent}"]
     return Panel(
         (dataset, *dataset_settings, *user_settings),
@@ -215,12 +215,12 @@ def _by_paper_name(groups: Iterable[Group], labels: Labels) -> dict[str, list[Gr
 
 
 def _legend_key(group: Group, labels: Labels) -> tuple[Any, ...]:
-    """Return a key that sorts names: rankers as in `RANKER_NAMES`, each first with the parts that come with it."""
+    """Return a key that sorts names: rankers as in `ranker_names`, each first with the parts that come with it."""
     ranker, parts = group.choices["ranker"], labels.parts(group)
     fixed_names = list(dict.fromkeys(labels.called.values()))  # in the order of the caller
     place = fixed_names.index(labels.called[group]) if group in labels.called else -1
     settings = labels.sort_key(group, lambda name: not _is_of_panel(name))
-    known = [*RANKER_NAMES, ranker].index(ranker)
+    known = [*ranker_names(), ranker].index(ranker)
     return (known, ranker, [parts.get(part, "") for part in NAMED_PARTS], place, settings)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.finished_run import AS_EXPERIMENT, CODE, IGNORED, default_parts, default_settings
+from ol2r_cli.report.finished_run import CODE, IGNORED, default_parts, default_settings
 from ol2r_cli.report.parts import NAMED_PARTS, PARTS, click_order, defines_task, part_of
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
 from ol2r_cli.report.shown_metrics import METRICS
@@ -71,14 +71,12 @@ class Labels:
         return choices | {name: as_typed(value) for name, value in self.settings(group).items()}
 
     def overrides(self, group: Group) -> str:
-        """Return choices and settings as overrides for `ol2r run`, quoted for a shell."""
-        typed_parts = {as_one: own for own, as_one in AS_EXPERIMENT.items()} if group.of_users else {}
+        """Return choices and settings as overrides for the command of its kind, quoted for a shell."""
         overrides = []
         for name, value in self.words(group).items():
             if _NO_CHOICES.get(name) == value or name.endswith(_NOT_TYPED):
                 continue
-            part = name.partition(".")[0]
-            overrides.append(f"{typed_parts.get(part, part)}{name.removeprefix(part)}={value}")
+            overrides.append(f"{group.kind.as_typed(name)}={value}")
         return shlex.join(overrides)
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:

@@ -10,6 +10,7 @@ from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
 from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
 from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.units import SEEDS, as_units
 
 _CHOSEN_BY = {
     "validation": "best mean validation NDCG after the last evaluated round",
@@ -22,11 +23,7 @@ _NAMED_TASKS = 3  # of those without a comparison
 def values_note(groups: Sequence[Group], runs: int) -> str:
     """Return what a figure is the mean of, and what ± is."""
     folds = any(len(group.seeds) > 1 for group in groups)
-    values = "(fold, seed), every fold counting the same" if folds else "seed"
-    units = f" with the {_as_units('folds')} where there are several folds, else with the seeds" if folds else ""
-    if groups and groups[0].of_users:
-        values = "user of each split, the mean over seeds"
-        units = f" with the {_as_units('users')}, whatever the number of splits" if folds else ""
+    values, units = (groups[0].units if groups else SEEDS).note(folds)
     return (
         f"{plural(runs, 'run')}. Figures are means over n values, one for each {values}; ± is half the width of the "
         f"{LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
@@ -76,12 +73,12 @@ def _test_note(comparison: Comparison, tested: Sequence[PairedDifference]) -> st
     mark = f"↑ and ↓ are significantly more and less than {comparison.baseline}"
     if comparison.baseline is None:
         mark = "Letters name the rows that a value is significantly better than"
-    names = {difference.group.units(difference.estimate) for difference in tested}
-    pairs = "users" if names == {"users"} else "(fold, seed)"
+    names = {difference.group.units.name(difference.estimate) for difference in tested}
+    pairs = tested[0].group.units.tested
     comparisons = plural(_family(tested), "comparison")
     return (
         f"{mark}, at {ALPHA} after Holm's correction for the {comparisons} of each metric: "
-        f"{_TEST_NAMES[comparison.test]} over the {pairs} that both have, with the {_as_units(*sorted(names))}."
+        f"{_TEST_NAMES[comparison.test]} over the {pairs} that both have, with the {as_units(*sorted(names))}."
     )
 
 
@@ -103,7 +100,7 @@ def _power_note(comparison: Comparison, tested: Sequence[PairedDifference]) -> l
     least = min(1.0, family * least_p(comparison.test, most.estimate.units))
     if least < ALPHA:
         return []
-    unit = most.group.units(most.estimate)
+    unit = most.group.units.name(most.estimate)
     return [
         f"With {most.estimate.units} {unit} and {plural(family, 'comparison')} no p of this test can be below "
         f"{least:.2g} after the correction, so nothing can be significant: type --test t, or run more {unit}."
@@ -112,7 +109,7 @@ def _power_note(comparison: Comparison, tested: Sequence[PairedDifference]) -> l
 
 def _missing_note(missing: Sequence[PairedDifference]) -> str:
     worst = max(missing, key=lambda difference: difference.missing)
-    pairs = "(user, split)" if worst.group.of_users else "(fold, seed)"
+    pairs = worst.group.units.pair
     return (
         f"Not all {pairs} are in both rows of {plural(len(missing), 'comparison')}; where most are missing, "
         f"{worst.missing} of {worst.estimate.n + worst.missing} are."
@@ -125,8 +122,3 @@ def _alone_note(comparison: Comparison) -> str:
         named += f", and {len(comparison.alone) - _NAMED_TASKS} more"
     reason = "a single row" if comparison.baseline is None else "no other row, or no baseline"
     return f"Not compared, with {reason}: {named}."
-
-
-def _as_units(first: str, *others: str) -> str:
-    text = f"{first} as units (degrees of freedom: {first} - 1)"
-    return ", or ".join([text, *(f"{unit} as units ({unit} - 1)" for unit in others)])

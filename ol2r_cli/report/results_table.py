@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ol2r_cli.formatting import plural, plus_minus
+from ol2r_cli.formatting import plus_minus
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.estimates import ALPHA
@@ -104,11 +104,12 @@ class ResultsTable:
         common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
         common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
         common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []
-        if not any(group.of_users for group in self.groups):  # fits have no rounds
+        if all(group.kind.plays_rounds for group in self.groups):
             rounds = {int(group.settings["rounds"]) for group in self.groups}
             common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
         what = " ".join(common)
-        lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {self._values()}."]
+        values = self.groups[0].units.caption(self.n, [len(group.seeds) for group in self.groups])
+        lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {values}."]
         if self.comparison and any(difference.p is not None for difference in self.comparison.differences):
             how = f"{_TESTS[self.comparison.test]}, Holm's correction, p < {ALPHA}"
             if self.comparison.baseline is None:
@@ -119,14 +120,3 @@ class ResultsTable:
         if any(metric in self.metrics for _, metric in self.best):
             lines.append("A bold value is significantly better than all that it is compared with.")
         return lines
-
-    def _values(self) -> str:
-        """How many values a mean is of, such as `5 seeds`, and the units of its interval where these are others."""
-        many = "as many values as the number in brackets" if len(self.n) > 1 else ""
-        if self.groups[0].of_users:
-            return (many or f"{plural(max(self.n), 'value')} of users") + ", with users as units"
-        folds = sorted({len(group.seeds) for group in self.groups})
-        if folds == [1]:
-            return many or plural(max(self.n), "seed")
-        runs = f"{plural(max(self.n), 'run')} in {' or '.join(map(str, folds))} folds"
-        return f"{many or runs}, with folds as units{' where there are several' if folds[0] == 1 else ''}"

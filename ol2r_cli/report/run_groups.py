@@ -16,12 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import as_typed, split_words, translate
 from ol2r_cli.formatting import error_line, nearest, plural, printable
+from ol2r_cli.kinds import RunKind
 from ol2r_cli.lazy import lazy
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import (
@@ -32,6 +32,7 @@ from ol2r_cli.report.finished_run import (
     read_results,
     read_run,
 )
+from ol2r_cli.report.units import Units
 from ol2r_cli.run.run import Run, find_runs
 
 if TYPE_CHECKING:
@@ -210,14 +211,19 @@ class Group:
         return seeds
 
     @property
-    def of_users(self) -> bool:
-        """Whether values are of users, so that a metric has one for each (user, split), the mean over seeds."""
-        return self.runs[0].of_users
+    def kind(self) -> RunKind:
+        """The kind of its runs."""
+        return self.runs[0].kind
+
+    @property
+    def units(self) -> Units:
+        """What its values are of."""
+        return self.runs[0].units
 
     @property
     def n(self) -> int:
-        """The number of (fold, seed); of (user, split) with the first metric where values are of users."""
-        return len(self.values(self.metrics[0])) if self.of_users else sum(map(len, self.seeds.values()))
+        """The number of its values: of (fold, seed), or of other units."""
+        return self.units.count(self)
 
     @property
     def note(self) -> str:
@@ -248,34 +254,18 @@ class Group:
                 yield run, new
 
     def values(self, metric: str) -> dict[tuple[Any, int], float]:
-        """A metric by (fold, seed), or by (user, split) where values are of users, where it applies.
+        """A metric by (fold, seed), or by another key, where it applies.
 
-        In the order of these units, not in that of runs, whose ids differ from group to group.
+        In the order of these keys, not in that of runs, whose ids differ from group to group.
         """
-        found: dict[tuple[Any, int], list[float]] = {}
-        if self.of_users:
-            for run in self.runs:
-                for user, values in run.values.items():
-                    if (value := values.get(metric)) is not None:
-                        found.setdefault((user, run.fold), []).append(value)
-        else:
-            for run, seeds in self.new_seeds(lambda run: metric in run.metrics):
-                for seed in seeds:
-                    if (value := run.values[seed][metric]) is not None:
-                        found[run.fold, seed] = [value]
-        return {unit: fmean(found[unit]) for unit in sorted(found, key=lambda unit: (str(unit[0]), unit[1]))}
+        values = self.units.values(self, metric)
+        return {key: values[key] for key in sorted(values, key=lambda key: (str(key[0]), key[1]))}
 
     def estimate(self, metric: str) -> Estimate | None:
         """A metric over all (fold, seed); None where it does not apply."""
         if metric not in self._estimates:
-            self._estimates[metric] = of_values(self.values(metric), self.of_users)
+            self._estimates[metric] = of_values(self.values(metric), self.units.independent)
         return self._estimates[metric]
-
-    def units(self, estimate: Estimate) -> str:
-        """What the units of an estimate of this group are called."""
-        if self.of_users:
-            return "users"
-        return "folds" if estimate.clusters > 1 else "seeds"
 
 
 def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
+from ol2r_cli.kinds import other_kinds
 from ol2r_cli.report.parts import NAMED_PARTS
 
 Dash = str | tuple[int, tuple[float, ...]]
@@ -59,14 +61,6 @@ RANKER_STYLES = {
     "ollambdarank_gt": Style(INK, LONG, "*"),
     "oracle": Style(INK, SOLID, "H"),
     "random": Style("#a9a9ab", BOTH, "."),
-    # models of `ol2r recommend`, which no figure shows together with rankers
-    "fact": Style("#d55e00", DASHED, "o"),
-    "mter": Style("#0072b2", DOTTED, "s"),
-    "bprmf": Style("#009e73", DASHED, "^"),
-    "efm": Style("#cc79a7", SOLID, "D"),
-    "nmf": Style("#e69f00", SOLID, "v"),
-    "fmf": Style("#332288", SOLID, "P"),
-    "most_popular": Style("#7a7a7c", DASH_DOT, "p"),
 }
 _FAIRNESS_DASHES = {"fairexp": DASHED, "fairco": DASH_DOT, "mcfair": DOTTED}
 _OTHER_COLOURS = ("#332288", "#44aa99", "#117733", "#999933", "#882255", "#aa4499", "#cc6677", "#6699cc")
@@ -76,6 +70,12 @@ _SETTING_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h")
 _DARKEST, _LIGHTEST = -0.5, 0.55  # steps of `shade` for the values of a setting
 
 
+@cache
+def ranker_styles() -> dict[str, Style]:
+    """Return `RANKER_STYLES`, and the styles of what other kinds of runs have in place of rankers."""
+    return RANKER_STYLES | {choice: style for kind in other_kinds() for choice, style in kind.styles().items()}
+
+
 def ranker_style(ranker: str, parts: Mapping[str, str]) -> Style:
     """Return the style of a ranker; `parts` are those that do not come with it.
 
@@ -83,7 +83,7 @@ def ranker_style(ranker: str, parts: Mapping[str, str]) -> Style:
     fairness have a dash of their own and hollow markers.
     """
     model, exploration, fairness = (parts.get(part, "") for part in NAMED_PARTS)
-    style = RANKER_STYLES.get(ranker) or style_of_name(ranker)
+    style = ranker_styles().get(ranker) or style_of_name(ranker)
     if model:
         style = style._replace(colour=shade(style.colour, -0.35), dash=BOTH, hollow=True)
     if exploration:

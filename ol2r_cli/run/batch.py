@@ -12,8 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +24,9 @@ from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock, joint
 from ol2r_cli.run import DONE, stop_signals
 from ol2r_cli.run.experiment import Experiment, Make, NotEnoughMemory
-from ol2r_cli.run.runner import EXPERIMENT, EXPLAINED, Runner, explain_error, prepare_run
+from ol2r_cli.run.kind import KIND
+from ol2r_cli.run.lifecycle import EXPLAINED
+from ol2r_cli.run.runner import Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.source import check_unchanged
 
@@ -165,7 +166,7 @@ class _Member:
 
     def __init__(self, number: int, job: BatchJob, ended: Ended, together: int):
         self.number, self.job, self.ended = number, job, ended
-        self.kind = replace(EXPERIMENT, experiment=partial(Experiment, together=together))
+        self.together = together
         self.runner: Runner | None = None
         self._opened = ExitStack()
 
@@ -180,7 +181,10 @@ class _Member:
     def prepare(self, make: Make) -> None:
         """Set the run up, without writing anything."""
         settings, choices, overrides, id, *_ = self.job
-        self.runner = prepare_run(settings, choices, overrides, self.kind, make, id)  # prints no progress
+        experiment = Experiment(settings, choices, make, together=self.together)
+        runner = prepare_run(experiment, overrides, KIND, id)  # prints no progress
+        assert runner is None or isinstance(runner, Runner)
+        self.runner = runner
         self._prepared = time.monotonic()
         if self.runner is None:
             self._end(DONE)
@@ -231,7 +235,7 @@ class _Member:
                     print(error, file=sys.stderr)
                     self._end(None)
                 else:
-                    self._end(explain_error(error, self.job.settings, EXPERIMENT))
+                    self._end(explain_error(error, self.job.settings, KIND))
 
     def _is_of_batch(self, error: Exception | None) -> bool:
         """Return whether the run may not fail with this error when it is alone: memory has run out, too many files are

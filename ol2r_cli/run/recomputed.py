@@ -24,10 +24,11 @@ from ol2r_cli.config.instantiate import build, check_stored
 from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
+from ol2r_cli.kinds import kind_of
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
 from ol2r_cli.run.identity import RESULTS_VERSION, check_unchanged
-from ol2r_cli.run.run import EVALUATION, PER_USER, TRACE, Run, damaged_files
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.tensor.shapes import Float
 
@@ -49,10 +50,8 @@ class TrainedRanker:
     def __init__(self, run: Run, own_targets: Collection[str] = ()):
         self.run, self.own_targets = run, own_targets
         file, again = run.path / RANKER, f"type {run.command} force=true"
-        if PER_USER.file in run.files:
-            raise ValueError(
-                f"RUN must be of `ol2r run`, got {run.path}, which is of {' '.join(run.command.split()[:2])}"
-            )
+        if (kind := kind_of(run.choices)).name != "run":
+            raise ValueError(f"RUN must be of `ol2r run`, got {run.path}, which is of ol2r {kind.name}")
         try:
             content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
             self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
@@ -152,32 +151,29 @@ def dataset_source(settings: Mapping[str, Any]) -> DatasetSource:
 def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
     """Yield what is wrong with a finished run, each in a few words; nothing if it is intact.
 
-    Looked at: sizes and hashes of files, rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks
-    and online NDCG against the saved interactions, and the summary against the tables. Online NDCG needs the labels of
-    the data; where they are not found, a line is added to `notes`.
+    Looked at are sizes and hashes of files, and what its kind compares. What cannot be compared adds a line to `notes`.
     """
     wrong = list(damaged_files(run.path, run.manifest["files"]))
     yield from wrong
     try:
-        if PER_USER.file in run.manifest["files"]:
-            yield from _of_users(run)
-            return
-        yield from _trace(run)
-        if len(run.interactions):
-            yield from _interactions(run, [] if notes is None else notes)
-        yield from _evaluations(run)
-        yield from _summary(run)
+        yield from kind_of(run.choices).differences(run, [] if notes is None else notes)
     except (*_ODD_VALUES, pl.exceptions.PolarsError) as error:
         if not wrong:  # otherwise the damage has been named
             yield f"cannot be read ({str(error).splitlines()[0]})"
 
 
-def _of_users(run: Run) -> Iterator[str]:
-    """Whether the test metrics of the summary are the means over users."""
-    means = run.per_user.drop("user").mean().row(0, named=True)
-    stored = {name: run.summary[name]["mean"] for name in run.summary if name in means}
-    if not _equal(stored, means):
-        yield f"{SUMMARY}: metrics are not the means of {PER_USER.file}"
+def differences_of_experiment(run: Run, notes: list[str]) -> Iterator[str]:
+    """Yield what is wrong with the tables and the summary of a finished experiment.
+
+    Looked at: rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks and online NDCG against the
+    saved interactions, and the summary against the tables. Online NDCG needs the labels of the data; where they are not
+    found, a line is added to `notes`.
+    """
+    yield from _trace(run)
+    if len(run.interactions):
+        yield from _interactions(run, notes)
+    yield from _evaluations(run)
+    yield from _summary(run)
 
 
 def _trace(run: Run) -> Iterator[str]:

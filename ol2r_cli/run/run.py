@@ -108,10 +108,6 @@ INTERACTIONS = Table(
     _BY_ROUND | {"rank": "Int32", "query": "Int64", "document": "Int64", "click": "Boolean"},
 )
 
-PER_USER = Table(  # of a run with users instead of rounds: what summary.json has means of, for each test user
-    "per_user.parquet", ("user",), {"user": "Int64"}
-)
-
 
 def parts(names: Iterable[str], table: Table) -> list[str]:
     """Return those of the named files that have rows of a table, earlier rounds first."""
@@ -285,7 +281,6 @@ class Run:
         """The values behind `summary`: a row per seed, a column per metric that applies to the run."""
         return pl.DataFrame(self.summary_file["by_seed"])
 
-    per_user = _rows(PER_USER)  # a row per user, a column per metric
     trace = _rows(TRACE)  # a row per seed and round
     evaluation = _rows(EVALUATION)  # a row per seed, evaluated round and split
     blocks = _rows(BLOCKS)  # block size at every rank; empty without `block_rounds`, or without blocks

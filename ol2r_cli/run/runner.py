@@ -3,15 +3,13 @@ and returns the exit code."""
 
 from __future__ import annotations
 
-import errno
 import logging
 import pickle
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -24,8 +22,9 @@ from torch import Tensor
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build, command_of
 from ol2r_cli.dataset.table import LARGE_FEATURE
-from ol2r_cli.formatting import error_line, one_line, printable
+from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction
+from ol2r_cli.kinds import Render, RunKind, kind_of
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.own_code import explained, is_own
@@ -36,22 +35,17 @@ from ol2r_cli.run import (
     CONFIG,
     DONE,
     FAILED,
-    INTERRUPTED,
     LOCK,
-    LOG,
-    MANIFEST,
     RANKER,
     SUMMARY,
-    stop_signals,
 )
 from ol2r_cli.run.experiment import Experiment, Make
-from ol2r_cli.run.own_time import OwnTime
+from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.run import EVALUATION, TRACE, DamagedFile, Run
+from ol2r_cli.run.run import EVALUATION, TRACE, Run
 from ol2r_cli.run.store import (
     LOGGER,
     DirectoryLost,
-    LogFile,
     Manifest,
     RunningElsewhere,
     restore_checkpoint,
@@ -60,7 +54,6 @@ from ol2r_cli.run.store import (
 from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
-from ol2r_cli.source import ChangedSource, check_unchanged
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
@@ -68,13 +61,9 @@ QUEUE = 10  # evaluations that are scored together
 # that of the untrained ranker.
 SNAPSHOTS = 51
 
-Render = Callable[[Run, bool], str]  # the text for a finished run; true: it was finished before
-
 # Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
 ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
-# Errors whose message says what to type; a traceback adds nothing.
-EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile, ChangedSource)
 _log = logging.getLogger(LOGGER)
 
 
@@ -114,10 +103,11 @@ def run_experiment(
     progress. `make` is that of `Experiment`, `kind` that of the run; None: an experiment. A bad configuration or bad
     data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
     """
-    kind = EXPERIMENT if kind is None else kind
+    kind = kind_of({}) if kind is None else kind
     try:
         with torch.inference_mode():
-            runner = prepare_run(settings, choices, overrides, kind, make, id, code, render)
+            experiment = kind.experiment(settings, choices, make, code)
+            runner = prepare_run(experiment, overrides, kind, id, render)
             if runner is None:
                 return DONE
             with runner.directory:
@@ -127,20 +117,12 @@ def run_experiment(
 
 
 def prepare_run(
-    settings: Mapping[str, Any],
-    choices: Mapping[str, str],
-    overrides: Sequence[str],
-    kind: RunKind,
-    make: Make,
-    id: str = "",
-    code: Mapping[str, str] | None = None,
-    render: Render | None = None,
-) -> Runner | None:
-    """Return what runs a composition; None, after printing it with `render`, where it is finished.
+    experiment: Any, overrides: Sequence[str], kind: RunKind, id: str = "", render: Render | None = None
+) -> Lifecycle | None:
+    """Return what runs an `experiment` of a kind; None, after printing it with `render`, where it is finished.
 
-    The arguments are those of `run_experiment`. Raises whatever is wrong with the configuration or the data.
+    The other arguments are those of `run_experiment`. Raises whatever is wrong with the configuration or the data.
     """
-    experiment = kind.experiment(settings, choices, make, code)
     if id not in ("", experiment.id):
         raise ValueError("code or data were changed after the sweep was checked: type its command again")
     stored, directory = experiment.stored(), experiment.directory
@@ -156,7 +138,7 @@ def prepare_run(
         print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
     # With force=true the command would start over instead of resuming the run.
     words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-    runner: Runner = kind.runner(experiment, command_of(words, kind.command), render=render)
+    runner: Lifecycle = kind.runner(experiment, command_of(words, kind.name), render=render)
     return runner
 
 
@@ -165,42 +147,35 @@ def explain_error(error: Exception, settings: Mapping[str, Any], kind: RunKind) 
     if isinstance(error, BrokenPipeError):  # the reader of the summary has closed the pipe; the summary is on disk
         return DONE
     if isinstance(error, DirectoryLost):
-        print(f"ol2r {kind.command}: {error}", file=sys.stderr)
+        print(f"ol2r {kind.name}: {error}", file=sys.stderr)
         return FAILED
     if isinstance(error, ValueError):
-        print(f"ol2r {kind.command}: {as_called(explained(error))}", file=sys.stderr)
+        print(f"ol2r {kind.name}: {as_called(explained(error))}", file=sys.stderr)
         return BAD_CONFIGURATION
     if isinstance(error, OSError):
         folders = f"output_dir ({settings['output_dir']}), data_dir and cache_dir must be folders that can be used"
         where = f": {error.filename}" if error.filename else ""
         what = explained(error) if is_own(error) else f"{folders}: {error.strerror or error}{where}"
-        print(f"ol2r {kind.command}: {what}", file=sys.stderr)
+        print(f"ol2r {kind.name}: {what}", file=sys.stderr)
         return BAD_CONFIGURATION
     traceback.print_exception(error)
     if is_own(error):
-        print(f"ol2r {kind.command}: {explained(error)}", file=sys.stderr)
+        print(f"ol2r {kind.name}: {explained(error)}", file=sys.stderr)
     return FAILED
 
 
-class Runner:
+class Runner(Lifecycle):
     """Plays the remaining rounds of an experiment and keeps its run directory up to date.
 
-    The constructor builds everything and writes nothing. `run` must be called while the run directory is locked.
-    `render` gives what is printed at the end; None prints no progress either.
-
     `run` plays the run alone. The parts of it are `start`, then `record` after every `rounds_now` rounds that the
-    simulation has played, and `finish`; `attempt` does a part. `code` is None until the run has ended.
+    simulation has played, and `finish`; `attempt` does a part.
 
     `callback` needs each validation result at once, while the run evaluates its snapshots ten at a time, which costs
     less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
     a callback. It is not called for the last round, after which there is nothing left to stop.
     """
 
-    kind: RunKind
-    code: int | None = None  # the exit code, once the run has ended
-    error: Exception | None = None  # that of a run that has failed
-    check: Callable[[], None] = staticmethod(check_unchanged)  # a batch has one for all of its runs
-    manifest: Manifest
+    kind = "run"
     progress: Progress
 
     def __init__(
@@ -210,8 +185,8 @@ class Runner:
         callback: ValidationCallback | None = None,
         render: Render | None = render,
     ):
-        self.settings, self.experiment, self.command = experiment.settings, experiment, command
-        self.render, self.directory = render, experiment.directory
+        super().__init__(experiment.settings, experiment.directory, command, render)
+        self.experiment = experiment
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
@@ -225,81 +200,10 @@ class Runner:
         if self.settings["save_interactions"] or self.settings["block_rounds"]:
             self.simulation.together = None  # what happened in a round is known of single rounds alone
 
-    def run(self) -> int:
-        """Play the remaining rounds and return the exit code; ChangedSource where ol2r is another one now."""
-        with stop_signals() as stop:
-            self.start(stop)
-            if self.code is None:
-                with self.working():
-                    self.attempt(self._play)
-        assert self.code is not None
-        if self.code == DONE:
-            self.clean_up()
-            if self.render:
-                print(self.render(Run.read_finished(self.directory.path), False))
-        return self.code
-
-    def start(self, stop: list[int]) -> None:
-        """Load the checkpoint and begin to write. The run is interrupted as soon as there is a signal in `stop`.
-
-        Raises what is wrong before the log is open, as a checkpoint that does not fit. Whatever is wrong later ends the
-        run with an exit code.
-        """
-        self.check()
-        if self.settings["force"]:
-            self.directory.clear()
-        first = self._resume()
-        self.stop, self._log_file, self._open = stop, LogFile(self.directory), ExitStack()
-        self.time = OwnTime()
-        with self.working():
-            self.attempt(lambda: self._begin(first))
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Around everything that is done for this run while others are played too: its log, and the time it takes."""
-        with self._log_file.receiving(), self.time.counting():
-            yield
-
-    def attempt(self, part: Callable[[], object]) -> None:
-        """Do a part of the work. An error in it is logged and printed, and ends the run with its exit code."""
-        try:
-            with ExitStack() as closing:
-                closing.push(self._open)
-                part()
-                closing.pop_all()  # nothing was raised: what is open stays open
-        except KeyboardInterrupt:
-            command = "the same command" + (" without force=true" if self.settings["force"] else "")
-            where, how = self._interrupted()
-            _log.info("interrupted %s: %s %s", where, command, how)
-            print(f"interrupted {where}: {command} {how}", file=sys.stderr)
-            self.code = INTERRUPTED
-        except Exception as error:
-            self._report(error)
-            self.code, self.error = FAILED, error
-        if self.code is not None:
-            self._log_file.close()
-
-    def _report(self, error: Exception) -> None:
-        """Log and print why the run has failed."""
-        _log.error("%s", traceback.format_exc())
-        print(f"ol2r {self.kind.command}: failed: {as_called(self._explain(error))}", file=sys.stderr)
-        if not (self.directory / MANIFEST).is_file():
-            with suppress(DirectoryLost):
-                self.directory.clear()  # the first file could not be written: there is no run
-        elif not isinstance(error, EXPLAINED):
-            print(f"the traceback is in {self.directory / LOG}", file=sys.stderr)
-
-    def clean_up(self) -> None:
-        """Remove what a finished run does not need, after its manifest says so: one that is killed before needs it."""
-        with suppress(OSError):
-            self.directory.clean_up(bool(self.settings.get("keep_checkpoint")))
-
     def _interrupted(self) -> tuple[str, str]:
-        """Where the run is, and what the same command does from there."""
         return f"after round {int(self.simulation.round)}", "goes on from there"
 
     def _resume(self) -> int:
-        """Load the checkpoint, if there is one; returns the last completed round."""
         if (state := restore_checkpoint(self.directory, self.experiment.id)) is None:
             return 0
         try:
@@ -337,12 +241,7 @@ class Runner:
             explain=self._explain,
         )
 
-    def _begin(self, first: int) -> None:
-        self.manifest = self._open.enter_context(self._manifest(first))
-        self._introduce(first)
-
     def _introduce(self, first: int) -> None:
-        """Log and show what is known before the first round, which follows round `first`."""
         if self.callback:
             self._call_back_again()
         rounds, choices = self.settings["rounds"], self.experiment.choices
@@ -371,7 +270,6 @@ class Runner:
             raise KeyboardInterrupt
 
     def _play(self) -> None:
-        """Play all rounds that are left."""
         rounds = self.rounds_now()
         while rounds:
             self.record(self.simulation.advance(rounds))
@@ -422,12 +320,6 @@ class Runner:
             self.progress.evaluated(self.settings["rounds"], self._evaluate())
         self._write_results()
         self._close()
-
-    def _close(self) -> None:
-        """Let the manifest say that the run is finished."""
-        self.check()  # a module that was imported meanwhile could be of another version
-        self._open.close()
-        self.code = DONE
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
         if interaction is not None:
@@ -515,22 +407,9 @@ class Runner:
         return f"see `ol2r list ranker {name}`"
 
     def _explain(self, error: Exception) -> str:
-        """An error in one line, where possible with what to type."""
-        if isinstance(error, DamagedFile):
-            return f"{error}, while the run was writing to it: run it again"
-        if isinstance(error, ChangedSource):
-            return str(error)
         if isinstance(error, torch.linalg.LinAlgError):
             return f"a matrix is singular in round {int(self.simulation.round) + 1}: {self._likely_setting()}"
-        if is_own(error):
-            return explained(error)
-        if not isinstance(error, OSError):
-            return error_line(error)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            what = f"no space is left for output_dir ({self.directory.path}): free some, for example with `ol2r clean`"
-        else:
-            what = f"output_dir ({self.directory.path}) must be a folder that can be used, got: {error.strerror}"
-        return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"
+        return super()._explain(error)
 
     def _save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of them, nor of two versions of ol2r."""
@@ -560,25 +439,6 @@ class Runner:
         if self.settings["keep_checkpoint"]:
             self._save()
         _log.info("finished")
-
-
-@dataclass(frozen=True)
-class RunKind:
-    """A kind of run: its command, what is built from its configuration, and what runs that; `name` is where it is.
-
-    `experiment` has settings, id, directory, `needs_gpu`, `stored` and `setup_error` as `Experiment`; `runner` is made
-    as `Runner`.
-    """
-
-    name: str
-    command: str
-    experiment: Callable[..., Any]
-    runner: Callable[..., Any]
-    render: Render
-
-
-EXPERIMENT = RunKind("ol2r_cli.run.runner.EXPERIMENT", "run", lambda *given: Experiment(*given), Runner, render)
-Runner.kind = EXPERIMENT
 
 
 def queue_length(simulation: Simulation) -> int:

@@ -25,16 +25,16 @@ from ol2r_cli.config.overrides import split_launcher
 from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
 from ol2r_cli.formatting import one_line, plural
+from ol2r_cli.kinds import RunKind
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.run import CHECKPOINT, LOCK
 from ol2r_cli.run.clean import SWEEPS
 from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.runner import EXPERIMENT, RunKind
 from ol2r_cli.sweep.batches import gpu_is_faster, shared_form
 
-DATA = ("dataset", "reviews")  # groups of the data of a run, of which each kind of run has one
 _SHOWN = 10  # reasons that are listed; others are counted
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
@@ -80,14 +80,19 @@ class SweepJob:
     batch: int = 1
     alone: bool = False
     seconds: float = 0.0
-    run_kind: RunKind = EXPERIMENT
+    run_kind: RunKind = KIND
     needs_gpu: bool = False  # that of its experiment
     break_even: BreakEven | None = None
     shares_gpu: bool = False
 
     @property
     def command(self) -> str:
-        return command_of([*self.words, *self.options], self.run_kind.command)
+        return command_of([*self.words, *self.options], self.run_kind.name)
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The settings of its data."""
+        return self.settings[self.run_kind.data]
 
     @property
     def rounds(self) -> int:
@@ -106,13 +111,13 @@ class SweepJob:
     @cached_property
     def kind(self) -> str:
         """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
-        data = {name: value for name, value in _data(self.settings).items() if name not in ("fold", "seed")}
+        data = {name: value for name, value in self.data.items() if name not in ("fold", "seed")}
         return _as_json([self.choices, data, self.settings.get("replicas"), self.settings["device"]])
 
     @cached_property
     def form(self) -> str | None:
         """What it has in common with the jobs that it can be played together with; None: it is played alone."""
-        return shared_form(self.settings, self.choices) if self.run_kind is EXPERIMENT else None
+        return shared_form(self.settings, self.choices) if self.run_kind.plays_rounds else None
 
     def run_state(self) -> Run | None:
         """The run that is in its directory now, if there is one."""
@@ -147,8 +152,7 @@ class SweepJob:
         """The job for a launcher, made when it is first submitted."""
         assert self.directory is not None
         id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
-        kind = "" if self.run_kind is EXPERIMENT else self.run_kind.name
-        content = payload(self.settings, self.choices, overrides, id, kind, self.shares_gpu)
+        content = payload(self.settings, self.choices, overrides, id, self.run_kind.name, self.shares_gpu)
         before = manifest_bytes(self.directory)
         return Job(self.number, content, self.directory.absolute(), self.log.absolute(), before)
 
@@ -169,7 +173,7 @@ def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int)
     """Return whether a GPU plays jobs that can share a process faster than so many cores."""
     first, together = sweep_jobs[0], len(sweep_jobs) if batch == "auto" else min(int(batch), len(sweep_jobs))
     assert first.break_even is not None
-    launches = len({_as_json(_data(sweep_job.settings)) for sweep_job in sweep_jobs})
+    launches = len({_as_json(sweep_job.data) for sweep_job in sweep_jobs})
     replicas = together * first.settings["replicas"]
     return gpu_is_faster(first.break_even, replicas, first.rounds, launches, cores)
 
@@ -225,7 +229,7 @@ class Plan:
         composer: Composer,
         terminal: TextIO | None = None,
         check: Callable[[Experiment], object] = lambda _: None,
-        kind: RunKind = EXPERIMENT,
+        kind: RunKind = KIND,
     ):
         split = [split_launcher(job) for job in jobs]
         if any(set(launcher) != set(split[0][1]) for _, launcher in split):
@@ -251,7 +255,7 @@ class Plan:
             except ValueError as error:
                 sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
-                by_dataset[_as_json(_data(composition.settings))].append((sweep_job, composition))
+                by_dataset[_as_json(composition.settings[sweep_job.run_kind.data])].append((sweep_job, composition))
         checked, jobs, shown = len(self.bad), len(self.sweep_jobs), time.monotonic()
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
@@ -305,7 +309,7 @@ def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind) -> 
     common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set[str]()
     sweep_jobs = []
     for number, words in enumerate(jobs):
-        name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.command}"
+        name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.name}"
         sweep_jobs.append(SweepJob(number, tuple(words), name, tuple(composer.options), run_kind=kind))
     return sweep_jobs
 
@@ -331,26 +335,26 @@ def _check(
     `made` has the parts of earlier jobs, and `setups` why roles do not fit each other or the data, and whether a GPU
     is of use to them, so that equal parts are made once. ValueError or OSError for a bad job.
     """
-    settings = composition.settings
+    settings, kind = composition.settings, sweep_job.run_kind
 
     def make(node: Mapping[str, Any], name: str) -> Any:
         key = f"{name}: {_as_json(node)}"
         if key not in made:
             made[key] = source = build(node, name)
-            if name in DATA and hasattr(source, "load"):
+            if name == kind.data and hasattr(source, "load"):
                 made[key] = SimpleNamespace(load=cache(source.load))
             elif isinstance(source, Device):  # equal for all jobs, which play no round here
                 source.prepare = cache(source.prepare)  # type: ignore[method-assign]
         return made[key]
 
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
-    experiment = sweep_job.run_kind.experiment(settings, composition.choices, make)
+    experiment = kind.experiment(settings, composition.choices, make)
     check(experiment)
-    deciding = [settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name not in DATA]
+    deciding = [settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name != kind.data]
     key = _as_json([*deciding, experiment.needs_gpu])
     if key not in setups:
         error = experiment.setup_error()
-        is_for_gpu = sweep_job.run_kind is EXPERIMENT and not error and has_gpu() and experiment.plays_on_gpu
+        is_for_gpu = kind.plays_rounds and not error and has_gpu() and experiment.plays_on_gpu
         setups[key] = error, is_for_gpu
     error, is_for_gpu = setups[key]
     if error:
@@ -359,11 +363,6 @@ def _check(
     sweep_job.directory, sweep_job.needs_gpu = experiment.directory.path, experiment.needs_gpu
     if is_for_gpu:
         sweep_job.break_even = experiment.break_even
-
-
-def _data(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the data."""
-    return next(settings[name] for name in DATA if name in settings)
 
 
 def _as_json(settings: Any) -> str:

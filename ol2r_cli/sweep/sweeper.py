@@ -18,10 +18,11 @@ from typing import TextIO
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural
+from ol2r_cli.kinds import RunKind
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.runner import EXPERIMENT, RunKind
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines, settings_to_pair
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay, status_command
@@ -60,7 +61,7 @@ def sweep(
     composer: Composer | None = None,
     keep_going: bool = False,
     terminal: TextIO | None = None,
-    kind: RunKind = EXPERIMENT,
+    kind: RunKind = KIND,
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
@@ -75,7 +76,7 @@ def sweep(
     if composer is None:
         split = [split_search_path(job) for job in jobs]
         folders = dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)
-        composer = Composer(list(folders), kind.command)
+        composer = Composer(list(folders), kind.name)
         jobs = [words for words, _ in split]
     plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
     sweep_jobs = plan.sweep_jobs
@@ -177,7 +178,7 @@ def print_summary(result: SweepResult) -> None:
 
 
 def print_plan(
-    jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False, kind: RunKind = EXPERIMENT
+    jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False, kind: RunKind = KIND
 ) -> int:
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
     plan = Plan(jobs, composer, sys.stderr, kind=kind)
@@ -199,5 +200,5 @@ def print_plan(
             print(reason)
         print(f"{max(1, min(plan.launcher.free_slots(), len(to_run)))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
-        print(f"ol2r {kind.command}: {as_called(line)}", file=sys.stderr)
+        print(f"ol2r {kind.name}: {as_called(line)}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE

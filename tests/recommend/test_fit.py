@@ -25,7 +25,7 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.recommend.baselines import BPRMF, MostPopular
 from ol2r_cli.recommend.evaluation import rankings
 from ol2r_cli.recommend.fact import FacT
-from ol2r_cli.recommend.fit import Fit
+from ol2r_cli.recommend.fit import PER_USER, Fit
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.report import html_page
 from ol2r_cli.run.run import Run, find_runs
@@ -58,7 +58,7 @@ def test_a_fit_has_its_files_and_is_found_by_the_same_command(capsys: Output):
     names = {"config.yaml", "evaluation.parquet", "model.npz", "per_user.parquet", "run.json", "summary.json"}
     assert {path.name for path in first.path.iterdir()} == names | {"log.txt"}
     assert len(first.evaluation) == 20
-    means = first.per_user.drop("user").mean().row(0, named=True)
+    means = first.table(PER_USER).drop("user").mean().row(0, named=True)
     assert {name: of["mean"] for name, of in first.summary.items()} == pytest.approx(means)
     capsys.readouterr()
     assert main([*SMALL, "model=bprmf", "model.steps=20", "note=again"]) == 0
@@ -123,7 +123,7 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     users: dict[str, dict[tuple[int, int], float]] = {}
     for name in ("nmf", "most_popular"):
         runs = [Run.read_finished(path) for path in find_runs("outputs") if path.name.startswith(name)]
-        frames = [of.per_user.with_columns(split=of.settings["reviews"]["split"]) for of in runs]
+        frames = [of.table(PER_USER).with_columns(split=of.settings["reviews"]["split"]) for of in runs]
         rows = pl.concat(frames).drop_nulls("test_ndcg_10")
         of_users = rows.group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
         users[name] = {(split, user): value for split, user, value in of_users.iter_rows()}
@@ -169,9 +169,9 @@ def test_verify_names_a_summary_that_is_not_that_of_the_users(capsys: Output):
 
 
 def test_users_with_a_hit_are_fewer_and_come_with_a_warning(capsys: Output):
-    alone = fitted("model=most_popular", "users=with_hit").per_user.drop_nulls("test_ndcg_10")
+    alone = fitted("model=most_popular", "users=with_hit").table(PER_USER).drop_nulls("test_ndcg_10")
     assert "a model can gain by having fewer hits" in capsys.readouterr().err
-    everybody = fitted("model=most_popular").per_user.drop_nulls("test_ndcg_10")
+    everybody = fitted("model=most_popular").table(PER_USER).drop_nulls("test_ndcg_10")
     hits = everybody.filter(pl.col("test_ndcg_100") > 0)
     assert alone["test_ndcg_10"].to_list() == hits["test_ndcg_10"].to_list()
 
@@ -195,7 +195,7 @@ def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_the
         fit = Fit(settings.settings, settings.choices)
         model, of = fit.restored(), fit.reviews
         profiles = of.user_profile(of.observed)
-        for user, value in stored.per_user.drop_nulls("test_ndcg_10").select("user", "test_ndcg_10").iter_rows():
+        for user, value in stored.table(PER_USER).drop_nulls("test_ndcg_10").select("user", "test_ndcg_10").iter_rows():
             relevant, known = (of.item[rows[of.user[rows] == user]] for rows in (of.test, of.observed))
             scores = model.fold_in(profiles[user]).astype(float)
             scores[known] = -np.inf
@@ -268,7 +268,7 @@ def test_large_numbers_of_users_and_no_mentions_at_all(name: str, capsys: Output
     assert json.loads(capsys.readouterr().out)["user"] == 1_900_000_003
     (path,) = find_runs("outputs")
     tested = {1_900_000_000 + user for user, _ in cells[90:]}
-    assert set(Run.read_finished(path).per_user.drop_nulls("test_ndcg_10")["user"]) == tested
+    assert set(Run.read_finished(path).table(PER_USER).drop_nulls("test_ndcg_10")["user"]) == tested
     assert main([*words, "explain.user=3"]) == 2
     assert "explain.user must be from 1900000000 to 1900000019, got 3" in capsys.readouterr().err
 

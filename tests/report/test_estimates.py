@@ -21,8 +21,6 @@ from ol2r_cli.report.estimates import (
     of_values,
     paired_t,
     sign_flips,
-    two_sided,
-    unit_values,
 )
 
 FOLDS = st.lists(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=6), min_size=1, max_size=4)
@@ -56,23 +54,6 @@ def test_several_folds_are_the_units_and_count_the_same(folds):
         assert estimate.sd == pytest.approx(statistics.stdev(values), abs=1e-6)
         half = quantile(len(units) - 1) * statistics.stdev(units) / len(units) ** 0.5
         assert estimate.half_width == pytest.approx(half, abs=1e-6)
-
-
-def test_a_user_of_several_splits_is_one_unit():
-    """The standard error is the root of u / (u - 1) times the sum over users of their summed errors squared, over n."""
-    of_users = {7: [0.2, 0.4, 0.6], 9: [1.0], 4: [0.0, 0.8]}
-    values = {(user, split): value for user, own in of_users.items() for split, value in enumerate(own)}
-    estimate = of_values(values, of_users=True)
-    assert estimate.mean == pytest.approx(0.5)
-    summed = [-0.3 - 0.1 + 0.1, 0.5, -0.5 + 0.3]
-    error = math.sqrt(3 / 2 * sum(one**2 for one in summed)) / 6
-    assert (estimate.n, estimate.units) == (6, 3)
-    assert estimate.half_width == pytest.approx(quantile(2) * error)
-    assert paired_t(unit_values(values, of_users=True)) == pytest.approx(two_sided(0.5, error, 2))
-    of_one_split = {(user, 0): own[0] for user, own in of_users.items()}
-    assert unit_values(of_one_split, of_users=True) == pytest.approx([0.2, 1.0, 0.0])
-    copied = {(user, split): own[0] for user, own in of_users.items() for split in range(3)}
-    assert of_values(copied, of_users=True).half_width == pytest.approx(of_values(of_one_split, True).half_width)
 
 
 @given(DIFFERENCES)

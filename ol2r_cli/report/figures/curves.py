@@ -18,7 +18,6 @@ from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.report.figures.drawing import MOST_CURVES, Look, NothingToDraw, Shown, choice, integer
 from ol2r_cli.report.figures.panels import Panels, in_rows, legend_panels, plot, shades
 from ol2r_cli.report.figures.series import Series, block_sizes, cumulative_series, evaluation_series, window_means
-from ol2r_cli.report.finished_run import as_experiment
 from ol2r_cli.report.legend import Legend, symbol
 from ol2r_cli.report.measures import described
 from ol2r_cli.report.names import Labels
@@ -280,7 +279,7 @@ def block_size_by_rank(shown: Shown, rounds: Sequence[int] | str | None = None) 
 
 def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     """A metric of summary.json over the numbers of a setting; groups without the setting are level lines."""
-    name = as_experiment(setting)
+    name = shown.groups[0].kind.as_shown(setting)
     metric = metric or ndcg_metrics(shown.groups)[0]
     check_metrics([metric], shown.groups, "metric")
     points_of = _points_by_setting(shown.groups, name, metric)

@@ -249,8 +249,7 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
         return text, ""
     few = 0
     for group in groups if look.bands is None else ():
-        by_value = group.of_users or look.units == "seeds" or (look.units is None and len(group.seeds) == 1)
-        size = len(group.runs) if kind == "running_time" else group.n if by_value else len(group.seeds)
+        size = len(group.runs) if kind == "running_time" else group.units.independent_count(group, look.units)
         few += size < LEAST_UNITS
     unit = "runs" if kind == "running_time" else "seeds or folds"
     some = f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} {unit}."
