@@ -166,6 +166,14 @@ def print_tables(tables: Sequence[TextTable], notes: Sequence[str]) -> None:
         console.print(Text(as_called(note), style="dim"))
 
 
+def print_result(table: TextTable, notes: Sequence[str] = ()) -> None:
+    """Print a table with notes below it: for a terminal, or as markdown."""
+    if sys.stdout.isatty():
+        print_tables([table], notes)
+    else:
+        print(markdown(table), *notes, sep="\n\n")
+
+
 def _print_wrapped(table: TextTable, indent: int = 0) -> None:
     """Print a table as wide as the terminal: text is wrapped between words, numbers never are; best values are bold.
 

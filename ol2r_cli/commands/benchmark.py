@@ -24,15 +24,14 @@ from typing import TYPE_CHECKING
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.lazy import lazy
-from ol2r_cli.recipes.recipe import load_recipe, recipe_names
-from ol2r_cli.run import DONE
-from ol2r_cli.text_table import show
+from ol2r_cli.recipes.recipe import load_recipe
 
 if TYPE_CHECKING:
-    from ol2r_cli.recipes import benchmark, claims, results, run_plan
+    from ol2r_cli.recipes import benchmark, benchmark_plan, claims, play, repeat
 else:
-    benchmark, claims = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.claims")
-    results, run_plan = lazy("ol2r_cli.recipes.results"), lazy("ol2r_cli.recipes.run_plan")
+    benchmark, benchmark_plan = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.benchmark_plan")
+    claims, play = lazy("ol2r_cli.recipes.claims"), lazy("ol2r_cli.recipes.play")
+    repeat = lazy("ol2r_cli.recipes.repeat")
 
 
 @command(
@@ -59,35 +58,38 @@ else:
     ),
 )
 def main(given: argparse.Namespace) -> int:
-    if sum((bool(given.add), given.repeat is not None, given.run)) > 1:
+    """Do what the options say; without one, show what is published."""
+    _check_options(given)
+    if given.name is None:
+        return benchmark.show_names() if given.out is None else benchmark.write_all(given.out)
+    if given.name == "claims":
+        return claims.show_claims(" ".join(given.overrides))
+    recipe = load_recipe("benchmark", given.name)
+    typed = [*given.overrides, *as_options(given.config_dir)]
+    added = given.add[0] if given.add else ()
+    if given.dry_run:
+        return play.dry_run(benchmark_plan.benchmark_plan(recipe, typed, added=added))
+    if given.repeat is not None:
+        return repeat.repeat(recipe, given.repeat, typed)
+    if given.add:
+        return benchmark.add(benchmark_plan.benchmark_plan(recipe, typed, added=added))
+    if given.run:
+        return benchmark.run(recipe, typed, given.out)
+    return benchmark.show(recipe, typed)
+
+
+def _check_options(given: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not go together."""
+    actions = [bool(given.add), given.repeat is not None, given.run]
+    if sum(actions) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     if given.name is None:
-        if given.out is not None:
-            return benchmark.write_all(given.out)
-        missing = {
-            name: "" if results.published(name) else " (not published yet)" for name in recipe_names("benchmark")
-        }
-        lines = [(name, load_recipe("benchmark", name).summary + note) for name, note in missing.items()]
-        show([*lines, ("claims", "what papers claim about rankers, and whether these results show it")])
-        return DONE
-    if given.name == "claims":
-        if given.add or given.run or given.repeat is not None or given.dry_run or given.out:
-            raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
-        claims.show_claims(" ".join(given.overrides))
-        return DONE
-    recipe, typed = load_recipe("benchmark", given.name), [*given.overrides, *as_options(given.config_dir)]
+        return
+    if given.name == "claims" and (any(actions) or given.dry_run or given.out):
+        raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
     if len(given.add or ()) > 1:
         raise ValueError("--add adds one ranker: add the others with a command each")
     if given.out and not given.run:
         raise ValueError("--out goes with --run, or without NAME")
-    words = given.add[0] if given.add else ()
-    if given.dry_run:
-        if not (given.add or given.run):
-            raise ValueError("--dry-run goes with --run or --add")
-        return run_plan.dry_run(run_plan.benchmark_plan(recipe, typed, added=words))
-    if given.repeat is not None:
-        rows = [word for word in given.repeat if "=" not in word]
-        return benchmark.repeat(recipe, rows, [*typed, *(word for word in given.repeat if "=" in word)])
-    if given.add:
-        return benchmark.add(recipe, run_plan.benchmark_plan(recipe, typed, added=words))
-    return benchmark.run(recipe, typed, given.out) if given.run else benchmark.show(recipe, typed)
+    if given.dry_run and not (given.add or given.run):
+        raise ValueError("--dry-run goes with --run or --add")

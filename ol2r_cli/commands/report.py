@@ -47,7 +47,8 @@ from ol2r_cli.formatting import must_be_one_of, nearest
 from ol2r_cli.lazy import lazy
 from ol2r_cli.program import as_called
 from ol2r_cli.report import references
-from ol2r_cli.report.comparison import compare, select
+from ol2r_cli.report.best_settings import select
+from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, OF_A_PAGE, Look, NothingToDraw

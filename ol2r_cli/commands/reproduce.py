@@ -15,21 +15,21 @@ exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import add_config_dir, as_options
-from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
-    from ol2r_cli.recipes import reproduce, run_plan
+    from ol2r_cli.recipes import paper_plan, reproduce
 else:
-    reproduce, run_plan = lazy("ol2r_cli.recipes.reproduce"), lazy("ol2r_cli.recipes.run_plan")
+    paper_plan, reproduce = lazy("ol2r_cli.recipes.paper_plan"), lazy("ol2r_cli.recipes.reproduce")
 
 
 @command(
@@ -46,13 +46,13 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None:
         show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
         return DONE
-    scales = [word.partition("=")[2] for word in given.overrides if word.startswith("scale=")]
-    overrides = [word for word in given.overrides if not word.startswith("scale=")] + as_options(given.config_dir)
-    plan = run_plan.paper_plan(
-        load_recipe("reproduce", given.name), given.scale or (scales or ["quick"])[-1], overrides
-    )
-    if not given.dry_run:
-        return reproduce.reproduce(plan, given.out)
-    plan.check_data()
-    print(wrapped(reproduce.protocol(plan)[0]))
-    return run_plan.dry_run(plan)
+    scale, overrides = _split_scale(given.overrides)
+    recipe = load_recipe("reproduce", given.name)
+    plan = paper_plan.paper_plan(recipe, given.scale or scale, [*overrides, *as_options(given.config_dir)])
+    return reproduce.show_plan(plan) if given.dry_run else reproduce.reproduce(plan, given.out)
+
+
+def _split_scale(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the last scale that was typed as an override, by default quick, and the other overrides."""
+    scales = [word.removeprefix("scale=") for word in words if word.startswith("scale=")]
+    return scales[-1] if scales else "quick", [word for word in words if not word.startswith("scale=")]

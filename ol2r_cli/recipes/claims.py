@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import product
 from math import log2
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ from ol2r_cli.formatting import must_be_one_of, plus_minus, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.program import as_called
-from ol2r_cli.recipes.choices import with_choice
-from ol2r_cli.recipes.pages import Entry, for_metric, outdated, tables_of
+from ol2r_cli.recipes.choice_spread import with_choice
+from ol2r_cli.recipes.entries import Entry, for_metric, tables_of
+from ol2r_cli.recipes.pages import outdated
 from ol2r_cli.recipes.results import published, published_choices, published_dir
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.measures import digits, heading
+from ol2r_cli.run import DONE
 from ol2r_cli.text_table import show
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
@@ -41,14 +44,14 @@ class Pair(NamedTuple):
 def read_claims(paper: str = "") -> dict[str, Any]:
     """Return the content of claims.yaml, its claims those of a paper if one is named; ValueError for an unknown one."""
     content = yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8"))
-    names = {each.lower(): each for each in content["papers"]}
-    if paper and paper.lower() not in names:
+    if not paper:
+        return content
+    names = {name.lower(): name for name in content["papers"]}
+    if paper.lower() not in names:
         raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))
-    of_paper = {
-        part: [claim for claim in content[part] if not paper or claim["paper"] == names[paper.lower()]]
-        for part in ("claims", "not_measured")
-    }
-    return {**content, **of_paper}
+    for part in ("claims", "not_measured"):
+        content[part] = [claim for claim in content[part] if claim["paper"] == names[paper.lower()]]
+    return content
 
 
 @cache
@@ -58,36 +61,54 @@ def _page(name: str) -> dict[tuple[str, str], list[Entry]]:
 
 def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
     """Return the pairs of rows that a claim compares; empty where the page lacks a row or a unit."""
-    metric, users = claim["metric"], claim.get("users", content["users"])
-    datasets, bound, pairs = _datasets(claim, content), content["bound"].get(claim["metric"], 0), []
-    for row in claim["rows"]:
-        for against in claim["against"]:
-            parts = []
-            for dataset in datasets:
-                units: dict[tuple[Any, int], list[float]] = {}
-                spread = 0.0
-                for user in users:
-                    rows = for_metric(_page(claim["page"]).get((dataset, user), ()), metric)
-                    if not rows.keys() >= {row, against}:
-                        return []
-                    own, other = (_values(rows[name], metric) for name in (row, against))
-                    for unit in own.keys() & other.keys():
-                        units.setdefault(unit, []).append(own[unit] - other[unit])
-                    spread += sum((_spread(rows[name], metric) / len(users)) ** 2 for name in (row, against))
-                estimate = of_values({unit: sum(each) / len(each) for unit, each in units.items()})
-                if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
-                    return []
-                parts.append((estimate.mean, with_choice(estimate.half_width, spread**0.5)))
-            mean = sum(each for each, _ in parts) / len(parts)
-            half_width = sum(each**2 for _, each in parts) ** 0.5 / len(parts)
-            pairs.append(
-                Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim["expect"], bound))
-            )
+    bound = content["bound"].get(claim["metric"], 0)
+    pairs = []
+    for row, against in product(claim["rows"], claim["against"]):
+        of_datasets = [_difference(claim, content, dataset, row, against) for dataset in _datasets(claim, content)]
+        known = [difference for difference in of_datasets if difference is not None]
+        if len(known) < len(of_datasets):
+            return []
+        mean = sum(difference.mean for difference in known) / len(known)
+        half_width = sum(difference.half_width**2 for difference in known) ** 0.5 / len(known)
+        pairs.append(Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim["expect"], bound)))
     return pairs
+
+
+class _Difference(NamedTuple):
+    mean: float
+    half_width: float
+
+
+def _difference(
+    claim: Mapping[str, Any], content: Mapping[str, Any], dataset: str, row: str, against: str
+) -> _Difference | None:
+    """Return the difference of two rows on a dataset, the mean over users; None where a row or units are missing."""
+    metric = claim["metric"]
+    users = _users(claim, content)
+    by_unit: dict[tuple[Any, int], list[float]] = {}
+    variance_of_choice = 0.0
+    for user in users:
+        rows = for_metric(_page(claim["page"]).get((dataset, user), ()), metric)
+        if row not in rows or against not in rows:
+            return None
+        values = _values(rows[row], metric)
+        values_against = _values(rows[against], metric)
+        for unit in values.keys() & values_against.keys():
+            by_unit.setdefault(unit, []).append(values[unit] - values_against[unit])
+        for name in (row, against):
+            variance_of_choice += (_spread(rows[name], metric) / len(users)) ** 2
+    estimate = of_values({unit: sum(values) / len(values) for unit, values in by_unit.items()})
+    if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
+        return None
+    return _Difference(estimate.mean, with_choice(estimate.half_width, variance_of_choice**0.5))
 
 
 def _datasets(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
     return list(claim.get("datasets", content["pages"][claim["page"]]["datasets"]))
+
+
+def _users(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    return list(claim.get("users", content["users"]))
 
 
 def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
@@ -112,57 +133,73 @@ def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -
     """
     low, high = mean - half_width, mean + half_width
     if expect == "level":
-        return HOLDS if max(-low, high) <= bound else FAILS if low > bound or high < -bound else UNDECIDED
-    if expect.endswith("lower"):
-        low, high = -high, -low
-    due = bound if expect.startswith("much") else 0
-    return HOLDS if low > due else FAILS if high < due else UNDECIDED
+        holds = max(-low, high) <= bound
+        fails = low > bound or high < -bound
+    else:
+        if expect.endswith("lower"):
+            low, high = -high, -low
+        due = bound if expect.startswith("much") else 0
+        holds = low > due
+        fails = high < due
+    if holds:
+        return HOLDS
+    return FAILS if fails else UNDECIDED
 
 
 def verdict(pairs: Sequence[Pair]) -> str:
     """Return that of a claim: it holds if all of its pairs hold, and fails if one fails."""
+    if not pairs:
+        return UNKNOWN
     verdicts = {pair.verdict for pair in pairs}
-    return UNKNOWN if not pairs else FAILS if FAILS in verdicts else HOLDS if verdicts == {HOLDS} else UNDECIDED
+    if FAILS in verdicts:
+        return FAILS
+    return HOLDS if verdicts == {HOLDS} else UNDECIDED
 
 
-def show_claims(paper: str = "") -> None:
-    """Print the verdict of each claim; of a paper's claims also its words, and the differences that decide."""
+def show_claims(paper: str = "") -> int:
+    """Print the verdict of each claim; of a paper's also its words, and the differences that decide; return DONE."""
     content = read_claims(paper)
-    of_claims = [(claim, judged(claim, content)) for claim in content["claims"]]
+    pairs_of_claims = [(claim, judged(claim, content)) for claim in content["claims"]]
     if paper:
-        for claim, pairs in of_claims:
+        for claim, pairs in pairs_of_claims:
             _show_claim(claim, pairs, content)
         for claim in content["not_measured"]:
-            print(f"not measured  {claim['paper']}, {claim['section']}")
-            _print_indented(claim["says"])
-            _print_indented(claim["reason"])
-            print()
+            _show_not_measured(claim)
         meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
         stand_in = "For test NDCG@10 the spread of validation NDCG@10 over choices stands in"
         print(wrapped(f"A difference is {meaning}. {stand_in}."))
     else:
-        show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in of_claims])
+        show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in pairs_of_claims])
         print()
         print(wrapped(as_called("words, users and differences: type ol2r benchmark claims PAPER, such as PairRank")))
     for page in dict.fromkeys(claim["page"] for claim in content["claims"]):
-        if warning := outdated(_page(page)):
+        warning = outdated(_page(page))
+        if warning:
             print(f"page {page}: {warning}")
-    counts = Counter(verdict(pairs) for _, pairs in of_claims)
+    counts = Counter(verdict(pairs) for _, pairs in pairs_of_claims)
     total = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items()))
     print(wrapped(f"{total or 'no claim is measured'}; the rule: first lines of {published_dir() / 'claims.yaml'}"))
+    return DONE
 
 
 def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
     print(f"{claim['id']}  {verdict(pairs).upper()}  {claim['paper']}, {claim['section']}")
     _print_indented(claim["says"])
     data = " and ".join(_datasets(claim, content))
-    users = claim.get("users", content["users"])
+    users = _users(claim, content)
     _print_indented(f"{_expected(claim, content)}; page {claim['page']}: {data}, {', '.join(users)} users")
     if "conditions" in claim:
         _print_indented(claim["conditions"])
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim["metric"]), "+")
         print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
+    print()
+
+
+def _show_not_measured(claim: Mapping[str, Any]) -> None:
+    print(f"not measured  {claim['paper']}, {claim['section']}")
+    _print_indented(claim["says"])
+    _print_indented(claim["reason"])
     print()
 
 
@@ -174,9 +211,11 @@ def _expected(claim: Mapping[str, Any], content: Mapping[str, Any]) -> str:
     """Return what would be measured if the claim held, with the bound."""
     metric, expect = claim["metric"], claim["expect"]
     unit = "powers of two of unfairness" if metric == "unfairness" else heading(metric)
-    bound, direction = f"{content['bound'].get(metric, 0):g}", f"{expect.removeprefix('much ')} than"
+    bound = f"{content['bound'].get(metric, 0):g}"
     if expect == "level":
         direction = f"within {bound} of"
     elif expect.startswith("much"):
-        direction = f"more than {bound} {direction}"
+        direction = f"more than {bound} {expect.removeprefix('much ')} than"
+    else:
+        direction = f"{expect} than"
     return f"{unit}: {'; '.join(claim['rows'])} {direction} {'; '.join(claim['against'])}"

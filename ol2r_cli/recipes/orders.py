@@ -5,7 +5,7 @@ docs/benchmark/protocol.md has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -13,13 +13,13 @@ import numpy as np
 
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.metrics.intervals import LEVEL
-from ol2r_cli.recipes.choices import RESAMPLES, SEED
-from ol2r_cli.recipes.pages import Tables, by_unit, for_metric, tables_of
+from ol2r_cli.recipes.entries import Entry, Tables, by_unit, for_metric, tables_of
+from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
+from ol2r_cli.recipes.resampling import RESAMPLES, SEED, times_drawn
 from ol2r_cli.recipes.results import published, published_choices
-from ol2r_cli.recipes.run_plan import by_name
 from ol2r_cli.report.measures import heading
-from ol2r_cli.report.parts import click_order
+from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.text_table import TextTable, markdown
 
@@ -46,22 +46,31 @@ def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple
     same values in the same order always give the same intervals.
     """
     random = np.random.default_rng(SEED)
-    signs: dict[str, list[Float[np.ndarray, "draws pairs"]]] = {}  # of the differences in all runs, and in two draws
-    first = next(iter(values.values()))
-    upper = np.triu_indices(len(first), 1)
-    folds = random.multinomial(first.shape[1], [1 / first.shape[1]] * first.shape[1], RESAMPLES)
-    for user, each in values.items():
-        seeds = random.multinomial(each.shape[2], [1 / each.shape[2]] * each.shape[2], (2, RESAMPLES))
-        means = [each.mean((1, 2))[None], *(np.einsum("df,ds,nfs->dn", folds, drawn, each) for drawn in seeds)]
-        signs[user] = [np.sign(mean[:, upper[0]] - mean[:, upper[1]]) for mean in means]
-    again = {user: (one * two).mean(1) for user, (_, one, two) in signs.items()}
-    found = {}
-    for a, b in combinations_with_replacement(values, 2):
-        drawn = again[a] if a == b else (signs[a][1] * signs[b][2]).mean(1)
-        value = drawn if a == b else signs[a][0] * signs[b][0]
+    rankers, count_of_folds, _ = next(iter(values.values())).shape
+    first, second = np.triu_indices(rankers, 1)
+    folds = times_drawn(random, count_of_folds)
+    signs: dict[str, Float[np.ndarray, "pairs"]] = {}  # of the differences in all runs
+    drawn_signs: dict[str, list[Float[np.ndarray, "draws pairs"]]] = {}  # in each of two draws
+    for user, of_user in values.items():
+        mean = of_user.mean((1, 2))
+        signs[user] = np.sign(mean[first] - mean[second])
+        drawn_signs[user] = []
+        for seeds in times_drawn(random, of_user.shape[2], (2, RESAMPLES)):
+            means = np.einsum("df,ds,nfs->dn", folds, seeds, of_user)
+            drawn_signs[user].append(np.sign(means[:, first] - means[:, second]))
+    with_itself = {user: (first_draw * second_draw).mean(1) for user, (first_draw, second_draw) in drawn_signs.items()}
+    taus_of_users = {}
+    for user, other in combinations_with_replacement(values, 2):
+        if user == other:
+            drawn = with_itself[user]
+            value = drawn.mean()
+        else:
+            drawn = (drawn_signs[user][0] * drawn_signs[other][1]).mean(1)
+            value = (signs[user] * signs[other]).mean()
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        found[a, b] = Tau(value.mean(), low, high, float(np.mean(drawn < np.minimum(again[a], again[b]))))
-    return found
+        less = drawn < np.minimum(with_itself[user], with_itself[other])
+        taus_of_users[user, other] = Tau(value, low, high, float(np.mean(less)))
+    return taus_of_users
 
 
 def sections(recipe: Recipe, tables: Tables) -> list[str]:
@@ -70,7 +79,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
         return []
     both = tables_of(published(recipe.orders), published_choices(recipe.orders)) | tables
     users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
-    parts = [
+    paragraphs = [
         "## Order of the field",
         f"Kendall's tau between the orders of rankers that learn from clicks, with its {LEVEL:.0%} interval over seeds "
         "and, on data with folds, over folds. On the diagonal: between two draws of the same user's runs. * a draw of "
@@ -79,29 +88,33 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     for title in dict.fromkeys(title for title, _ in tables):
         for metric in recipe.metrics:
             of_users = {user: for_metric(both[title, user], metric) for user in users if (title, user) in both}
-            names = [
-                name
-                for name, row in next(iter(of_users.values())).items()
-                if row.group.choices["ranker"] not in WITHOUT_CLICKS and all(name in each for each in of_users.values())
-            ]
+            names = _compared_rankers(list(of_users.values()))
             values = {user: by_unit([rows[name] for name in names], metric) for user, rows in of_users.items()}
-            table = _table(taus(values))
-            parts += [f"### {title}, by {heading(metric)}, {len(names)} rankers", markdown(table)]
-    return parts
+            paragraphs.append(f"### {title}, by {heading(metric)}, {len(names)} rankers")
+            paragraphs.append(markdown(_table(taus(values))))
+    return paragraphs
+
+
+def _compared_rankers(tables: Sequence[Mapping[str, Entry]]) -> list[str]:
+    """Return the competitors that learn from clicks and that all users have."""
+    learning = [name for name, row in tables[0].items() if row.group.choices["ranker"] not in WITHOUT_CLICKS]
+    return [name for name in learning if all(name in rows for rows in tables)]
 
 
 def _users(recipe: Recipe) -> list[str]:
     return [click.partition("=")[2] for click in expand(by_name(recipe.words)["click"])]
 
 
-def _table(found: Mapping[tuple[str, str], Tau]) -> TextTable:
-    users = sorted({user for user, _ in found}, key=click_order)
-    lines = []
-    for a in users:
-        taus_of_user = [found[a, b] if (a, b) in found else found[b, a] for b in users]
-        texts = [
-            f"{tau.value:.2f} ({tau.low:.2f} to {tau.high:.2f})" + ("*" if tau.apart >= LEVEL else "")
-            for tau in taus_of_user
-        ]
-        lines.append([a, *texts])
+def _table(taus_of_users: Mapping[tuple[str, str], Tau]) -> TextTable:
+    """Return the matrix of all users; * marks those that agree less with each other than with themselves."""
+    symmetric = dict(taus_of_users)
+    for (user, other), tau in taus_of_users.items():
+        symmetric[other, user] = tau
+    users = sorted({user for user, _ in symmetric}, key=click_order)
+    lines = [[user, *(_text(symmetric[user, other]) for other in users)] for user in users]
     return TextTable.of(["user"], users, lines)
+
+
+def _text(tau: Tau) -> str:
+    interval = f"{tau.value:.2f} ({tau.low:.2f} to {tau.high:.2f})"
+    return f"{interval}*" if tau.apart >= LEVEL else interval

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.lazy import pl, torch
-from ol2r_cli.recipes.choices import AIMS, at_an_end
-from ol2r_cli.recipes.run_plan import WITHOUT_EFFECT, Condition, RecipeRow, RecipeRuns, RunPlan, by_name, expand_all
+from ol2r_cli.recipes.benchmark_plan import WITHOUT_EFFECT
+from ol2r_cli.recipes.grid import are_equally_good, at_an_end, is_unstable
+from ol2r_cli.recipes.overrides import by_name, value_of
+from ol2r_cli.recipes.play import RecipeRuns
+from ol2r_cli.recipes.run_plan import RunPlan
+from ol2r_cli.recipes.trials import Condition, PlayedTrial
 from ol2r_cli.report.finished_run import FinishedRun, read_results, results_frame
 from ol2r_cli.run.run import Run, scan
 
@@ -42,6 +46,11 @@ class About:
         """Return which row of which table a run belongs to."""
         return Condition(self.table, run.choices["click"], self.competitor, self.aim)
 
+    @property
+    def row_name(self) -> str:
+        """Return the competitor, with the aim where settings were chosen for one."""
+        return f"{self.competitor}, {self.aim}" if self.aim else self.competitor
+
 
 Results = list[tuple[FinishedRun, About]]  # a run that belongs to several rows occurs once for each
 
@@ -66,14 +75,35 @@ def published_choices(name: str) -> pl.DataFrame | None:
     return scan(file).collect() if file.is_file() else None
 
 
+def published_part(plan: RunPlan, missing: str = "") -> Results:
+    """Return the published results of the datasets, click models and folds of a plan.
+
+    missing: the end of the ValueError where there are none; by default, that the whole benchmark may have some.
+    """
+    final = list(plan.final())
+    tables = {(trial.condition.slot, trial.condition.click) for trial in final}
+    folds = {value_of(by_name(run), "dataset.fold") for trial in final for run in trial.runs}
+    results = []
+    for run, about in published(plan.recipe.name):
+        row = about.row(run)
+        if (row.slot, row.click) in tables and (run.fold is None or str(run.fold) in folds):
+            results.append((run, about))
+    if not results:
+        missing = missing or f"{plan.recipe.name} for this: type ol2r benchmark {plan.recipe.name}"
+        raise ValueError(f"there are no published results of {missing}")
+    return results
+
+
 def as_published(results: Results) -> pl.DataFrame:
     """Return the table that `published` reads, with every run once. NDCG at other cut-offs than 10 is left out."""
-    of_runs: dict[Path, tuple[FinishedRun, list[About]]] = {}
+    runs: dict[Path, FinishedRun] = {}
+    rows: dict[Path, list[About]] = {}
     for run, about in results:
-        of_runs.setdefault(run.path, (run, []))[1].append(about)
-    runs, rows = zip(*of_runs.values(), strict=True)
-    names = [[", ".join(filter(None, (about.competitor, about.aim))) for about in each] for each in rows]
-    frame = results_frame(runs, [{"rows": list(map(asdict, each))} for each in rows], names)
+        runs.setdefault(run.path, run)
+        rows.setdefault(run.path, []).append(about)
+    names = [[about.row_name for about in of_run] for of_run in rows.values()]
+    contents = [{"rows": list(map(asdict, of_run))} for of_run in rows.values()]
+    frame = results_frame(list(runs.values()), contents, names)
     return frame.select(pl.exclude(r"^.*_ndcg_[135](_untrained)?$"))
 
 
@@ -81,41 +111,39 @@ def played(plan: RunPlan, runs: RecipeRuns) -> Results:
     """Return the finished runs of a plan."""
     results = []
     for row in runs.rows:
-        trial, cells = row.trial, row.cells
-        chosen = next((each for each in cells if each.settings == trial.settings), None)
-        about = About(
-            table=trial.condition.slot,
-            competitor=trial.condition.competitor,
-            words=[override for name, override in by_name(trial.words).items() if name not in WITHOUT_EFFECT],
-            settings=list(trial.settings),
-            edges=[name for name, _ in at_an_end(cells, chosen)] if chosen and not indifferent(row) else [],
-            candidates=len(cells),
-            choice_seconds=round(sum(each.group.cpu_seconds or 0 for each in cells), 1),
-            aim=trial.condition.aim,
-            unstable=any(
-                word in trial.settings.values()
-                for word in expand_all(plan.recipe.competitors[trial.condition.competitor].unstable)
-            ),
-        )
+        about = _about(row, plan, runs)
         for run in row.group.runs:
             versions = Run.read_finished(run.path).manifest["versions"] | {"processor": processor()}
             results.append((run, replace(about, versions=versions)))
     return results
 
 
-def indifferent(row: RecipeRow) -> bool:
-    """Return whether settings were chosen among several that are equally good."""
-    return len(row.cells) > 1 and len({each.mean(row.trial.condition.aim or AIMS[0]) for each in row.cells}) == 1
+def _about(row: PlayedTrial, plan: RunPlan, runs: RecipeRuns) -> About:
+    """Return what the results of a row say of themselves, without the versions of each run."""
+    condition = row.trial.condition
+    cells = runs.cells(condition)
+    chosen_here = any(cell.settings == row.settings for cell in cells)
+    tells_edges = chosen_here and not are_equally_good(cells, condition.aim)
+    return About(
+        table=condition.slot,
+        competitor=condition.competitor,
+        words=[override for name, override in by_name(row.trial.words).items() if name not in WITHOUT_EFFECT],
+        settings=list(row.settings),
+        edges=[name for name, _ in at_an_end(cells, row.settings)] if tells_edges else [],
+        candidates=len(cells),
+        choice_seconds=round(sum(cell.group.cpu_seconds or 0 for cell in cells), 1),
+        aim=condition.aim,
+        unstable=is_unstable(row.settings, plan.recipe.competitors[condition.competitor]),
+    )
 
 
 def processor() -> str:
-    """The name of the processor of this machine, as far as the system tells, and the instructions that torch uses.
+    """Return the name of the processor of this machine, as far as it is known, and the instructions that torch uses.
 
     One name, such as AMD EPYC, may stand for several generations, which round differently.
     """
     linux = Path("/proc/cpuinfo")
-    named = (
-        re.search(r"^model name\s*:(.*)", linux.read_text(encoding="utf-8"), re.MULTILINE) if linux.exists() else None
-    )
-    name = named[1].strip() if named else platform.processor()
+    text = linux.read_text(encoding="utf-8") if linux.exists() else ""
+    model = re.search(r"^model name\s*:(.*)", text, re.MULTILINE)
+    name = model[1].strip() if model else platform.processor()
     return f"{name} ({torch.backends.cpu.get_cpu_capability()})"

@@ -1,4 +1,4 @@
-"""Paired comparisons, and the choice by validation: which groups stand in a table, and how they differ.
+"""Paired comparisons: how the groups of a table differ.
 
 The same (fold, seed) has the same training queries, users and test queries under every ranker. So differences are taken
 within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.md has the formulas.
@@ -6,7 +6,6 @@ within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,19 +13,14 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from ol2r_cli.formatting import nearest, plural
+from ol2r_cli.formatting import nearest
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
-from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.measures import gain
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.parts import part_of
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.shown_metrics import ndcg_metrics
 from ol2r_cli.report.tasks import find_row, task_name, tasks
 from ol2r_cli.text_table import LETTERS
-
-CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings validation chooses
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,77 +173,3 @@ def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], t
         adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
         differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]
     return differences
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The chosen cells, each with the number of cells that it was chosen from, and warnings."""
-
-    cells: dict[Group, int]
-    warnings: list[str]
-    by: str = "validation"
-
-    @property
-    def chose(self) -> bool:
-        """Whether any competitor had several cells."""
-        return max(self.cells.values(), default=0) > 1
-
-
-def select(groups: Sequence[Group], labels: Labels, keep: Iterable[str] = (), by: str = "validation") -> Selection:
-    """The cell of every competitor's grid with the best mean validation NDCG after the last evaluated round.
-
-    by: `online` for the highest mean cumulative NDCG in its place.
-
-    A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
-    the run; its cells differ in settings of `CHOSEN` that are not in `keep`. The test split has no part in the choice.
-    Only cells with as many seeds and folds as the fullest cell are compared; of equally good cells the first in the
-    order of settings is chosen. ValueError for a setting in `keep` that no run has, and without validation.
-    """
-    keep = tuple(keep)
-    known = dict.fromkeys(name for group in groups for name in group.settings)
-    # Another version of the code is another competitor.
-    chosen = {name for name in known if part_of(name) in CHOSEN and not name.endswith(f".{CODE}")}
-    for name in keep:
-        if name not in known:
-            examples = (each for each in known if part_of(each) in CHOSEN and not each.endswith("._target_"))
-            raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
-    competitors: dict[str, list[Group]] = {}
-    for group in groups:
-        fixed = {name: value for name, value in group.settings.items() if name in keep or name not in chosen}
-        competitors.setdefault(json.dumps([group.choices, fixed], sort_keys=True, default=str), []).append(group)
-    selection = Selection({}, [], by)
-    for cells in competitors.values():
-        sizes = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
-        fullest = max(sizes.values(), key=lambda size: (sum(size.values()), len(size)))  # of as full ones, most folds
-        complete = [cell for cell, size in sizes.items() if size == fullest]
-        for cell in cells:
-            if cell not in complete:
-                extents = f"{_extent(sizes[cell])} where the fullest has {_extent(fullest)}"
-                selection.warnings.append(f"left out of the choice, {extents}: {labels.overrides(cell)}")
-        selection.cells[_best(complete, labels, by)] = len(complete)
-    return selection
-
-
-def _extent(size: dict[object, int]) -> str:
-    """For example `6 values in folds 1 and 2`."""
-    folds = sorted(map(str, size))
-    where = f" in fold{'s' * (len(folds) > 1)} {' and '.join(folds)}" if size.keys() - {None} else ""
-    return plural(sum(size.values()), "value") + where
-
-
-def _best(cells: Sequence[Group], labels: Labels, by: str) -> Group:
-    if len(cells) == 1:  # without alternatives no validation is needed
-        return cells[0]
-    metric, means = ndcg_metrics(cells)[1 if by == "validation" else 2], {}
-    for cell in cells:
-        estimate = cell.estimate(metric)
-        if estimate is None:
-            advice = "run it with dataset.validation=0.2"
-            if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
-                advice = "run it with evaluate_on=[validation,test]"
-            elif cell.estimate(ndcg_metrics([cell])[0]) is None:
-                advice = "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
-            raise ValueError(f"--select {by} needs {metric}, which {cell.runs[0].path} lacks: {advice}")
-        means[cell] = estimate.mean
-    best = max(means.values())
-    return min((c for c in cells if means[c] == best), key=lambda cell: labels.sort_key(cell, lambda name: True))

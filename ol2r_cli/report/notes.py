@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from ol2r_cli.formatting import plural
 from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
-from ol2r_cli.report.comparison import Comparison, PairedDifference, Selection
+from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS, as_units

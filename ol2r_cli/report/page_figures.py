@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from ol2r_cli.report.comparison import Comparison, select
+from ol2r_cli.report.best_settings import select
+from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group

@@ -11,7 +11,7 @@ from scipy import stats
 
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.recipes import claims, results
-from ol2r_cli.recipes.choices import spread_of_choice
+from ol2r_cli.recipes.choice_spread import spread_of_choice
 from ol2r_cli.recipes.results import published_dir
 
 CONTENT = claims.read_claims()

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from ol2r_cli.recipes import orders
-from ol2r_cli.recipes.pages import by_unit, for_metric, tables_of
+from ol2r_cli.recipes.entries import by_unit, for_metric, tables_of
 from ol2r_cli.recipes.recipe import load_recipe
 from ol2r_cli.recipes.results import published
 

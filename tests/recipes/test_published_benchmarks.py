@@ -14,10 +14,12 @@ import pytest
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.recipes import results
 from ol2r_cli.recipes.benchmark import write_all
-from ol2r_cli.recipes.pages import outdated, tables_of
+from ol2r_cli.recipes.benchmark_plan import benchmark_plan
+from ol2r_cli.recipes.entries import tables_of
+from ol2r_cli.recipes.pages import outdated
+from ol2r_cli.recipes.play import run_recipe
 from ol2r_cli.recipes.recipe import load_recipe, recipe_names
 from ol2r_cli.recipes.results import played, published, published_choices, published_dir
-from ol2r_cli.recipes.run_plan import benchmark_plan, run_recipe
 
 PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
 TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise

@@ -11,8 +11,10 @@ from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.recipes.benchmark_plan import benchmark_plan
+from ol2r_cli.recipes.overrides import by_name
+from ol2r_cli.recipes.paper_plan import paper_plan
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
-from ol2r_cli.recipes.run_plan import benchmark_plan, by_name, paper_plan
 from ol2r_cli.report.figures.drawing import KINDS
 from tests.recipes.small import PAPER, write
 

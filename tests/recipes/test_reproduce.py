@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from ol2r_cli.commands.reproduce import main
-from ol2r_cli.recipes.choices import GridCell
+from ol2r_cli.recipes.overrides import by_name
+from ol2r_cli.recipes.paper_plan import paper_plan
+from ol2r_cli.recipes.paper_values import Reported, as_csv, comparison_table, data_values, run_values
+from ol2r_cli.recipes.play import RecipeRuns
 from ol2r_cli.recipes.recipe import recipe_names
-from ol2r_cli.recipes.reproduce import Reported, as_csv, comparison_table, data_values, paper_page, run_values
-from ol2r_cli.recipes.run_plan import Condition, RecipeRow, RecipeRuns, Trial, by_name, paper_plan
+from ol2r_cli.recipes.reproduce import paper_page
+from ol2r_cli.recipes.trials import Condition, PlayedTrial, Trial
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.text_table import TextTable, markdown
 from tests.recipes.small import PAPER, load, write
@@ -167,7 +170,8 @@ def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_b
     plan = paper_plan(recipe, "quick", ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
     trial = Trial(Condition("generated data", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
-    runs = RecipeRuns([RecipeRow(trial, (group := only(tmp_path)), [GridCell({}, group)] * 2)])
+    played = PlayedTrial(trial, only(tmp_path))
+    runs = RecipeRuns([played], grids={trial.condition: [played] * 2})
     values = run_values(plan, runs)
     head, _, row = cells_of(comparison_table(plan, values))
     assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]

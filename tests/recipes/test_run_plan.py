@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.recipes import run_plan
-from ol2r_cli.recipes.choices import AIMS
+from ol2r_cli.recipes import play
+from ol2r_cli.recipes.benchmark_plan import benchmark_plan
+from ol2r_cli.recipes.overrides import by_name
+from ol2r_cli.recipes.paper_plan import paper_plan
+from ol2r_cli.recipes.play import run_recipe
+from ol2r_cli.recipes.protocol import protocol
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
-from ol2r_cli.recipes.reproduce import protocol
-from ol2r_cli.recipes.run_plan import Condition, RunPlan, benchmark_plan, by_name, paper_plan, run_recipe
+from ol2r_cli.recipes.run_plan import RunPlan
+from ol2r_cli.recipes.trials import AIMS, Condition
 from ol2r_cli.run import DONE
 from ol2r_cli.sweep.sweeper import SweepResult
 from tests.recipes.small import load
@@ -153,7 +157,7 @@ def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeyp
         received.append(launcher)
         return SweepResult([], [], DONE, 0.0)
 
-    monkeypatch.setattr(run_plan, "sweep", sweep)
+    monkeypatch.setattr(play, "sweep", sweep)
     monkeypatch.setattr(RunPlan, "final", lambda *_: [])
     for alone in (True, False):
         for typed in [], ["launcher.jobs=4"]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ol2r_cli.report.comparison import Selection, compare
+from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document, _p
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import Labels

@@ -10,7 +10,8 @@ import pytest
 
 import ol2r_cli.report.figures.drawing as drawing
 import ol2r_cli.report.page_figures as page_figures
-from ol2r_cli.report.comparison import compare, select
+from ol2r_cli.report.best_settings import select
+from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures.drawing import PLAIN, Look
 from ol2r_cli.report.html_page import ranges

@@ -1,0 +1,79 @@
+"""What the choice of settings adds to an interval: its spread when the choosing runs are drawn again.
+
+docs/benchmark/protocol.md has the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ol2r_cli.lazy import pl
+from ol2r_cli.metrics.intervals import quantile
+from ol2r_cli.recipes.resampling import SEED, times_drawn
+from ol2r_cli.recipes.trials import Condition, PlayedTrial, aim_of
+
+AIM_COLUMNS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}  # what is maximised for an aim
+METRICS = (*AIM_COLUMNS.values(), "unfairness", "dynamic_regret")  # of choosing runs
+STAND_INS = {"test_ndcg_10": "validation_ndcg_10"}  # choosing runs are not evaluated on test queries
+
+
+def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFrame:
+    """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
+    rows: list[dict[str, Any]] = []
+    for condition, cells in grids.items():
+        for cell in cells:
+            rows += _choosing_rows(condition, cell)
+    if rows:
+        return pl.from_dicts(rows, infer_schema_length=None)
+    return pl.DataFrame(schema={"table": str, "click": str, "competitor": str, "settings": str})
+
+
+def _choosing_rows(condition: Condition, cell: PlayedTrial) -> list[dict[str, Any]]:
+    values = {metric: cell.group.values(metric) for metric in METRICS if metric in cell.group.metrics}
+    units = next(iter(values.values()))
+    rows = []
+    for fold, seed in units:
+        row = {
+            "table": condition.slot,
+            "click": condition.click,
+            "competitor": condition.competitor,
+            "settings": " ".join(cell.settings.values()),
+            "fold": fold,
+            "seed": seed,
+        }
+        rows.append(row | {metric: by_unit.get((fold, seed)) for metric, by_unit in values.items()})
+    return rows
+
+
+def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
+    """Return the standard deviation that the choice of settings gives to the mean of a metric; 0 without a choice.
+
+    Choosing folds and seeds are drawn with replacement, apart from each other, and the choice is made again; the value
+    of each choice is the mean over all of its choosing runs. Where one seed chooses, the spread is that over folds
+    alone. cells: the rows of a condition in `choice_frame`. ValueError for a metric that choosing runs lack, unless
+    another one stands in.
+    """
+    if cells["settings"].n_unique() < 2:
+        return 0.0
+    column = STAND_INS.get(metric, metric)
+    if column not in cells.columns or cells[column].null_count():
+        raise ValueError(f"{metric} must be a metric of the choosing runs, so that its intervals contain the choice")
+    cells = cells.sort("settings", "fold", "seed")
+    folds, seeds = cells["fold"].n_unique(), cells["seed"].n_unique()
+    maximised = cells[AIM_COLUMNS[aim_of(metric)]].to_numpy().reshape(-1, folds * seeds)
+    values = cells[column].to_numpy().reshape(-1, folds * seeds)
+    random = np.random.default_rng(SEED)
+    drawn_folds = times_drawn(random, folds)
+    drawn_seeds = times_drawn(random, seeds)
+    weights = (drawn_folds[:, :, None] * drawn_seeds[:, None, :]).reshape(len(drawn_folds), -1)
+    chosen = (weights @ maximised.T).argmax(axis=1)
+    return float(values.mean(axis=1)[chosen].std())
+
+
+def with_choice(half_width: float, *spreads: float) -> float:
+    """Return half the 95 % interval that contains the choice of settings, from that without it."""
+    normal = quantile(10**6)  # Student's t with so many degrees of freedom
+    return (half_width**2 + sum((normal * spread) ** 2 for spread in spreads)) ** 0.5

@@ -1,0 +1,145 @@
+"""Where the best settings are chosen: among runs that differ in settings, those with the best mean NDCG.
+
+`select` finds what competes in whatever runs a folder holds, for `ol2r report --select` and report.html; recipes
+(`recipes.grid`) say themselves what competes. `best_cell` chooses for both. The test split has no part in the choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ol2r_cli.formatting import plural
+from ol2r_cli.report.comparison import paired
+from ol2r_cli.report.estimates import of_values
+from ol2r_cli.report.finished_run import CODE
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.parts import part_of
+from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import ndcg_metrics
+
+CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
+
+Extent = dict[object, int]  # the number of seeds of each fold
+
+
+def criterion(cells: Sequence[Group], by: str) -> str:
+    """Return the metric whose highest mean is the best.
+
+    by: `validation` for NDCG on validation queries after the last evaluated round, `online` for cumulative NDCG.
+    """
+    _, validation, cumulative, _ = ndcg_metrics(cells)
+    return validation if by == "validation" else cumulative
+
+
+def mean_of(cell: Group, by: str) -> float:
+    """Return the mean of the criterion; ValueError for runs that lack it."""
+    estimate = cell.estimate(criterion([cell], by))
+    if estimate is None:
+        raise ValueError(
+            f"settings are chosen by validation, which {cell.runs[0].path} lacks: type dataset.validation=0.2"
+        )
+    return estimate.mean
+
+
+def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ()) -> Group:
+    """Return the cell with the best mean of the criterion, the first of equal ones; ValueError for one without it.
+
+    unstable: cells with which another processor gives other results. One of them is chosen only where the best of the
+    others is worse by more than half the 95 % interval of the paired difference.
+    """
+    means = {cell: mean_of(cell, by) for cell in cells}
+    best = max(means, key=means.__getitem__)
+    stable = [cell for cell in cells if cell not in unstable]
+    if best in stable or not stable:
+        return best
+    best_stable = max(stable, key=means.__getitem__)
+    difference = of_values(paired(best, best_stable, criterion(cells, by)))
+    if difference is not None and difference.mean <= (difference.half_width or 0):
+        return best_stable
+    return best
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The chosen cells, each with the number of cells that it was chosen from, and warnings."""
+
+    cells: dict[Group, int]
+    warnings: list[str]
+    by: str = "validation"
+
+    @property
+    def chose(self) -> bool:
+        """Whether any competitor had several cells."""
+        return max(self.cells.values(), default=0) > 1
+
+
+def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), by: str = "validation") -> Selection:
+    """Return the best cell of every competitor's grid.
+
+    A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
+    the run; its cells differ in settings of `CHOSEN` that are not in `keep`. Only cells with as many seeds and folds as
+    the fullest cell are compared; of equally good cells the first in the order of settings is chosen. ValueError for a
+    setting in `keep` that no run has, and without validation.
+    """
+    selection = Selection({}, [], by)
+    for cells in grids(groups, keep):
+        extents = {cell: _extent(cell) for cell in cells}
+        fullest = max(extents.values(), key=lambda extent: (sum(extent.values()), len(extent)))
+        for cell, extent in extents.items():
+            if extent != fullest:
+                compared = f"{_extent_text(extent)} where the fullest has {_extent_text(fullest)}"
+                selection.warnings.append(f"left out of the choice, {compared}: {labels.overrides(cell)}")
+        complete = [cell for cell, extent in extents.items() if extent == fullest]
+        selection.cells[_best_of_complete(complete, labels, by)] = len(complete)
+    return selection
+
+
+def grids(groups: Sequence[Group], keep: Collection[str] = ()) -> list[list[Group]]:
+    """Return the cells of each competitor, as `select` defines it; ValueError for an unknown setting in `keep`."""
+    known = dict.fromkeys(name for group in groups for name in group.settings)
+    for name in keep:
+        if name not in known:
+            examples = (name for name in known if part_of(name) in CHOSEN and not name.endswith("._target_"))
+            raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
+    # Another version of the code is another competitor.
+    chosen = {name for name in known if part_of(name) in CHOSEN and not name.endswith(f".{CODE}")} - set(keep)
+    cells_of: dict[str, list[Group]] = {}
+    for group in groups:
+        fixed = {name: value for name, value in group.settings.items() if name not in chosen}
+        competitor = json.dumps([group.choices, fixed], sort_keys=True, default=str)
+        cells_of.setdefault(competitor, []).append(group)
+    return list(cells_of.values())
+
+
+def _extent(cell: Group) -> Extent:
+    return {fold: len(seeds) for fold, seeds in cell.seeds.items()}
+
+
+def _extent_text(extent: Extent) -> str:
+    """Return for example `6 values in folds 1 and 2`."""
+    values = plural(sum(extent.values()), "value")
+    if not extent.keys() - {None}:
+        return values
+    folds = sorted(map(str, extent))
+    return f"{values} in {'fold' if len(folds) == 1 else 'folds'} {' and '.join(folds)}"
+
+
+def _best_of_complete(cells: Sequence[Group], labels: Labels, by: str) -> Group:
+    if len(cells) == 1:  # without alternatives no validation is needed
+        return cells[0]
+    metric = criterion(cells, by)
+    for cell in cells:
+        if cell.estimate(metric) is None:
+            advice = _advice_without_criterion(cell)
+            raise ValueError(f"--select {by} needs {metric}, which {cell.runs[0].path} lacks: {advice}")
+    return best_cell(sorted(cells, key=lambda cell: labels.sort_key(cell, lambda name: True)), by)
+
+
+def _advice_without_criterion(cell: Group) -> str:
+    if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
+        return "run it with evaluate_on=[validation,test]"
+    if cell.estimate(ndcg_metrics([cell])[0]) is None:
+        return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
+    return "run it with dataset.validation=0.2"
