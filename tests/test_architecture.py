@@ -44,7 +44,6 @@ LAYERS = (
 )
 ROLES = ("click", "ranker", "exploration", "fairness", "measure")  # no other package imports a choice
 KNOWN_CIRCLES = {
-    frozenset({"recipes.choices", "recipes.run_plan"}),
     frozenset(f"report.figures.{module}" for module in ("bars", "curves", "drawing", "lda", "panels")),
 }
 RANK = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
