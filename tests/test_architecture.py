@@ -200,6 +200,7 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
-    figures = [f"report.figures.{module}" for module in ("bars", "curves", "lda", "panels")]
+    drawing = ("bars", "blocks", "by_setting", "curves", "lda", "over_rounds", "panels")
+    figures = [f"report.figures.{module}" for module in drawing]
     need_them = ["commands.completion", *figures, "search.study"]
     assert done.stdout.split() == need_them

@@ -85,7 +85,7 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
             case "list", "choice":
                 return catalogue.choices.get("".join(words[:1]), {})
             case "report", "figure":
-                from ol2r_cli.report.figures.drawing import KINDS
+                from ol2r_cli.report.figures.kinds import KINDS
 
                 return KINDS
         metavar = str(action.metavar or "")

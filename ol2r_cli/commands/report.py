@@ -51,7 +51,8 @@ from ol2r_cli.report.best_settings import select
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
-from ol2r_cli.report.figures.drawing import EVERY_KIND, KINDS, OF_A_PAGE, Look, NothingToDraw
+from ol2r_cli.report.figures.kinds import KINDS, reading
+from ol2r_cli.report.figures.look import EVERY_KIND, OF_A_PAGE, Look, NothingToDraw
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import chosen_runs, group_runs
 from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, usual_metrics
@@ -272,7 +273,7 @@ def _draw_figures(options: argparse.Namespace) -> None:
         with writing(file):
             drawing.save(figure, file)
         print(f"written: {file}")
-        lines[drawing.reading(kind, document.groups, look)[1]] = None
+        lines[reading(kind, document.groups, look)[1]] = None
     for line in filter(None, lines):
         print(f"ol2r report: {line} --option bands=ci draws those of two", file=sys.stderr)
     if not lines:

@@ -25,7 +25,8 @@ from ol2r_cli.recipes.results import TEST, Results, as_published, played, publis
 from ol2r_cli.recipes.run_plan import RunPlan
 from ol2r_cli.recipes.tables import main_table, settings_table
 from ol2r_cli.recipes.trials import Condition
-from ol2r_cli.report.figures.drawing import MOST_CURVES, NothingToDraw, save
+from ol2r_cli.report.figures.drawing import save
+from ol2r_cli.report.figures.look import MOST_CURVES, NothingToDraw
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory

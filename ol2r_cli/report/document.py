@@ -15,7 +15,7 @@ from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report import notes
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.comparison import Comparison, PairedDifference
-from ol2r_cli.report.figures.drawing import PLAIN, Look
+from ol2r_cli.report.figures.look import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
 from ol2r_cli.report.latex import LatexTable, plain_table
 from ol2r_cli.report.legend import Legend

@@ -20,7 +20,7 @@ from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.comparison import Comparison
-from ol2r_cli.report.figures.drawing import Look
+from ol2r_cli.report.figures.look import Look
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading

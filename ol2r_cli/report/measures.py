@@ -32,6 +32,11 @@ def heading(metric: str) -> str:
     return described(metric).heading
 
 
+def axis_label(metric: str) -> str:
+    """Return the name of a metric beside the axis of a figure."""
+    return described(metric).axis or heading(metric)
+
+
 def digits(metric: str) -> int:
     """Return the number of digits shown behind the decimal point."""
     return described(metric).digits

@@ -10,7 +10,9 @@ from markupsafe import Markup, escape
 
 from ol2r_cli.report.best_settings import select
 from ol2r_cli.report.comparison import Comparison
-from ol2r_cli.report.figures.drawing import KINDS, Look, NothingToDraw, draw, file_content, reading
+from ol2r_cli.report.figures.drawing import draw, file_content
+from ol2r_cli.report.figures.kinds import KINDS, reading
+from ol2r_cli.report.figures.look import Look, NothingToDraw
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics

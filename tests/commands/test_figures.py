@@ -8,6 +8,8 @@ import pytest
 
 from ol2r_cli.commands.report import main
 from ol2r_cli.report.figures import drawing
+from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.look import NothingToDraw
 from tests.report.runs import make
 
 
@@ -19,7 +21,7 @@ def drawn(tmp_path, monkeypatch):
     def draw(kind, groups, labels, **options):
         asked.append((kind, [group.choices["ranker"] for group in groups], options))
         if kind == "blocks":
-            raise drawing.NothingToDraw("blocks needs runs with blocks")
+            raise NothingToDraw("blocks needs runs with blocks")
         return f"picture of {kind}"
 
     monkeypatch.setattr(drawing, "draw", draw)
@@ -32,8 +34,8 @@ def drawn(tmp_path, monkeypatch):
 def test_the_kinds_are_listed_and_where_figures_go(drawn, capsys):
     assert main(["--figure"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(drawing.KINDS)
-    assert drawing.KINDS["learning_curve"].shows in lines[list(drawing.KINDS).index("learning_curve")]
+    assert [line.split()[0] for line in lines] == list(KINDS)
+    assert KINDS["learning_curve"].shows in lines[list(KINDS).index("learning_curve")]
     for typed, files in {
         "runs --figure bar": "figures/bar.png",
         "--figure bar cosine runs --out new/pictures": "new/pictures/bar.png new/pictures/cosine.png",

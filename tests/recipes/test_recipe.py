@@ -15,7 +15,7 @@ from ol2r_cli.recipes.benchmark_plan import benchmark_plan
 from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.paper_plan import paper_plan
 from ol2r_cli.recipes.recipe import PAPERS, SCALES, load_recipe, recipe_names
-from ol2r_cli.report.figures.drawing import KINDS
+from ol2r_cli.report.figures.kinds import KINDS
 from tests.recipes.small import PAPER, write
 
 TEXTS = Path(__file__).parents[3] / "shared" / "papers"

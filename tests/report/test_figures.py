@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import ol2r_cli.report.figures.drawing as drawing
-from ol2r_cli.report.figures.drawing import KINDS, SUFFIXES, NothingToDraw, draw, painter, save
+from ol2r_cli.report.figures.drawing import SUFFIXES, draw, painter, save
+from ol2r_cli.report.figures.kinds import KINDS
+from ol2r_cli.report.figures.look import NothingToDraw
 from ol2r_cli.report.names import Labels
 from tests.report.runs import drawn, groups_and_labels, lines, make, play
 
@@ -337,7 +339,8 @@ from ol2r_cli.commands.report import main
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs
 find_spec, drawing.find_spec = drawing.find_spec, lambda name: None
-print(len(drawing.KINDS), main([{str(tmp_path / "runs")!r}, "--out", {str(tmp_path / "report.html")!r}]))
+from ol2r_cli.report.figures.kinds import KINDS
+print(len(KINDS), main([{str(tmp_path / "runs")!r}, "--out", {str(tmp_path / "report.html")!r}]))
 drawing.find_spec = find_spec
 del sys.modules["matplotlib"]
 own = group_runs(collect([Path({str(tmp_path / "runs")!r})]).runs)

@@ -13,7 +13,7 @@ import ol2r_cli.report.page_figures as page_figures
 from ol2r_cli.report.best_settings import select
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
-from ol2r_cli.report.figures.drawing import PLAIN, Look
+from ol2r_cli.report.figures.look import PLAIN, Look
 from ol2r_cli.report.html_page import ranges
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import collect, group_runs

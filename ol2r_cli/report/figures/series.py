@@ -30,19 +30,22 @@ class Series:
 
     @property
     def mean(self) -> Float[np.ndarray, "X"]:
-        """The mean over the units that have a value."""
+        """Return the mean over the units that have a value."""
         return _mean(self.values)
 
     def band(self, bands: str | None = None, units: str | None = None) -> Float[np.ndarray, "X"]:
-        """`half_width` over these units, as `Estimate.band`; NaN where there is none."""
+        """Return `half_width` over these units, as `Estimate.band`; NaN where there is none."""
+        has_folds = self.seeds is not None
         values = self.seeds if units == "seeds" and self.seeds is not None else self.values
-        n = np.isfinite(values).sum(0) if units != "folds" or self.seeds is not None else np.ones(len(self.x), int)
+        n = np.isfinite(values).sum(0)
+        if units == "folds" and not has_folds:
+            n = np.ones(len(self.x), int)
         sd = np.sqrt(np.nansum((values - _mean(values)) ** 2, 0) / np.maximum(n - 1, 1))
-        halves = [half_width(of_x, count, bands) for of_x, count in zip(sd.tolist(), n.tolist(), strict=True)]
+        halves = [half_width(deviation, count, bands) for deviation, count in zip(sd.tolist(), n.tolist(), strict=True)]
         return np.array(halves, float)
 
     def size(self) -> Series:
-        """The absolute values."""
+        """Return the absolute values."""
         return Series(self.x, np.abs(self.values), None if self.seeds is None else np.abs(self.seeds))
 
 
@@ -51,7 +54,7 @@ def _mean(values: Float[np.ndarray, "n X"]) -> Float[np.ndarray, "X"]:
 
 
 def evaluation_series(group: Group, column: str, split: str) -> Series | None:
-    """A column of evaluation.parquet by round; None where no run has it."""
+    """Return a column of evaluation.parquet by round; None where no run has it."""
     rows = read_rows(group, EVALUATION, [column, "split"], lambda rows: rows.filter(split=split))
     if rows is not None:  # runs may have been evaluated in different rounds
         rows = rows.filter(pl.len().over("round") == pl.struct("fold", "seed").n_unique())
@@ -59,7 +62,7 @@ def evaluation_series(group: Group, column: str, split: str) -> Series | None:
 
 
 def window_means(group: Group, column: str, window: int) -> Series | None:
-    """A column of trace.parquet as the mean of the last `window` rounds, every `window` rounds; None without it."""
+    """Return a column of trace.parquet as the mean of the last `window` rounds, every `window`; None without it."""
 
     def means(rows: pl.DataFrame) -> pl.DataFrame:
         end = (((pl.col("round") - 1) // window + 1) * window).clip(upper_bound=pl.col("round").max()).alias("end")
@@ -69,7 +72,7 @@ def window_means(group: Group, column: str, window: int) -> Series | None:
 
 
 def cumulative_series(group: Group, column: str, every: int) -> Series | None:
-    """A cumulative column of trace.parquet in round 1, every `every` rounds and the last; None without it."""
+    """Return a cumulative column of trace.parquet in round 1, every `every` rounds and the last; None without it."""
 
     def shown(rows: pl.DataFrame) -> pl.DataFrame:
         if rows[column].null_count():
@@ -81,17 +84,19 @@ def cumulative_series(group: Group, column: str, every: int) -> Series | None:
 
 
 def block_sizes(group: Group) -> dict[int, Series]:
-    """The size of the block by rank, in each round of blocks.parquet."""
+    """Return the size of the block by rank, for each round of blocks.parquet."""
     rows = read_rows(group, BLOCKS, ["block_size", "rank"], lambda rows: rows)
-    by_round = {} if rows is None else rows.partition_by("round", as_dict=True)
-    sizes = {round: as_series(rows, "rank", "block_size") for (round,), rows in sorted(by_round.items())}
-    return {round: series for round, series in sizes.items() if series is not None}
+    if rows is None:
+        return {}
+    by_round = rows.partition_by("round", as_dict=True)
+    sizes = {number: as_series(of_round, "rank", "block_size") for (number,), of_round in sorted(by_round.items())}
+    return {number: series for number, series in sizes.items() if series is not None}
 
 
 def read_rows(
     group: Group, table: Table, columns: Sequence[str], reduced: Callable[[pl.DataFrame], pl.DataFrame]
 ) -> pl.DataFrame | None:
-    """What `reduced` makes of seed, round and these columns of each run, and the fold as text; None without a table.
+    """Return what `reduced` makes of seed, round and these columns of each run, with the fold as text; None without it.
 
     A run may have millions of rows, so they are reduced run by run. Runs that did not record the first column give way
     to those that did. ValueError when a table cannot be read.
@@ -103,8 +108,9 @@ def read_rows(
             return False
         frame = read_tables(run.path, lambda stored: stored.table(table, ["seed", "round", *columns]))
         frame = frame.with_columns(pl.lit(None).alias(name) for name in columns if name not in frame.columns)
-        rows[run.path] = of_run = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
-        return of_run[columns[0]].null_count() < len(of_run)
+        run_rows = reduced(frame).with_columns(fold=pl.lit(str(run.fold)))
+        rows[run.path] = run_rows
+        return run_rows[columns[0]].null_count() < len(run_rows)
 
     new_seeds = group.new_seeds(records)
     frames = [rows[run.path].filter(pl.col("seed").is_in(list(seeds))) for run, seeds in new_seeds]
@@ -112,9 +118,11 @@ def read_rows(
 
 
 def as_series(rows: pl.DataFrame | None, x: str, column: str) -> Series | None:
-    """The values of a column by fold, seed and x; None where there are none."""
-    rows = None if rows is None else rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
-    if rows is None or rows.is_empty():
+    """Return the values of a column by fold, seed and x; None where there are none."""
+    if rows is None:
+        return None
+    rows = rows.select("fold", "seed", x, pl.col(column).cast(pl.Float64)).drop_nulls()
+    if rows.is_empty():
         return None
     xs = rows[x].unique().sort()
 
