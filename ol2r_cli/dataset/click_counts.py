@@ -6,7 +6,9 @@ A line of the file says how often a document of a query was shown at a place, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,8 +17,8 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import digest, expand
-from ol2r_cli.dataset.click_log import read
-from ol2r_cli.dataset.position_bias import harvest
+from ol2r_cli.dataset.click_log import ClickLog, read
+from ol2r_cli.dataset.position_bias import adjacent_chain
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
 
 _DIGITS = 6  # of an attraction, so that it does not depend on how a machine rounds sums
@@ -45,44 +47,74 @@ class ClickCounts:
 
     def load(self) -> Dataset:
         """Return the table; ValueError if there is no file, DataError if it is malformed."""
-        file = expand(self.path) if self.path else expand(self.data_dir) / "real_clicks/yandex_counts.csv"
-        if not file.is_file():
-            get = f"get it from {self.source}, then type dataset.path=FILE"
-            raise ValueError(f"dataset.path must be a file of click counts, got none (looked for: {file}); {get}")
+        file = self._file()
         log, bad = read(file, leave_out="more clicks")
-        try:
-            examined = log.impressions @ harvest(log, all_pairs=False)
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from None
-        attraction = np.round((log.clicks.sum(1) / examined).clip(max=1), _DIGITS)
-        shown = log.impressions.sum(1)
-        rows: dict[str, list[int]] = {}
-        for row in np.argsort(-shown, kind="stable").tolist():
-            rows.setdefault(log.query_ids[log.query[row]], []).append(row)
-        kept = sorted(rows, key=lambda query: -shown[rows[query]].sum())[: self.queries]
-        lists = [attraction[rows[query][: self.documents]] for query in kept]
-        number, offsets = self.intents or 1, np.cumsum([0, *map(len, lists)])
-        by_intent = [[_moved(each, len(each) * intent // number) for each in lists] for intent in range(number)]
-        attractions = np.stack([np.concatenate(each) for each in by_intent])
-        grades = np.stack([np.concatenate([(each < each[:, None]).sum(1) for each in moved]) for moved in by_intent])
-        intents = Intents(torch.from_numpy(grades.astype(np.int8)), self.documents, torch.from_numpy(attractions))
+        attraction = _attraction(log, file)
+        rows_of = self._most_shown(log)
+        lists = [attraction[rows] for rows in rows_of.values()]
+        offsets = np.cumsum([0, *map(len, lists)])
+        query_ids = list(rows_of)
+        intents, attractions = _by_intent(lists, self.intents or 1, self.documents)
         dataset = Dataset(
             name=self.name,
-            fingerprint=digest([kept, offsets.tolist(), attractions.tolist(), self.documents, self.intent]),
+            fingerprint=digest([query_ids, offsets.tolist(), attractions.tolist(), self.documents, self.intent]),
             features=torch.eye(int(offsets[-1])),
             labels=intents.labels[0],
             offsets=torch.from_numpy(offsets),
-            query_ids=kept,
+            query_ids=query_ids,
             grades=self.documents,
-            splits={"train": torch.arange(len(kept))},
+            splits={"train": torch.arange(len(query_ids))},
             warnings=(f"{bad} rows of {file} have more clicks than impressions, and are left out",) if bad else (),
             intents=intents if self.intents else None,
             attraction=torch.from_numpy(attractions[0]),
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
+    def _file(self) -> Path:
+        """Return the file of counts; ValueError if there is none."""
+        file = expand(self.path) if self.path else expand(self.data_dir) / "real_clicks/yandex_counts.csv"
+        if not file.is_file():
+            get = f"get it from {self.source}, then type dataset.path=FILE"
+            raise ValueError(f"dataset.path must be a file of click counts, got none (looked for: {file}); {get}")
+        return file
 
-def _moved(attraction: Floats, by: int) -> Floats:
-    """Return the attractions after so many ranks."""
+    def _most_shown(self, log: ClickLog) -> dict[str, list[int]]:
+        """Return the rows of the chosen documents of each chosen query, those that were shown most first."""
+        shown = log.impressions.sum(1)
+        rows_of: dict[str, list[int]] = {}
+        for row in np.argsort(-shown, kind="stable").tolist():
+            rows_of.setdefault(log.query_ids[log.query[row]], []).append(row)
+        chosen = sorted(rows_of, key=lambda query: -shown[rows_of[query]].sum())[: self.queries]
+        return {query: rows_of[query][: self.documents] for query in chosen}
+
+
+def _attraction(log: ClickLog, file: Path) -> Floats:
+    """Return P(click | examined) of each document: its clicks, over how often it was examined by harvested bias."""
+    try:
+        examination = adjacent_chain(log)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    attraction = log.clicks.sum(1) / (log.impressions @ examination)
+    return np.round(attraction.clip(max=1), _DIGITS)
+
+
+def _by_intent(lists: Sequence[Floats], intents: int, grades: int) -> tuple[Intents, Floats]:
+    """Return labels and attractions [I, N] of all documents, by intent; `lists` has the attractions by query."""
+    labels, attractions = [], []
+    for intent in range(intents):
+        moved = [_moved(attraction, len(attraction) * intent // intents) for attraction in lists]
+        attractions.append(np.concatenate(moved))
+        labels.append(np.concatenate([_number_below(attraction) for attraction in moved]))
+    by_intent = np.stack(attractions)
+    return Intents(torch.from_numpy(np.stack(labels).astype(np.int8)), grades, torch.from_numpy(by_intent)), by_intent
+
+
+def _number_below(attraction: Floats) -> NDArray[np.int64]:
+    """Return for each document how many of its query attract less, which is its grade."""
+    return (attraction < attraction[:, None]).sum(1)
+
+
+def _moved(attraction: Floats, ranks: int) -> Floats:
+    """Return the attractions after all documents have moved by so many ranks, best to worst in a circle."""
     order = np.argsort(-attraction, kind="stable")
-    return np.roll(attraction[order], by)[np.argsort(order)]
+    return np.roll(attraction[order], ranks)[np.argsort(order)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -66,8 +66,8 @@ def read(path: Path, leave_out: LeaveOut = "none") -> tuple[ClickLog, int]:
     if leave_out != "malformed":
         _check(path, typed, holds if leave_out == "none" else holds.drop(MORE_CLICKS))
     kept = holds.select(pl.all_horizontal(pl.all())).to_series()
-    some = pl.col("query").is_not_null() & (pl.col("impressions") > 0)
-    table = table.filter(kept & some).with_columns(place=pl.col("place") - first)
+    was_shown = pl.col("query").is_not_null() & (pl.col("impressions") > 0)
+    table = table.filter(kept & was_shown).with_columns(place=pl.col("place") - first)
     if table.is_empty():
         raise ValueError(f"{path} has no row that can be used")
     log = _as_arrays(table)
@@ -87,9 +87,9 @@ def _check(path: Path, typed: pl.DataFrame, holds: pl.DataFrame) -> None:
         return
     row = int(malformed.arg_max() or 0)
     rule = next(name for name in holds.columns if not holds[name][row])
-    found = ", ".join(f"{name} {value!s}" for name, value in typed.row(row, named=True).items())
-    of_all = f"malformed rows in all: {malformed.sum():,}"
-    raise DataError(f"{path}, {_where(path, row)}: a row must have {rule}, got {found} ({of_all})")
+    fields = ", ".join(f"{name} {value!s}" for name, value in typed.row(row, named=True).items())
+    in_all = f"malformed rows in all: {malformed.sum():,}"
+    raise DataError(f"{path}, {_where(path, row)}: a row must have {rule}, got {fields} ({in_all})")
 
 
 def _rules(table: pl.DataFrame, first: int) -> dict[str, pl.Expr]:
@@ -114,38 +114,50 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
 
     A document shown in a session is one impression.
     """
+    in_file = _table(path)
+    is_published = "pos" in in_file.columns and not {"place", "position"}.intersection(in_file.columns)
+    renamed = _renamed(in_file, PUBLISHED if is_published else {"position": "place"})
+    wanted = SESSIONS if "session" in in_file.columns else COUNTS
+    missing = [name for name in wanted if name not in renamed.columns]
+    if missing:
+        both = f"{', '.join(COUNTS)}, or {', '.join(SESSIONS)}"
+        there = ", ".join(in_file.columns)
+        raise ValueError(f"{path} must have the columns {both}; it has {there}, and no {missing[0]}")
+    table = _as_text(renamed.select(wanted), path)
+    if wanted is SESSIONS:
+        impressions = pl.lit("1").alias("impressions")
+        table = table.select("session", "query", "document", "place", impressions, clicks="click")
+    return table, 0 if is_published else 1
+
+
+def _table(path: Path) -> pl.DataFrame:
+    """Return what is in a csv file, as text, or in a parquet file; ValueError for a file that is neither."""
     is_csv = path.suffix != ".parquet"
     try:
         with open_text(path) if is_csv else path.open("rb") as file:
             content = file.read()
-        table = pl.read_csv(content, infer_schema=False) if is_csv else pl.read_parquet(content)
+        return pl.read_csv(content, infer_schema=False) if is_csv else pl.read_parquet(content)
     except DataError as error:  # of a compressed file, not of a row
         raise ValueError(str(error)) from None
     except (OSError, pl.exceptions.PolarsError) as error:
-        reason = (is_csv and path.is_file() and _unreadable(path)) or one_line(error)[:120]
-        raise ValueError(f"{path} must be a csv or parquet file ({reason})") from None
-    there = table.columns
-    is_published = "pos" in there and not {"place", "position"}.intersection(there)
-    if is_published:
-        table = table.rename({name: usual for name, usual in PUBLISHED.items() if usual not in there}, strict=False)
-    elif "place" not in there:
-        table = table.rename({"position": "place"}, strict=False)
-    wanted = SESSIONS if "session" in there else COUNTS
-    missing = [name for name in wanted if name not in table.columns]
-    if missing:
-        both = f"{', '.join(COUNTS)}, or {', '.join(SESSIONS)}"
-        raise ValueError(f"{path} must have the columns {both}; it has {', '.join(there)}, and no {missing[0]}")
-    table = table.select(wanted)
+        reason = _unreadable(path) if is_csv and path.is_file() else ""
+        raise ValueError(f"{path} must be a csv or parquet file ({reason or one_line(error)[:120]})") from None
+
+
+def _renamed(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    """Return the table with other names of columns, where it has no column of the new name."""
+    return table.rename({name: new for name, new in names.items() if new not in table.columns}, strict=False)
+
+
+def _as_text(table: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """Return the table with text in all columns; ValueError for a column that has lists or other structures."""
     for column in table:
         try:
             table = table.with_columns(column.cast(pl.String))
         except pl.exceptions.PolarsError:
-            found = f"column {column.name} must have one number or text a row, got {column.dtype}"
-            raise ValueError(f"{path}: {found}") from None
-    if wanted is SESSIONS:
-        one = pl.lit("1").alias("impressions")
-        table = table.select("session", "query", "document", "place", one, clicks="click")
-    return table, 0 if is_published else 1
+            problem = f"column {column.name} must have one number or text a row, got {column.dtype}"
+            raise ValueError(f"{path}: {problem}") from None
+    return table
 
 
 def _records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
@@ -154,7 +166,8 @@ def _records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
     csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote.
     """
     with open_text(path) as file:
-        rows, first = csv.reader((line.decode(errors="replace") for line in file), strict=strict), 1
+        rows = csv.reader((line.decode(errors="replace") for line in file), strict=strict)
+        first = 1
         try:
             for fields in rows:
                 yield first, fields
@@ -171,7 +184,8 @@ def _where(path: Path, row: int) -> str:
     """
     if path.suffix != ".parquet":
         with suppress(StopIteration, csv.Error):  # polars reads some files otherwise than csv
-            return f"line {next(islice(_records(path, strict=False), row + 1, None))[0]}"
+            line, _ = next(islice(_records(path, strict=False), row + 1, None))
+            return f"line {line}"
     return f"row {row + 1}"
 
 
@@ -187,22 +201,24 @@ def _unreadable(path: Path) -> str:
 
 
 def _as_arrays(table: pl.DataFrame) -> ClickLog:
-    """The rows as arrays. Documents are sorted by query; places count from 0."""
+    """Return the rows as arrays. Documents are sorted by query; places count from 0."""
 
     def numbered(*names: str) -> Int[np.ndarray, "N"]:
         return table.select(pl.struct(names).rank("dense").cast(pl.Int64) - 1).to_series().to_numpy()
 
     place, document = table["place"].to_numpy(), numbered("query", "document")
-    shape = int(document.max()) + 1, int(place.max()) + 1
-    query, impressions, clicks = np.zeros(shape[0], np.int64), np.zeros(shape), np.zeros(shape)
+    documents, places = int(document.max()) + 1, int(place.max()) + 1
+    query = np.zeros(documents, np.int64)
     query[document] = numbered("query")
+    impressions, clicks = np.zeros((2, documents, places))
     np.add.at(impressions, (document, place), table["impressions"].to_numpy())
     np.add.at(clicks, (document, place), table["clicks"].to_numpy())
     log = ClickLog(query, impressions, clicks, query_ids=table["query"].unique().sort().to_list())
     if "session" not in table.columns:
         return log
     page = numbered("session", "query")
-    shape = int(page.max()) + 1, shape[1]
-    documents, clicked = np.full(shape, -1), np.zeros(shape, np.bool_)
-    documents[page, place], clicked[page, place] = document, table["clicks"].to_numpy()
-    return replace(log, pages=(documents, clicked))
+    shape = int(page.max()) + 1, places
+    document_at, clicked_at = np.full(shape, -1), np.zeros(shape, np.bool_)
+    document_at[page, place] = document
+    clicked_at[page, place] = table["clicks"].to_numpy()
+    return replace(log, pages=(document_at, clicked_at))

@@ -8,7 +8,8 @@ Harvesting: Agarwal et al., "Estimating position bias without intrusive interven
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -27,27 +28,44 @@ SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 
 _log = logging.getLogger(__name__)
 
 
-def harvest(log: ClickLog, all_pairs: bool) -> Float[np.ndarray, "K"]:
-    """Return the examination of places, the largest is 1, from documents that were shown at two of them.
+def adjacent_chain(log: ClickLog) -> Float[np.ndarray, "K"]:
+    """Return the examination of places, the largest is 1, by harvesting from neighbouring places.
 
-    For places j and k each document counts min(n_j, n_k) of its impressions n: Agarwal et al. count all documents
-    alike. The adjacent chain multiplies the ratios of clicks at neighbouring places; all pairs is their likelihood,
-    which is that of `pbm` with a document for each pair of places. ValueError if documents that were shown at two
-    neighbouring places have no click at one of them.
+    It is the product of the ratios of clicks at neighbouring places. ValueError as of `_shown_at_both`.
     """
-    places, rate = log.impressions.shape[1], log.clicks / np.maximum(log.impressions, 1)
-    pairs = [(j, k) for j in range(places) for k in range(j + 1, places if all_pairs else min(j + 2, places))]
+    neighbours = list(pairwise(range(log.impressions.shape[1])))
+    clicks = _shown_at_both(log, neighbours).clicks
+    chain = np.cumprod([1.0, *(clicks[row, k] / clicks[row, j] for row, (j, k) in enumerate(neighbours))])
+    return chain / chain.max()
+
+
+def all_pairs(log: ClickLog) -> Float[np.ndarray, "K"]:
+    """Return the examination of places, the largest is 1, by harvesting from all pairs of places.
+
+    It is that of largest likelihood, which is the likelihood of `pbm` with a document for each pair of places.
+    ValueError as of `_shown_at_both`.
+    """
+    pairs = list(combinations(range(log.impressions.shape[1]), 2))
+    return pbm(_shown_at_both(log, pairs))[0]
+
+
+def _shown_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
+    """Return impressions and clicks, at each of two places, of the documents that were shown at both: a row a pair.
+
+    Each document counts as often as it was shown at the place where it was shown less: Agarwal et al. count all
+    documents alike. ValueError if documents of two neighbouring places have no click at one of them.
+    """
+    places = log.impressions.shape[1]
+    rate = log.clicks / np.maximum(log.impressions, 1)
     shown, clicks = np.zeros((2, len(pairs), places))
     for row, (j, k) in enumerate(pairs):
         weight = np.minimum(log.impressions[:, j], log.impressions[:, k])
-        shown[row, [j, k]], clicks[row, [j, k]] = weight.sum(), weight @ rate[:, [j, k]]
+        shown[row, [j, k]] = weight.sum()
+        clicks[row, [j, k]] = weight @ rate[:, [j, k]]
         if k == j + 1 and not clicks[row, [j, k]].all():
             both = f"documents that were shown at both of places {j + 1} and {k + 1}"
             raise ValueError(f"{both} must have clicks at each of these, got none")
-    if all_pairs:
-        return pbm(ClickLog(np.arange(len(pairs)), shown, clicks))[0]
-    chain = np.cumprod([1.0, *(clicks[row, row + 1] / clicks[row, row] for row in range(places - 1))])
-    return chain / chain.max()
+    return ClickLog(np.arange(len(pairs)), shown, clicks)
 
 
 Fitted = tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"], float]  # by place, attraction, log-likelihood of the log
@@ -59,10 +77,11 @@ def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fit
     EM would need thousands of steps for what Newton's do in a hundred. Documents that were never clicked have
     attraction 0, which costs no likelihood, so that they say nothing of examination.
     """
-    some = log.clicks.sum(1) > 0
-    shown, clicks, found = log.impressions[some], log.clicks[some], np.zeros(len(some))
+    clicked = log.clicks.sum(1) > 0
+    shown, clicks = log.impressions[clicked], log.clicks[clicked]
     theta = 1 / np.arange(1.0, shown.shape[1] + 1) if examination is None else examination
-    attraction, reached = np.full(len(shown), 0.5), -np.inf
+    attraction = np.full(len(shown), 0.5)
+    reached = -np.inf
     for step in range(STEPS):
         chance = np.clip(attraction[:, None] * theta, LEAST, BELOW_ONE)
         if step % 10 == 0:
@@ -78,8 +97,9 @@ def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fit
             attraction = np.minimum(attraction * ascent, (1 + attraction) / 2)
         else:
             theta = np.minimum(theta * ascent, (1 + theta) / 2)
-    found[some] = attraction * theta.max()
-    return theta / theta.max(), found, reached
+    attraction_of_all = np.zeros(len(clicked))
+    attraction_of_all[clicked] = attraction * theta.max()
+    return theta / theta.max(), attraction_of_all, reached
 
 
 def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fitted:
@@ -105,8 +125,8 @@ def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fi
             before, reached = reached, float(read + on + np.log(leaves).sum())
             if abs(reached - before) < CONVERGED:
                 break
-        examined = above + below * (silent / leaves)[:, None]
-        total = np.bincount(document[there], examined[there], len(attraction))
+        examination = above + below * (silent / leaves)[:, None]
+        total = np.bincount(document[there], examination[there], len(attraction))
         attraction = np.minimum(log.clicks.sum(1) / np.maximum(total, LEAST), BELOW_ONE)
         if continuation is None:
             hidden = np.bincount(last, silent / leaves, len(places) + 1)
@@ -114,8 +134,12 @@ def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fi
     return np.append(goes_on[:-2], 0.0), attraction, reached
 
 
-FITS = {"adjacent": lambda log: harvest(log, False), "all-pairs": lambda log: harvest(log, True)}
-FITS |= {"pbm": lambda log: pbm(log)[0], "dcm": lambda log: dcm(log)[0]}
+FITS: dict[str, Callable[[ClickLog], Float[np.ndarray, "K"]]] = {
+    "adjacent": adjacent_chain,
+    "all-pairs": all_pairs,
+    "pbm": lambda log: pbm(log)[0],
+    "dcm": lambda log: dcm(log)[0],
+}
 
 
 def held_out(log: ClickLog, folds: int) -> dict[str, float]:
@@ -125,18 +149,21 @@ def held_out(log: ClickLog, folds: int) -> dict[str, float]:
     every place, 1 / rank is fixed, and saturated is the click rate of each document at each place, which no position
     bias can exceed. Where a fold cannot be harvested it is NaN.
     """
-    ranks, total = np.arange(1.0, log.impressions.shape[1] + 1), dict[str, float]()
+    ranks = np.arange(1.0, log.impressions.shape[1] + 1)
     fits = {"no bias": lambda _: ranks**0, "1 / rank": lambda _: 1 / ranks, **FITS}
+    if log.pages is None:
+        del fits["dcm"]
+    total = dict.fromkeys(fits, 0.0)
     for fold in range(folds):
         _log.info("fold %d of %d", fold + 1, folds)
         out = log.query % folds == fold
         rest, test = log.of(~out), log.of(out)
-        for name, fit in fits.items() if log.pages is not None else list(fits.items())[:-1]:
+        for name, fit in fits.items():
+            to_attraction = dcm if name == "dcm" else pbm
             try:
-                reached = (dcm if name == "dcm" else pbm)(test, fit(rest))[2]
+                total[name] += to_attraction(test, fit(rest))[2]
             except ValueError:
-                reached = np.nan
-            total[name] = total.get(name, 0.0) + reached
+                total[name] = np.nan
     rate = np.clip(log.clicks / np.maximum(log.impressions, 1), LEAST, BELOW_ONE)
     total["saturated"] = (log.clicks * np.log(rate) + (log.impressions - log.clicks) * np.log1p(-rate)).sum()
     return {name: value / log.impressions.sum() for name, value in total.items()}
@@ -223,17 +250,22 @@ def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments:
     attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
     enough = log.impressions.sum(1) >= ENOUGH
     known = attraction[enough] if enough.sum() >= ENOUGH else attraction
-
-    def text(numbers: Sequence[float]) -> str:
-        return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"
-
-    bias = [f"examination: {text(values.tolist())}  # one probability per place"]
-    target = "PositionBased\neta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"
+    by_place = _yaml_list(values.tolist())
+    lines = [f"# {comment}" for comment in comments]
     if fit == "dcm":
-        target, bias = "DependentByPlace", [f"continuation: {text(values.tolist())}  # lambda_k, one per place"]
-    lines = [*(f"# {line}" for line in comments), f"_target_: ol2r_cli.click.models.{target}"]
-    lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", *bias]
-    lines += [
-        f"tables:  # by quantiles of {len(known):,} documents, with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
-    ]
-    return "\n".join([*lines, *(f"  {n}: {{click: {text(by_grade(known, each))}}}" for n, each in SHARES.items())])
+        lines += ["_target_: ol2r_cli.click.models.DependentByPlace"]
+        bias = f"continuation: {by_place}  # lambda_k, one per place"
+    else:
+        lines += ["_target_: ol2r_cli.click.models.PositionBased"]
+        lines += ["eta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"]
+        bias = f"examination: {by_place}  # one probability per place"
+    lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", bias]
+    shares_of = "with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
+    lines += [f"tables:  # by quantiles of {len(known):,} documents, {shares_of}"]
+    for grades, shares in SHARES.items():
+        lines += [f"  {grades}: {{click: {_yaml_list(by_grade(known, shares))}}}"]
+    return "\n".join(lines)
+
+
+def _yaml_list(numbers: Sequence[float]) -> str:
+    return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"

@@ -13,7 +13,7 @@ import torch
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.click_log import ClickLog, read
-from ol2r_cli.dataset.position_bias import SHARES, as_choice, by_grade, harvest, pbm
+from ol2r_cli.dataset.position_bias import SHARES, adjacent_chain, as_choice, by_grade, pbm
 from ol2r_cli.files import parse_yaml
 from ol2r_cli.interfaces import ClickModel, RunContext
 
@@ -54,7 +54,7 @@ def test_files_have_the_numbers_of_their_sources(sources: Path, log: ClickLog):
     with (sources / "baidu_position_bias.csv").open() as file:
         chain = [float(row["adjacent_chain"]) for row in list(csv.DictReader(file))[:PLACES]]
     assert settings("baidu_position")["examination"] == pytest.approx(chain, abs=6e-4)
-    examination = harvest(log, all_pairs=False)
+    examination = adjacent_chain(log)
     position, fitted = settings("yandex_position"), parse_yaml(as_choice(log, "adjacent", examination, []))
     assert position["examination"] == pytest.approx(examination, abs=6e-4)
     assert position["examination"] == pytest.approx(fitted["examination"], abs=6e-4)
