@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import add_config_dir, as_options
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import number
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.loops import clock

@@ -16,8 +16,8 @@ import argparse
 import sys
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import add_config_dir, as_options
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import wrapped
 from ol2r_cli.run import DONE, FAILED, exits_when_interrupted
 

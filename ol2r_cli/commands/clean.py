@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS

@@ -19,8 +19,9 @@ from argcomplete.lexers import split_line
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.commands.new import GROUPS
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, dotted
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, dotted
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import choice_folders
 from ol2r_cli.program import COMMANDS
 from ol2r_cli.recipes.recipe import recipe_names
 

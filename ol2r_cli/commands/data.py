@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import Catalogue, add_config_dir, as_options
+from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import number, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.text_table import show

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import loops
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import add_config_dir, as_options, choice_folders
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.files import Lock, is_held
 from ol2r_cli.formatting import byte_size, error_line, wrapped
 from ol2r_cli.lazy import lazy, torch

@@ -19,17 +19,10 @@ from itertools import groupby
 from typing import Any
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import (
-    MEASURE,
-    Catalogue,
-    Choice,
-    add_config_dir,
-    choice_folders,
-    dotted,
-    other_roots,
-)
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted, other_roots
 from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.overrides import ALIASES, as_typed
+from ol2r_cli.config.own_choices import add_config_dir, choice_folders
 from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.text_table import show

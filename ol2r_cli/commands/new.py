@@ -24,8 +24,9 @@ from pathlib import Path
 import yaml
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import PROJECT_FILE, ROLES, Catalogue, Choice, as_options, choice_folders, read_project
+from ol2r_cli.config.catalogue import ROLES, Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
+from ol2r_cli.config.own_choices import PROJECT_FILE, as_options, choice_folders, read_project
 from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.program import as_called
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import command
 from ol2r_cli.commands.run import ARGUMENTS, RunParser, execute
-from ol2r_cli.config.catalogue import as_options
+from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recommend.kind import KIND
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import add_config_dir, as_options
+from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE

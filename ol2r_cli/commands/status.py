@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import split_words
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import as_json
 from ol2r_cli.formatting import duration, plural, printable, wrapped
 from ol2r_cli.program import as_called

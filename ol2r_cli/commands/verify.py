@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import default_output_dir
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED

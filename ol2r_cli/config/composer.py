@@ -20,22 +20,14 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ol2r_cli.config.catalogue import (
-    MEASURE,
-    Catalogue,
-    Choice,
-    as_options,
-    check_modules,
-    choice_folders,
-    config_dir,
-    read_project,
-)
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, config_dir
 from ol2r_cli.config.grammar import parse
 from ol2r_cli.config.interpolations import Resolver, as_text, merged
 from ol2r_cli.config.jobs import check_repeated, jobs_of
 from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.mistyped import bad_choice, check_words, refused_by_hydra, several_values, unknown_name
 from ol2r_cli.config.overrides import as_typed, split_search_path
+from ol2r_cli.config.own_choices import as_options, check_modules, choice_folders, read_project
 
 _ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 

@@ -27,8 +27,9 @@ from typing import Any
 
 import yaml
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, choice_folders, config_dir, installed_packages, targets
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, config_dir, targets
 from ol2r_cli.config.overrides import as_typed, split_search_path
+from ol2r_cli.config.own_choices import choice_folders, installed_packages
 from ol2r_cli.config.ranges import annotations_of, check_settings, keywords
 from ol2r_cli.formatting import error_line, shown_path
 

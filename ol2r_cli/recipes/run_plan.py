@@ -17,11 +17,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.config.catalogue import as_options, default_output_dir
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
+from ol2r_cli.config.own_choices import as_options, default_output_dir
 from ol2r_cli.kinds import RunKind, run_kinds
 from ol2r_cli.recipes.grid import beyond_the_ends
 from ol2r_cli.recipes.overrides import Overrides, by_name, expand_all, value_of

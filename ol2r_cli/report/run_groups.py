@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.catalogue import default_output_dir
 from ol2r_cli.config.overrides import as_typed, split_words, translate
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line, nearest, plural, printable
 from ol2r_cli.kinds import RunKind
 from ol2r_cli.lazy import lazy

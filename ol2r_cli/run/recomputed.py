@@ -19,8 +19,9 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from ol2r_cli.columns import ndcg_columns
-from ol2r_cli.config.catalogue import Catalogue, default_output_dir
+from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build, check_stored
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker

@@ -25,7 +25,8 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
-from ol2r_cli.config.catalogue import default_output_dir, dotted
+from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lazy import pl, torch

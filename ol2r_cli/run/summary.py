@@ -28,8 +28,8 @@ from typing import Any
 import polars as pl
 
 from ol2r_cli.columns import SPLITS, Column, RunColumns, main_cutoff, ndcg_columns
-from ol2r_cli.config.catalogue import as_options, choice_folders, default_output_dir
 from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, unbroken, wrapped
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.program import as_called

@@ -12,7 +12,8 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.commands import new
-from ol2r_cli.config.catalogue import ROLES, read_project
+from ol2r_cli.config.catalogue import ROLES
+from ol2r_cli.config.own_choices import read_project
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["rounds=6", "evaluate_every=3"]

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from ol2r_cli.click.models import DependentByPlace, PositionBased
 from ol2r_cli.commands.data import main
-from ol2r_cli.config.catalogue import as_options
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.dataset.click_log import ClickLog, read
 from ol2r_cli.dataset.position_bias import (
     BELOW_ONE,
