@@ -35,7 +35,7 @@ from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops.joint import RoundsLaunch
+    from ol2r_cli.loops.rounds import RoundsLaunch
 
 _ROUNDS = 1024  # most that are measured together
 _REPLICA_ROUNDS = {"cpu": 1 << 12, "cuda": 1 << 18}
@@ -319,7 +319,7 @@ class Simulation(nn.Module):
         sizes, documents = loops.rounds.Sizes(context.positions, ranker.members, context.pairs), context.documents
         infer = loops.rounds.INFER[self.ranker.pairs]
         stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
-        return loops.joint.RoundsLaunch(
+        return loops.rounds.RoundsLaunch(
             loop=loops.rounds.rounds_of(*stages),
             room=loops.rounds.room_of_a_round(sizes, documents, ranker.room, exploration.room(sizes, documents)),
             first=first,

@@ -34,6 +34,7 @@ from torch import Tensor
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.loops import joint
+from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measurement
 from ol2r_cli.run import DONE, batch, runner
@@ -199,7 +200,7 @@ def same_grid(options: Options, ranker: str, cell: str) -> str:
     alone = [rounds_of([experiment(options, *job).simulation()])[0] for job in jobs[::2]]
     play_jointly, sizes = joint.play_jointly, list[int]()
 
-    def counted(launches: Sequence[joint.RoundsLaunch]) -> None:
+    def counted(launches: Sequence[RoundsLaunch]) -> None:
         sizes.append(len(launches))
         play_jointly(launches)
 

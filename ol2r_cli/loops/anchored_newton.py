@@ -84,7 +84,9 @@ def learns_from_all_pairs(b, space, round, queries, ranker):
 
 @compiled
 def learns_from_rows(b, space, rows, valid, table, ranker):
-    """Move theta to the optimum of all pairs, of which the valid ones of rows [B, M, F] are new, and kept already."""
+    """Move theta to the optimum of all pairs, of which the valid ones of rows [B, M, F] are new, and kept already: for
+    single rounds, in which a ranker may have replaced the features that `learns_from_all_pairs` reads from the table.
+    """
     before = mark(space)
     features = rows.shape[2]
     added = take(space, rows.shape[1] * features).reshape((rows.shape[1], features))

@@ -7,49 +7,12 @@ together, and what the loop has written is copied back.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.loops.launch import launch
-from ol2r_cli.loops.rounds import Queries, Record, Sizes
-
-
-class RoundsLaunch(NamedTuple):
-    """A launch of `rounds` rounds from number `first`: the loop of its stages, the numbers of the workspace that it
-    takes, and what the loop receives (loops/rounds.py). `reasons` are the blocks and certain pairs that the exploration
-    records, if they are wanted."""
-
-    loop: Any
-    room: int
-    first: int
-    rounds: int
-    sizes: Sizes
-    queries: Queries
-    intents: Tensor
-    seeds: Tensor
-    user: Any
-    exploration: Any
-    ranker: Any
-    record: Record
-    reasons: tuple[Tensor, ...]
-
-    def key(self) -> Hashable:
-        """Return what launches have in common that can be one: stages, sizes, rounds, and queries."""
-        sizes = [value for value in _leaves((self.exploration, self.ranker)) if not isinstance(value, Tensor)]
-        shapes = [value.shape[1:] for value in _leaves((self.exploration, self.ranker)) if isinstance(value, Tensor)]
-        where = self.queries.table.data_ptr(), self.queries.starts.data_ptr(), self.queries.labels.data_ptr()
-        return self.loop, self.first, self.rounds, self.sizes, tuple(sizes), tuple(shapes), where
-
-    def play(self) -> None:
-        """Play the rounds of this run alone."""
-        exploration = self.exploration
-        if self.reasons:
-            exploration = exploration._replace(blocks=self.reasons[0], certain=self.reasons[1])
-        roles = self.user, exploration, self.ranker
-        shared = self.first, self.rounds, self.sizes, self.queries
-        launch(self.loop, len(self.seeds), self.room, *shared, self.intents, self.seeds, *roles, self.record)
+from ol2r_cli.loops.rounds import RoundsLaunch
 
 
 def play_jointly(launches: Sequence[RoundsLaunch]) -> None:
@@ -103,10 +66,3 @@ def _copy_back(joint: Any, parts: Sequence[Any], axis: int, replicas: Sequence[i
     elif isinstance(joint, tuple):
         for column, *of_parts in zip(joint, *parts, strict=True):
             _copy_back(column, of_parts, axis, replicas)
-
-
-def _leaves(value: Any) -> list[Any]:
-    """Return the values of nested tuples, one after the other."""
-    if isinstance(value, tuple):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [value]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
+from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
 from ol2r_cli.loops.random_numbers import QUERY, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -117,6 +119,50 @@ def room_of_a_round(sizes: Sizes, documents: int, ranker: int, exploration: int 
     kept = members * documents + (credited + 3) * positions + 2 * pairs + 5
     by_clicks = documents + 2 * positions * positions + 3 * positions  # PDGD; other steps, users and pairs take less
     return kept + max(by_clicks, 4 * pairs, ranker, exploration) + 2 * OF_SUMS
+
+
+class RoundsLaunch(NamedTuple):
+    """A launch of `rounds` rounds from number `first`: the loop of its stages, the numbers of the workspace that it
+    takes, and what the loop receives. `reasons` are the blocks and certain pairs that the exploration
+    records, if they are wanted."""
+
+    loop: Any
+    room: int
+    first: int
+    rounds: int
+    sizes: Sizes
+    queries: Queries
+    intents: Tensor
+    seeds: Tensor
+    user: Any
+    exploration: Any
+    ranker: Any
+    record: Record
+    reasons: tuple[Tensor, ...]
+
+    def key(self) -> Hashable:
+        """Return what launches have in common that loops/joint.py plays as one: stages, sizes, rounds, and queries."""
+        state = _leaves((self.exploration, self.ranker))
+        sizes = [value for value in state if not isinstance(value, Tensor)]
+        shapes = [value.shape[1:] for value in state if isinstance(value, Tensor)]
+        where = self.queries.table.data_ptr(), self.queries.starts.data_ptr(), self.queries.labels.data_ptr()
+        return self.loop, self.first, self.rounds, self.sizes, tuple(sizes), tuple(shapes), where
+
+    def play(self) -> None:
+        """Play the rounds of this run alone."""
+        exploration = self.exploration
+        if self.reasons:
+            exploration = exploration._replace(blocks=self.reasons[0], certain=self.reasons[1])
+        roles = self.user, exploration, self.ranker
+        shared = self.first, self.rounds, self.sizes, self.queries
+        launch(self.loop, len(self.seeds), self.room, *shared, self.intents, self.seeds, *roles, self.record)
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return the values of nested tuples, one after the other."""
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
 
 
 @cache

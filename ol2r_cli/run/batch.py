@@ -15,13 +15,14 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from ol2r_cli.device import Device
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock, joint
+from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.run import DONE, stop_signals
 from ol2r_cli.run.experiment import Experiment, Make, NotEnoughMemory
 from ol2r_cli.run.kind import KIND
@@ -29,9 +30,6 @@ from ol2r_cli.run.lifecycle import EXPLAINED
 from ol2r_cli.run.runner import Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.source import check_unchanged
-
-if TYPE_CHECKING:
-    from ol2r_cli.loops.joint import RoundsLaunch
 
 _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
 _TOO_MANY_FILES = errno.EMFILE, errno.ENFILE
@@ -123,7 +121,7 @@ def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[
     most = min((rounds[number] for number in on_gpu), default=0)
     for number in on_gpu:
         launch = _attempt(simulations[number].prepare, most)
-        if isinstance(launch, joint.RoundsLaunch):  # otherwise it is played alone, and its error is its own
+        if isinstance(launch, RoundsLaunch):  # otherwise it is played alone, and its error is its own
             groups.setdefault(launch.key(), {})[number] = launch
     return list(groups.values())
 

@@ -17,6 +17,7 @@ import torch
 from ol2r_cli import source
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.loops import joint
+from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED, batch
 from ol2r_cli.run.batch import play_together
 from ol2r_cli.run.experiment import Experiment, NotEnoughMemory
@@ -83,7 +84,7 @@ def test_runs_of_one_launch_leave_what_they_leave_alone(tmp_path: Path, monkeypa
     """As on a GPU, where the rounds of all runs with the same stages are one launch."""
     play_jointly, sizes = joint.play_jointly, list[int]()
 
-    def counted(launches: list[joint.RoundsLaunch]) -> None:
+    def counted(launches: list[RoundsLaunch]) -> None:
         sizes.append(len(launches))
         play_jointly(launches)
 
@@ -99,7 +100,7 @@ def test_runs_of_one_launch_leave_what_they_leave_alone(tmp_path: Path, monkeypa
 def test_a_launch_without_memory_is_played_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone):
     play_jointly, sizes, held = joint.play_jointly, list[int](), WeakSet[torch.Tensor]()
 
-    def limited(launches: list[joint.RoundsLaunch]) -> None:
+    def limited(launches: list[RoundsLaunch]) -> None:
         sizes.append(len(launches))
         assert not len(held), "what an attempt has taken is free before the next one"
         taken = torch.zeros(1)
