@@ -1,5 +1,5 @@
 """Gradient descent on all feedback so far (olRankNet, 2022, equation 3.1 and Algorithm 1): plain steps, preconditioned
-ones, and Adam (Kingma and Ba, ICLR 2015) as in the code released by the authors."""
+ones, and the steps of Adam (Kingma and Ba, ICLR 2015)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import Candidates, RunContext
 from ol2r_cli.learning.covariance import inverse_of
 from ol2r_cli.learning.history import CountedBuffer
@@ -33,7 +32,7 @@ class Adam:
         self.epsilon = epsilon
 
     def __call__(self, gradient: Float[Tensor, "*P"]) -> Float[Tensor, "*P"]:
-        """The next step, both means being corrected for their start at 0."""
+        """Return the next step, both means being corrected for their start at 0."""
         self.steps += 1
         self.mean.lerp_(gradient, 1 - self.MEAN)
         self.square.lerp_(gradient.square(), 1 - self.SQUARE)
@@ -75,7 +74,7 @@ class FeatureCovariance(nn.Module):
         self.rounds += 1
 
     def damped(self) -> tuple[Float[Tensor, "B F F"], Float[Tensor, "B"]]:
-        """M and 1 / c; where no two documents have differed yet c is 1.
+        """Return M and 1 / c; where no two documents have differed yet c is 1.
 
         c is tr C^(n+1) / tr C^n for n = 2^`SQUARINGS`, which no GPU has to be waited for.
         """
@@ -100,7 +99,7 @@ class Sample(NamedTuple):
     pairs: Float[Tensor, "B"]  # number of pairs (regression: documents) in the sample, or what they weigh
 
     def rows(self, features: Float[Tensor, "R F"], dtype: torch.dtype) -> Float[Tensor, "B X F"]:
-        """The documents' features."""
+        """Return the documents' features."""
         return features.index_select(0, self.document.flatten()).unflatten(0, self.document.shape).to(dtype)
 
 
@@ -117,12 +116,12 @@ class HistoryLoss(CountedBuffer):
     features: Tensor  # the document table [N F]
 
     def terms(self) -> Int[Tensor, "B"] | Float[Tensor, "B"]:
-        """Number of terms of the loss so far: pairs, or documents of a regression; what they weigh, if pairs are
-        forgotten."""
+        """Return the number of terms of the loss so far: pairs, or documents of a regression; what they weigh, if pairs
+        are forgotten."""
         return self.mass
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """For each step `size` entries of the history, drawn uniformly with replacement; with a window, of it."""
+        """Yield for each step `size` entries of the history, drawn uniformly with replacement; with a window, of it."""
         first = self.first[:, None]
         for part in random.uniform(size * steps, "batch").split(size, dim=1):
             yield self.sample(first + (part * (self.count[:, None] - first)).long())
@@ -135,7 +134,8 @@ class HistoryLoss(CountedBuffer):
             yield self.sample(index.expand(len(self.count), -1))
 
     def once(self) -> Sample:
-        """The whole history, with each document once: however many terms it is in, the network has one pass over it."""
+        """Return the whole history, with each document once: however many terms it is in, the network has one pass over
+        it."""
         parts = list(self.whole()) or [self.sample(self.first[:, None][:, :0])]
         document, place_of_each = unique_rows(torch.cat([part.document for part in parts], 1))
         places = place_of_each.split([part.document.shape[1] for part in parts], 1)
@@ -150,16 +150,16 @@ class HistoryLoss(CountedBuffer):
         return Sample(document, pull, torch.stack([part.pairs for part in parts]).sum(0))
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """The entries with these numbers; those from `count` on pull nothing."""
+        """Return the entries with these numbers; those from `count` on pull nothing."""
         raise NotImplementedError
 
     def places(self) -> Int[Tensor, "B C"]:
-        """Where the pairs of the history are stored, in the order of their rounds; what comes after the first `terms()`
-        is arbitrary. C is the largest number of them."""
+        """Return where the pairs of the history are stored, in the order of their rounds; what comes after the first
+        `terms()` is arbitrary. C is the largest number of them."""
         raise NotImplementedError
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """The pairs stored at these `places`; those that are not `valid` pull nothing."""
+        """Return the pairs stored at these `places`; those that are not `valid` pull nothing."""
         raise NotImplementedError
 
 
@@ -219,72 +219,9 @@ AT_ONCE = 2048  # documents whose hidden layers are worked on together: they sho
 def ascent(
     model: Model, theta: Float[Tensor, "B N P"], rows: Float[Tensor, "B X F"], sample: Sample
 ) -> Float[Tensor, "B N P"]:
-    """The gradient of the mean log-likelihood of a sample, weighted where it is; `rows` are its documents' features."""
+    """Return the gradient of the mean log-likelihood of a sample, weighted where it is; `rows` are its documents'
+    features."""
     parts = [model.forward(theta, part) for part in rows.split(AT_ONCE, 1)]
     pull = sample.pull(torch.cat([part.scores for part in parts], 2)).split(AT_ONCE, 2)
     slope = sum(part.gradient(weights) for part, weights in zip(parts, pull, strict=True))
     return slope / torch.where(sample.pairs > 0, sample.pairs, 1)[:, None, None]
-
-
-EPSILON = 1e-8  # of Adam, as PyTorch has it
-
-
-class AuthorsFit:
-    """Draws new initial parameters, then takes Adam's steps in `epochs` passes over the pairs so far.
-
-    Every pass goes over a random partition of the pairs into batches of `batch` >= 1; the last batch may be smaller.
-    The gradient of a step is that of the mean loss of its batch, plus `l2`/n theta, with `l2` >= 0 and n the number of
-    all pairs so far. theta moves by `learning_rate` > 0 times Adam's step.
-    """
-
-    def __init__(self, learning_rate: Positive, l2: NonNegative, epochs: Steps, batch: Count):
-        self.learning_rate, self.l2, self.epochs, self.batch = learning_rate, l2, epochs, batch
-
-    def __call__(
-        self,
-        theta: Float[Tensor, "B N P"],
-        start: Float[Tensor, "B N P"],
-        model: Model,
-        loss: HistoryLoss,
-        random: Random,
-        moved: Bool[Tensor, "B"],
-        covariance: FeatureCovariance | None = None,
-    ) -> None:
-        """Replace theta in place, in the replicas that are `moved`; only these and the loss matter to the result."""
-        here = model.initial(random, loss.features.shape[1], theta.shape[1]).to(theta).expand_as(theta)
-        decay = (self.l2 / loss.terms().clamp(min=1)).to(theta.dtype)[:, None, None]
-        adam = Adam(here, EPSILON)
-        for sample, active in self._batches(loss, random, moved):
-            direction = ascent(model, here, sample.rows(loss.features, here.dtype), sample)
-            direction.addcmul_(here, decay, value=-1)
-            step = torch.add(here, adam(direction), alpha=self.learning_rate)
-            here = torch.where(active[:, None, None], step, here)
-        theta.copy_(torch.where(moved[:, None, None], here, theta))
-
-    def _batches(
-        self, loss: HistoryLoss, random: Random, moved: Bool[Tensor, "B"]
-    ) -> Iterator[tuple[Sample, Bool[Tensor, "B"]]]:
-        """The batches of all passes, and which replicas take part in each. A replica takes its batches one after the
-        other and then no more, so that all that take part have taken equally many steps.
-
-        In pass e pair p of the history comes at the rank of the random number p x `epochs` + e.
-        """
-        places, count = loss.places(), loss.terms() * moved
-        most = places.shape[1]
-        ahead = 1 << (most - 1).bit_length()  # the next histories are longer: numbers drawn ahead serve them, too
-        chance = random.uniform(ahead * self.epochs, "partition").unflatten(1, (ahead, self.epochs)).mT[..., :most]
-        missing = torch.arange(most, device=count.device) >= count[:, None]
-        order = chance.masked_fill(missing[:, None], 2.0).argsort(dim=2, stable=True)
-        shuffled = places[:, None].expand_as(order).gather(2, order).flatten(1)
-        whole, rest = count // self.batch, count % self.batch
-        batches = whole + ((rest > 0) & ((rest >= loss.least_batch * self.batch) | (whole == 0)))
-        slot = torch.arange(min(self.batch, most), device=count.device)
-        for step in range(self.epochs * int(batches.max())):
-            epoch, number = step // batches.clamp(min=1), step % batches.clamp(min=1)
-            active = epoch < self.epochs * (batches > 0)
-            rank = (number * self.batch)[:, None] + slot
-            valid = (rank < count[:, None]) & active[:, None]
-            size = int(valid.sum(1).max())  # the longest batch of the replicas may be shorter
-            rank, valid = rank[:, :size], valid[:, :size]
-            place = shuffled.gather(1, (epoch * most)[:, None] * active[:, None] + rank.clamp(max=most - 1))
-            yield loss.pair_sample(place, valid), active

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps, check_settings
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
+from ol2r_cli.learning.authors_fit import AuthorsFit
 from ol2r_cli.learning.history import Discount, forgetting_of
 from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs, most_pairs
-from ol2r_cli.learning.refit import AuthorsFit, FeatureCovariance, GradientRefit
+from ol2r_cli.learning.refit import FeatureCovariance, GradientRefit
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.ranker.model_ranker import Growth, HistoryRanker
 from ol2r_cli.tensor.gather import cached_arange
