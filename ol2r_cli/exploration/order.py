@@ -130,7 +130,8 @@ def stages_of(arrange: Any, state: Any, room: Any) -> Any:
 
 
 def _product(interaction: Interaction, chances: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:
-    """The probability of the shown list: `chances` are those of documents to come next, given which are left [B D]."""
+    """Return the probability of the shown list: `chances` are those of documents to come next, given which are left [B
+    D]."""
     left, probability = interaction.candidates.mask.clone(), torch.ones_like(interaction.proposal.scores[:, 0]).double()
     for document, shown in zip(interaction.ranking.split(1, 1), interaction.shown.unbind(1), strict=True):
         probability *= torch.where(shown, chances(left).gather(1, document)[:, 0], 1)

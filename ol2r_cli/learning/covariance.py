@@ -56,7 +56,7 @@ def remove_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "
 
 
 def most_rows(rows: int, parameters: int) -> int:
-    """The largest number of rows that the dual form holds when this many are added in all."""
+    """Return the largest number of rows that the dual form holds when this many are added in all."""
     return min(rows, int(RATIO * parameters) + 1) if parameters <= PRIMAL else rows
 
 
@@ -94,8 +94,8 @@ class FullCovariance:
         self.inverse: Tensor | None = None
 
     def solve(self, layers: Layers, narrow: Narrow | None = None, first: int = 0, pairs: bool = False) -> Solution:
-        """Z and S of these documents, or of their differences two by two where `pairs`; S / l2 is the Gram matrix in
-        the norm of A^-1.
+        """Return Z and S of these documents, or of their differences two by two where `pairs`; S / l2 is the Gram
+        matrix in the norm of A^-1.
 
         `narrow` is called after 1, 2, 4, .. strips, when S is an upper bound of its final value; only the documents
         that it keeps go on. It does not see the `first` documents, which are always kept. Documents are centred, which
@@ -249,7 +249,7 @@ def inverse_of_roots(root: Float[Tensor, "b P P"]) -> Float[Tensor, "b P P"]:
 
 
 def _paired(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x z"]:
-    """Each even column less the odd one after it."""
+    """Return each even column less the odd one after it."""
     return table[..., 0::2] - table[..., 1::2]
 
 
@@ -258,6 +258,6 @@ def _centred(table: Float[Tensor, "b x y"]) -> Float[Tensor, "b x y"]:
 
 
 def _difference(table: Float[Tensor, "b x y"], both: Int[Tensor, "b z"]) -> Float[Tensor, "b k y"]:
-    """Winners' rows less losers'; `both` is winner, loser, winner, loser, .."""
+    """Return winners' rows less losers'; `both` is winner, loser, winner, loser, .."""
     (selected,) = chosen([(table,)], both)[0]
     return selected[:, 0::2] - selected[:, 1::2]

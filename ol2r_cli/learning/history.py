@@ -18,7 +18,7 @@ Discount = Annotated[float, Range(0, 1, open_below=True)]  # factor by which pai
 
 
 def forgetting_of(ranker: Ranker, window: int | None, discount: float) -> Forgetting:
-    """What a ranker with these settings forgets; ValueError where both are set."""
+    """Return what a ranker with these settings forgets; ValueError where both are set."""
     if window is not None and discount < 1:
         raise ValueError(
             f"{ranker.setting('discount')} must be 1 with {ranker.setting('window')}={window}, got {discount}"
@@ -82,11 +82,11 @@ class CountedBuffer(nn.Module):
         self.rounds += 1
 
     def changed(self) -> Bool[Tensor, "B"]:
-        """Replicas in which the latest round has made entries count less, whatever it has added."""
+        """Return the replicas in which the latest round has made entries count less, whatever it has added."""
         return self.dropped > 0 if self.forgetting.discount == 1 else self.count > 0
 
     def weights(self, replica: int | slice | Tensor, entries: slice | Tensor) -> Float[Tensor, "*S n"]:
-        """The weights of some entries that were kept, by age; where the run forgets."""
+        """Return the weights of some entries that were kept, by age; where the run forgets."""
         age = int(self.rounds) - 1 - self.born[replica, entries]
         return self.forgetting.weights(age).to(self.dtype)
 

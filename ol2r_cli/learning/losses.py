@@ -33,7 +33,7 @@ class RankNetLoss(PairLog, HistoryLoss):
         return interaction.preferences.valid.any(1)
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """Pairs of the history: first all winners, then all losers."""
+        """Return pairs of the history: first all winners, then all losers."""
         valid = (index < self.count[:, None])[:, None]
         if self.forgets:
             valid = valid * self.weights(self.replica, index)[:, None]
@@ -54,7 +54,7 @@ class RankNetLoss(PairLog, HistoryLoss):
         return torch.arange(int(self.count.max()), device=self.count.device).expand(len(self.count), -1)
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """These entries; the last place of the buffer is no pair."""
+        """Return these entries; the last place of the buffer is no pair."""
         return self.sample(torch.where(valid, place, self.capacity))
 
 
@@ -85,7 +85,7 @@ class LambdaRankLoss(HistoryLoss):
         self.register_buffer("total", torch.zeros_like(self.count))
 
     def terms(self) -> Int[Tensor, "B"] | Float[Tensor, "B"]:
-        """Number of pairs, or what they weigh: each as its list."""
+        """Return the number of pairs, or what they weigh: each as its list."""
         if not self.forgets:
             return self.total
         weights = self.weights(slice(None), slice(self.capacity)).double()
@@ -121,12 +121,12 @@ class LambdaRankLoss(HistoryLoss):
         return self._lists(index, counted, self.shown[self.replica, index] >= 0)
 
     def places(self) -> Int[Tensor, "B C"]:
-        """Round times pairs of a round, plus the pair's number in its round."""
+        """Return round times pairs of a round, plus the pair's number in its round."""
         valid = (self.pairs[:, : int(self.count.max()), :, 0] >= 0).flatten(1)
         return valid.sort(dim=1, descending=True, stable=True).indices[:, : int(self.total.max())]
 
     def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """The lists of these pairs, each once, with these pairs only and ranks among the documents examined."""
+        """Return the lists of these pairs, each once, with these pairs only and ranks among the documents examined."""
         per_round = self.pairs.shape[2]
         row, order = torch.where(valid, place // per_round, self.capacity).sort(dim=1, stable=True)
         number = torch.nn.functional.pad(row[:, 1:] != row[:, :-1], (1, 0)).cumsum(1)  # of its list in the sample
@@ -143,7 +143,8 @@ class LambdaRankLoss(HistoryLoss):
         counted: Bool[Tensor, "B X M"] | Float[Tensor, "B X M"],
         real: Bool[Tensor, "B X K"],
     ) -> Sample:
-        """The pairs of the lists with these numbers, as each is `counted`; lists hold the documents that are `real`."""
+        """Return the pairs of the lists with these numbers, as each is `counted`; lists hold the documents that are
+        `real`."""
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
         gain = clicks.to(self.dtype)
@@ -165,7 +166,7 @@ class LambdaRankLoss(HistoryLoss):
 
 
 def discounts_of(scores: Float[Tensor, "*S K"], real: Bool[Tensor, "*T K"]) -> Float[Tensor, "*S K"]:
-    """Each document's discount at its rank by score, equal ones in the order given and those that are not `real`
+    """Return each document's discount at its rank by score, equal ones in the order given and those that are not `real`
     last."""
     length = scores.shape[-1]
     order = scores.masked_fill(~real, float("-inf")).argsort(stable=True, dim=-1, descending=True)
@@ -174,7 +175,7 @@ def discounts_of(scores: Float[Tensor, "*S K"], real: Bool[Tensor, "*T K"]) -> F
 
 
 def ideal_dcg(gains: Float[Tensor, "*T K"]) -> Float[Tensor, "*T 1"]:
-    """The largest DCG of any order, above 0; padding has gain 0."""
+    """Return the largest DCG of any order, above 0; padding has gain 0."""
     discount = discounts(gains.shape[-1], gains.device).to(gains.dtype)
     ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
     return ideal.clamp(min=torch.finfo(ideal.dtype).tiny)
@@ -203,7 +204,7 @@ class LabelledLists:
     def rows(
         self, query: Int[Tensor, "B X"], counted: Bool[Tensor, "B X"]
     ) -> tuple[Int[Tensor, "B X D"], Int[Tensor, "B X D"]]:
-        """Documents and labels of some queries; padding, and lists that are not `counted`, have label -1."""
+        """Return documents and labels of some queries; padding, and lists that are not `counted`, have label -1."""
         length = self.length[query] * counted
         slots = cached_arange(max(1, int(length.max())), query.device)
         real = slots < length[..., None]
@@ -211,7 +212,7 @@ class LabelledLists:
         return document, self.labels[document].masked_fill(~real, -1)
 
     def sample(self, query: Int[Tensor, "B X"], counted: Bool[Tensor, "B X"]) -> Sample:
-        """The terms of these queries; those that are not `counted` pull nothing."""
+        """Return the terms of these queries; those that are not `counted` pull nothing."""
         document, label = self.rows(query, counted)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
@@ -263,8 +264,8 @@ class LabelledLoss(HistoryLoss):
 
 
 def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], weighed: bool) -> Float[Tensor, "B N X D"]:
-    """The gradient of the log-likelihood with respect to each score: the sum of sigma(s_j - s_i) over the pairs (i, j)
-    that the document wins, less the sum over those that it loses; `weighed` by |delta NDCG|."""
+    """Return the gradient of the log-likelihood with respect to each score: the sum of sigma(s_j - s_i) over the pairs
+    (i, j) that the document wins, less the sum over those that it loses; `weighed` by |delta NDCG|."""
     real = label >= 0
     pair = (label[..., :, None] > label[..., None, :]) & real[..., None, :]
     weight = torch.sigmoid(scores[..., None, :] - scores[..., :, None]) * pair

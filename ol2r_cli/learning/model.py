@@ -22,11 +22,11 @@ class Forward(Protocol):
         ...
 
     def gradient(self, weights: Float[Tensor, "B N D"]) -> Float[Tensor, "B N P"]:
-        """The gradient of sum_d weights_d score_d with respect to each member's parameters."""
+        """Return the gradient of sum_d weights_d score_d with respect to each member's parameters."""
         ...
 
     def tangent(self) -> Tangent:
-        """The gradient of each score of the first member; the same object at every call."""
+        """Return the gradient of each score of the first member; the same object at every call."""
         ...
 
 
@@ -39,17 +39,19 @@ class Model(Protocol):
     width: int  # m: the squared length of a gradient grows with it; 1 where steps are taken in theta itself
 
     def size(self, features: int) -> int:
-        """P, for documents of this many features."""
+        """Return P, for documents of this many features."""
         ...
 
     def initial(self, random: Random | None, features: int, members: int) -> Float[Tensor, "*B N P"]:
-        """Parameters to start from, float64, drawn for each member; without the axis B where they are not random."""
+        """Return parameters to start from, float64, drawn for each member; without the axis B where they are not
+        random."""
         ...
 
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> Forward:
-        """Scores of each replica's documents by each of its members."""
+        """Return scores of each replica's documents by each of its members."""
         ...
 
     def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
-        """A direction in the parameters, whose part that acts on the features is multiplied by a symmetric matrix."""
+        """Return a direction in the parameters, whose part that acts on the features is multiplied by a symmetric
+        matrix."""
         ...

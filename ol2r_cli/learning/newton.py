@@ -87,7 +87,8 @@ class AnchoredNewton(nn.Module):
             values.copy_(theta)
 
     def l2_for(self, count: Int[Tensor, "*B"] | Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-        """The multiplier of |theta|^2 / 2 in the sum form of the objective, for so many pairs, or their weight."""
+        """Return the multiplier of |theta|^2 / 2 in the sum form of the objective, for so many pairs, or their
+        weight."""
         count = count.double()  # an integer tensor times a number would be float32
         return torch.full_like(count, self.l2) if self.reduction == "sum" else 2 * self.l2 * count
 
@@ -163,7 +164,7 @@ class AnchoredNewton(nn.Module):
         self.base_round[replica] = self.history.rounds
 
     def _outgrown(self, replica: int, count: int, held: int) -> bool:
-        """Whether the Hessian lacks, or still has, too much of what the pairs weigh."""
+        """Return whether the Hessian lacks, or still has, too much of what the pairs weigh."""
         now, base = float(self.history.mass[replica]), float(self.base_mass[replica])
         shared = float(held - int(self.history.first[replica]))
         if self.discount < 1:
@@ -171,7 +172,7 @@ class AnchoredNewton(nn.Module):
         return max(now, base) > self.growth * shared
 
     def _poor(self, q: float, objective: float) -> bool:
-        """Whether the step from the anchor may miss the guarantee."""
+        """Return whether the step from the anchor may miss the guarantee."""
         return bool(loops.anchored_newton.is_poor(q, objective, self.theta.shape[1], self.exact))
 
     def _move_anchor(self, replica: int, count: int, outgrown: bool) -> Float[Tensor, "F"]:

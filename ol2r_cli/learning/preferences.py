@@ -45,23 +45,24 @@ def infer_preferences(
 
 
 def most_pairs(pairs: str, positions: int) -> int:
-    """M: the largest number of preferences that one round can yield."""
+    """Return M, the largest number of preferences that one round can yield."""
     return {"all": max(1, positions * positions // 4), "none": 0}.get(pairs, positions // 2)
 
 
 def examined(clicks: Bool[Tensor, "*S K"], shown: Bool[Tensor, "*S K"]) -> Bool[Tensor, "*S K"]:
-    """All places down to the last click and the first one after it; none without a click."""
+    """Return which places were examined: all down to the last click and the first one after it; none without a
+    click."""
     return (clicks.float() @ _reaches(clicks.shape[-1], clicks.device) > 0) & shown
 
 
 @cache
 def _reaches(positions: int, device: torch.device) -> Float[Tensor, "K K"]:
-    """[q, p]: 1 where a click at place q implies that place p was examined; shared, not to be written to."""
+    """Return [q, p], 1 where a click at place q implies that place p was examined; shared, not to be written to."""
     return torch.ones(positions, positions, device=device).triu(-1).mT.contiguous()
 
 
 def log_left(scores: Float[Tensor, "*S D"], ranking: Int[Tensor, "*S K"]) -> Float[Tensor, "*S K"]:
-    """The logarithm of the sum of e^score over what was left when each place of a list was filled.
+    """Return the logarithm of the sum of e^score over what was left when each place of a list was filled.
 
     A sum of probabilities of the Plackett-Luce model; `scores` of documents that are not drawn are about -inf.
     """

@@ -35,7 +35,7 @@ class LinearTangent:
         return self.features
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        """x_winner - x_loser; kept for the next call, because ranker and exploration ask for the same."""
+        """Return x_winner - x_loser, kept for the next call, because ranker and exploration ask for the same."""
         if self._latest is None or self._latest[0] is not preferences:
             self._latest = preferences, self._differences(preferences)
         return self._latest[1]
@@ -83,7 +83,7 @@ class LayeredTangent:
 
 
 def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | None = None) -> Layers:
-    """The factors of a `LayeredTangent`, in a precision; a delta of one number is multiplied into its hidden."""
+    """Return the factors of a `LayeredTangent`, in a precision; a delta of one number is multiplied into its hidden."""
     layers: Layers = []
     for delta, hidden in factors:
         delta, hidden = delta.to(dtype or delta.dtype), hidden.to(dtype or hidden.dtype)
@@ -92,22 +92,22 @@ def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | Non
 
 
 def rows(layers: Layers, replicas: Tensor | slice, documents: slice = slice(None)) -> Layers:
-    """The gradients of a range of documents of some replicas."""
+    """Return the gradients of a range of documents of some replicas."""
     return [tuple(vectors[replicas][:, documents] for vectors in layer) for layer in layers]
 
 
 def chosen(layers: Layers, index: Int[Tensor, "b y"]) -> Layers:
-    """The gradients of these documents, in this order."""
+    """Return the gradients of these documents, in this order."""
     return [tuple(gather(vectors, index) for vectors in layer) for layer in layers]
 
 
 def joined(parts: Sequence[Layers]) -> Layers:
-    """The documents of all parts, one part after the other."""
+    """Return the documents of all parts, one part after the other."""
     return [tuple(torch.cat(vectors, 1) for vectors in zip(*layer, strict=True)) for layer in zip(*parts, strict=True)]
 
 
 def kernel(left: Layers, right: Layers) -> Float[Tensor, "b x y"]:
-    """k(i, j) = <gradient_i, gradient_j> = sum over layers of <delta_i, delta_j> <hidden_i, hidden_j>."""
+    """Return k(i, j) = <gradient_i, gradient_j> = sum over layers of <delta_i, delta_j> <hidden_i, hidden_j>."""
     total: Tensor | None = None
     for layer, other in zip(left, right, strict=True):
         product, *more = [torch.bmm(a, b.mT) for a, b in zip(layer, other, strict=True)]
@@ -119,7 +119,7 @@ def kernel(left: Layers, right: Layers) -> Float[Tensor, "b x y"]:
 
 
 def written_out(layers: Layers) -> Float[Tensor, "b x P"]:
-    """The gradients, in the order of the parameters."""
+    """Return the gradients, in the order of the parameters."""
     parts = [
         layer[0] if len(layer) == 1 else (layer[0][..., :, None] * layer[1][..., None, :]).flatten(2)
         for layer in layers
@@ -128,31 +128,32 @@ def written_out(layers: Layers) -> Float[Tensor, "b x P"]:
 
 
 def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
-    """Winner's less loser's gradient, written out; `pairs` holds winner, loser, winner, loser, .."""
+    """Return the winner's less the loser's gradient, written out; `pairs` holds winner, loser, winner, loser, .."""
     gradients = written_out(pairs)
     return gradients[:, 0::2] - gradients[:, 1::2]
 
 
 def parameters(layers: Layers) -> int:
-    """P, the length of a gradient."""
+    """Return P, the length of a gradient."""
     return sum(math.prod(vectors.shape[2] for vectors in layer) for layer in layers)
 
 
 def squared_distances(gram: Float[Tensor, "b x x"]) -> Float[Tensor, "b x x"]:
-    """|g_a - g_b|^2 = G_aa + G_bb - 2 G_ab from the Gram matrix G; what rounding puts below 0 is 0."""
+    """Return |g_a - g_b|^2 = G_aa + G_bb - 2 G_ab from the Gram matrix G; what rounding puts below 0 is 0."""
     lengths = gram.diagonal(dim1=1, dim2=2)
     return torch.add(lengths[:, :, None], lengths[:, None, :]).sub_(gram, alpha=2).clamp_(min=0)
 
 
 def weights(layers: Layers, diagonal: Float[Tensor, "b P"]) -> list[Tensor]:
-    """1 / diagonal, in the shape of each layer's gradient: [b r c], or [b c] where delta is a single number."""
+    """Return 1 / diagonal, in the shape of each layer's gradient: [b r c], or [b c] where delta is a single number."""
     forms = [[vectors.shape[2] for vectors in layer] for layer in layers]
     inverse = diagonal.reciprocal().to(layers[0][0].dtype).split([math.prod(form) for form in forms], 1)
     return [part.unflatten(1, form) for part, form in zip(inverse, forms, strict=True)]
 
 
 def to_first(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x"]:
-    """Squared distance of every document to the first in the norm of `inverse` (see `weights`), rounded up."""
+    """Return the squared distance of every document to the first in the norm of `inverse` (see `weights`), rounded
+    up."""
     length, product = (torch.zeros_like(layers[0][0][..., 0]) for _ in range(2))
     for layer, weight in zip(layers, inverse, strict=True):
         *delta, hidden = layer
@@ -168,8 +169,8 @@ def to_first(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x"]:
 
 
 def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
-    """Inner products of the gradients in the norm of `inverse` (see `weights`): by a loop on a CPU, and on a GPU of a
-    few rows of a gradient at a time."""
+    """Return inner products of the gradients in the norm of `inverse` (see `weights`): by a loop on a CPU, and on a GPU
+    of a few rows of a gradient at a time."""
     replicas, documents = layers[0][0].shape[:2]
     total = layers[0][0].new_zeros(replicas, documents, documents)
     for layer, weight in zip(layers, inverse, strict=True):

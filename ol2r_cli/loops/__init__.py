@@ -61,7 +61,7 @@ class Clock:
             self._lost = time.monotonic() - wall, time.process_time() - cpu
 
     def read(self) -> tuple[float, float]:
-        """Wall-clock and CPU seconds, as of `time.monotonic` and `time.process_time`."""
+        """Return wall-clock and CPU seconds, as of `time.monotonic` and `time.process_time`."""
         wall, cpu = self._stopped if self.compiling else (time.monotonic(), time.process_time())
         return wall - self._lost[0], cpu - self._lost[1]
 

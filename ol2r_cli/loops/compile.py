@@ -42,7 +42,7 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_sums(function: Function) -> Function:
-    """`compiled`, for loops whose sums may be added up in any order, which vectorises them.
+    """Compile as `compiled` a loop whose sums may be added up in any order, which vectorises them.
 
     The order depends on the processor and on the length, not on the values or their place in memory.
     """
@@ -50,8 +50,8 @@ def compiled_sums(function: Function) -> Function:
 
 
 def part_of_caller(function: Function) -> Function:
-    """`compiled`, for a loop that one place calls, or that returns a part of an array: its statements are compiled as a
-    part of the caller's. A GPU's compiler lets no other loop return an array."""
+    """Compile as `compiled` a loop that one place calls, or that returns a part of an array: its statements are
+    compiled as a part of the caller's. A GPU's compiler lets no other loop return an array."""
     return cast(Function, _Loop(function, {"inline": "always"}))
 
 
@@ -88,7 +88,8 @@ class _Loop:
         return self.called_by_python(*arguments)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """What numba hashes to find the machine code of a loop that has this one as a variable of its closure."""
+        """Return what numba hashes to find the machine code of a loop that has this one as a variable of its
+        closure."""
         return str, (repr(self.made_by),)
 
     def __repr__(self) -> str:
@@ -136,8 +137,8 @@ _is_changed = cache(is_changed)  # once for all loops of a file, which are impor
 
 
 def _folder() -> str:
-    """The folder for the machine code of these sources, this numba and its settings, below the one that numba chooses;
-    "" for none.
+    """Return the folder for the machine code of these sources, this numba and its settings, below the one that numba
+    chooses; "" for none.
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
     """

@@ -153,7 +153,7 @@ def take_turns(queues, turns, order, space):
 
 @compiled
 def team_draft(scores, chance, turn_chance, first, credit, space):
-    """Team-draft interleaving of the members' orders by scores [N, d]: fills first [K] and credit by place [N, K].
+    """Interleave the members' orders by scores [N, d] by team draft: fill first [K], and credit by place [N, K].
 
     `turn_chance` [cycles * N] orders the members of each cycle, the smallest number first.
     """
@@ -226,8 +226,8 @@ def _agreed(queues):
 
 @compiled
 def probabilistic(scores, chance, author, document_chance, tau, first, credit, space):
-    """Probabilistic interleaving (exploration/interleaving.py) by scores [N, d]: fills first [K], and credit [N, K] by
-    place.
+    """Interleave by probabilistic interleaving (exploration/interleaving.py) of scores [N, d]: fill first [K], and
+    credit [N, K] by place.
 
     author and document_chance [K] draw the member of each place, and the document it places.
     """

@@ -98,7 +98,8 @@ def fill_some_places_at_random(b, space, of, of_documents, of_coins, epsilon, sc
 
 @compiled
 def take_turns_by_members(b, space, of, of_turns, positions, scores, lengths, order, credit):
-    """Team-draft interleaving of the first K places by scores [B, N, D]; the others follow by member 0's scores.
+    """Write the team-draft interleaving of the first K places by scores [B, N, D]; the others follow by member 0's
+    scores.
 
     `order` [B, O]; `credit` [B, N, D] is zero where it is not written.
     """
@@ -121,7 +122,7 @@ def take_turns_by_members(b, space, of, of_turns, positions, scores, lengths, or
 
 @compiled
 def draw_by_members(b, space, of, of_authors, of_documents, tau, positions, scores, lengths, order, credit):
-    """Probabilistic interleaving with the exponents tau [B]; the rest as in `take_turns_by_members`."""
+    """Write the probabilistic interleaving with the exponents tau [B]; the rest as in `take_turns_by_members`."""
     before = mark(space)
     members, documents = scores.shape[1], lengths[b]
     shown = min(positions, documents)

@@ -47,7 +47,7 @@ def _reserved(space, count):
 @of_many_lanes(_reserved)
 @compiled
 def _reserved_or_not(space, count):
-    """On a GPU, where loops raise nothing, a launch finds out afterwards."""
+    """Do what `_reserved` does on a GPU, where loops raise nothing: a launch finds out afterwards."""
     first = space.state[USED]
     if first + count > len(space.memory):
         space.state[TOO_SMALL], first = 1, 0

@@ -261,7 +261,7 @@ class CascadeLinTS(CascadeLinear):
     """Scores theta'.x with theta' drawn from N(theta, M^-1) in every round."""
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Attraction by the drawn weights: with z standard normal, L^-T z has the covariance M^-1."""
+        """Return the attraction by the drawn weights: with z standard normal, L^-T z has the covariance M^-1."""
         features, (theta, root) = candidates.features, self.estimate()
         normal = random.normal(root.shape[1]).to(root.dtype)[:, :, None]
         drawn = theta + torch.linalg.solve_triangular(root.mT, normal, upper=True).squeeze(2)
@@ -340,7 +340,7 @@ class TopRank(ParameterFree):
             self._square(self.above, replica, query, length).logical_or_(decided)
 
     def _square(self, pool: Tensor, replica: int, query: int, length: int) -> Tensor:
-        """A view of the pool for the pairs of a query, [length, length]."""
+        """Return a view of the pool for the pairs of a query, [length, length]."""
         first = int(self.start[replica, query])
         return pool[first : first + length * length].view(length, length)
 

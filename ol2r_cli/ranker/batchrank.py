@@ -51,7 +51,7 @@ class BatchRank(ParameterFree):
         self.register_buffer("clicks", zero.clone())  # of these
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        """Falling scores by place: batches in order, and of each its least displayed documents, shuffled."""
+        """Return falling scores by place: batches in order, and of each its least displayed documents, shuffled."""
         first, displays = (buffer.gather(1, candidates.document).long() for buffer in (self.first, self.displays))
         first, width = first.masked_fill(~candidates.mask, self.positions), first.shape[1]
         least = _order(first * 2**32 + displays, random.uniform(width, "documents"))[:, : self.positions]

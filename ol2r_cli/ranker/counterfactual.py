@@ -216,7 +216,8 @@ class EstimatedRewards(HistoryLoss):
         return loops.policy.PolicyState(theta, values, lists, self.sums, self.start, self.length, self.count)
 
     def estimates(self, document: Int[Tensor, "B X D"], rounds: int) -> Float[Tensor, "B X D"]:
-        """The estimated relevance of these rows of the document table after so many rounds; 0 if never served."""
+        """Return the estimated relevance of these rows of the document table after so many rounds; 0 if never
+        served."""
         sums = self.sums[self.replica[:, :, None], document]
         clicks, served, expected = sums[..., 0], sums[..., 1], sums[..., 2:]
         if not self.is_known:
@@ -225,7 +226,7 @@ class EstimatedRewards(HistoryLoss):
         return (clicks - expected[..., 1]) / alpha
 
     def least(self, rounds: int) -> float:
-        """The least alpha_bar per round that counts after so many rounds."""
+        """Return the least alpha_bar per round that counts after so many rounds."""
         return max(min(self.clip / math.sqrt(rounds), 1.0), LEAST)
 
     def curves(self, rounds: int) -> Any:
@@ -237,13 +238,14 @@ class EstimatedRewards(HistoryLoss):
         return loops.policy.Curves(expectations, self.propensity, least)
 
     def drawn(self, random: Random, size: int, steps: int) -> tuple[Int[Tensor, "B J X"], Float[Tensor, "B J S E"]]:
-        """For each of J steps X = `size` rounds, drawn uniformly with replacement, and the clocks of their lists."""
+        """Return for each of J steps X = `size` rounds, drawn uniformly with replacement, and the clocks of their
+        lists."""
         clocks = random.exponential(steps * self.lists * self.documents, "lists")
         chance = random.uniform(size * steps, "batch").unflatten(1, (steps, size))
         return (chance * self.count[:, None, None]).long(), clocks.unflatten(1, (steps, self.lists, self.documents))
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
-        """The lists of each step."""
+        """Return the lists of each step."""
         for index, clocks in zip(*(each.unbind(1) for each in self.drawn(random, size, steps)), strict=True):
             yield self._lists(index, clocks, random.round + 1)
 
@@ -331,7 +333,7 @@ class ClickEM(HistoryLoss):
         self.propensity.copy_(torch.stack([relevant - not_relevant, not_relevant], dim=2))
 
     def _posterior(self, prior: Float[Tensor, "B X K"], outcome: Int[Tensor, "B X K"]) -> Float[Tensor, "B X K"]:
-        """P(relevant | click or not, place), given P(relevant)."""
+        """Return P(relevant | click or not, place), given P(relevant)."""
         alpha, beta = self.propensity[:, None].unbind(3)
         clicked, relevant = outcome == 1, (alpha + beta).clamp(max=1)  # rounding may go beyond
         likely = torch.where(clicked, relevant, 1 - relevant) * prior
@@ -339,7 +341,8 @@ class ClickEM(HistoryLoss):
         return likely / (likely + other).clamp(min=torch.finfo(prior.dtype).tiny)
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
-        """The documents shown in these rounds. The gradient of the log-likelihood of the clicks is posterior - r."""
+        """Return the documents shown in these rounds. The gradient of the log-likelihood of the clicks is posterior -
+        r."""
         document, outcome = self.document[self.replica, index].long(), self.outcome[self.replica, index]
         valid: Bool[Tensor, "B X K"] = (outcome >= 0) & (index < self.count[:, None])[:, :, None]
 
@@ -372,7 +375,7 @@ class SampledLists:
         self.listed, self.beyond = listed, beyond
 
     def gradient(self, reward: Float[Tensor, "*Q D"], weight: Float[Tensor, "*P K"]) -> Float[Tensor, "*Q D"]:
-        """The gradient of E[sum_k weight_k reward of the document at k] with respect to the scores (PL-Rank-2).
+        """Return the gradient of E[sum_k weight_k reward of the document at k] with respect to the scores (PL-Rank-2).
 
         d at place j gets G_{j+1}, and every document sum_{k <= its place} p_k(d) (weight_k reward_d - G_k), where G_k
         is the reward of the places from k on.
@@ -386,7 +389,7 @@ class SampledLists:
         return (future + sums[..., 0] * rewards - sums[..., 1]).mean(-2)
 
     def _sum_over_places(self, values: Float[Tensor, "*P K C"]) -> Float[Tensor, "*Q S D C"]:
-        """sum of p_k(d) values_k over the places k down to that of d, in each list.
+        """Return the sum of p_k(d) values_k over the places k down to that of d, in each list.
 
         All exponents are at most 0: a document not listed has p_k = (e^score / Z_last) (Z_last / Z_k), both at most 1.
         """
@@ -486,7 +489,7 @@ def counterfactual_risks(
     variance_penalty: float,
     renormalise: bool,
 ) -> Float[Tensor, "B N"]:
-    """The risk of every member, estimated from a list that member 0 is taken to have shown.
+    """Return the risk of every member, estimated from a list that member 0 is taken to have shown.
 
     The loss is 1 at unclicked places down to the last click, else 0. With w = p_n(d_k) / p_0(d_k), R = sum w loss /
     sum w is the self-normalised estimate, V = sum w^2 (loss - R)^2 / sum w^2, and the risk R + `variance_penalty`

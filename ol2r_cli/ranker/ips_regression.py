@@ -98,7 +98,7 @@ class IPSRegression(HistoryRanker):
             self.moment.copy_(parameters * self.l2)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """The loss of a document is (r - c/p)^2 up to a constant: least squares with the target c/p."""
+        """Fit to (r - c/p)^2, the loss of a document up to a constant: least squares with the target c/p."""
         clicks = interaction.clicks & interaction.shown
         target = clicks * self.weight[: clicks.shape[1]]
         if not self.linear:

@@ -79,11 +79,11 @@ class ModelRanker(Ranker):
         return self.model.size(features)
 
     def weights(self) -> Float[Tensor, "B N P"]:
-        """The parameters of every member, for the next round."""
+        """Return the parameters of every member, for the next round."""
         raise NotImplementedError
 
     def deploy(self) -> Float[Tensor, "B P"]:
-        """A copy of the first member's parameters."""
+        """Return a copy of the first member's parameters."""
         return self.weights()[:, 0].clone()
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
@@ -96,7 +96,8 @@ class ModelRanker(Ranker):
         return Prediction(scores, lambda: tangent)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
-        """Scores of every setting; where the parameters of several members are deployed, the mean of their scores."""
+        """Return scores of every setting; where the parameters of several members are deployed, the mean of their
+        scores."""
         documents = candidates.features.flatten(0, 1)[None]
         every = deployed.unflatten(1, (-1, self.model.size(documents.shape[2])))
         members = every.shape[1]
@@ -176,19 +177,19 @@ class GradientRanker(ModelRanker):
         return self.theta[:, None]
 
     def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:
-        """The gradient of the weighted sum of these documents' scores, over the model's width m: theta follows it in
-        the coordinates sqrt(m) theta, in which a network's tangent is as large as a linear model's features."""
+        """Return the gradient of the weighted sum of these documents' scores, over the model's width m: theta follows
+        it in the coordinates sqrt(m) theta, in which a network's tangent is as large as a linear model's features."""
         if self.linear:
             return torch.bmm(weights[:, None], features).squeeze(1)
         return self.model.forward(self.weights(), features).gradient(weights[:, None])[:, 0] / self.model.width
 
     def margins(self, interaction: Interaction) -> Float[Tensor, "B M"]:
-        """Winner's less loser's score of each of the round's preferences, valid or not."""
+        """Return the winner's less the loser's score of each of the round's preferences, valid or not."""
         scores, pairs = interaction.prediction.scores[:, 0], interaction.preferences
         return scores.gather(1, pairs.winner) - scores.gather(1, pairs.loser)
 
     def pair_gradient(self, interaction: Interaction, weights: Float[Tensor, "B M"]) -> Float[Tensor, "B P"]:
-        """`gradient` of the weighted sum of these margins."""
+        """Return the `gradient` of the weighted sum of these margins."""
         pairs = interaction.preferences
         rows = gather(interaction.candidates.features, torch.cat([pairs.winner, pairs.loser], dim=1))
         return self.gradient(rows, torch.cat([weights, -weights], dim=1))
@@ -214,7 +215,7 @@ class SGDRankNet(GradientRanker):
         return self.gradient_stages(loops.gradient_steps.learns_by_ranknet) if type(self.model) is Linear else None
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """The gradient of each pair is sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
+        """Follow the pairs' gradients, each sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
         stages = self.own_stages()
         if stages is not None:
             learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)

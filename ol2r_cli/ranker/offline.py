@@ -83,7 +83,8 @@ class OfflineRanker(Ranker):
 
 
 def _labels_hash(oracle: Oracle) -> list[str]:
-    """The fingerprint, which does not cover the labels of a dataset that was made by hand, and a hash of these."""
+    """Return the fingerprint, which does not cover the labels of a dataset that was made by hand, and a hash of
+    these."""
     parts = oracle.start, oracle.length, oracle.labels
     return [oracle.fingerprint, hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()]
 
@@ -123,7 +124,8 @@ STEPS = 5000  # of the optimiser, at most; ten are usual
 
 
 def fit_ranknet(features: Float[Tensor, "N F"], oracle: Oracle, l2: float) -> Float[Tensor, "F"]:
-    """theta that minimises the mean of log(1 + exp(-(s_better - s_worse))) over all pairs + l2/2 |theta|^2, in float64.
+    """Return theta that minimises the mean of log(1 + exp(-(s_better - s_worse))) over all pairs + l2/2 |theta|^2, in
+    float64.
 
     s = theta.x, and a pair is two documents of the same training query with different labels; each has weight 1.
     L-BFGS-B starts from theta = 0, in coordinates in which the Hessian there is the identity, so that neither the
@@ -167,7 +169,7 @@ class Batch(NamedTuple):
     loser: Int[Tensor, "Q D"]  # label, 127 on padding: above every label
 
     def better(self) -> Bool[Tensor, "Q W D"]:
-        """[q, w, d]: document w is labelled above document d."""
+        """Return [q, w, d], whether document w is labelled above document d."""
         return self.winner[:, :, None] > self.loser[:, None, :]
 
 
@@ -199,7 +201,8 @@ class TrainingPairs:
         return total / self.count, gradient / self.count
 
     def curvature(self) -> Float[Tensor, "F F"]:
-        """The Hessian of the loss at theta = 0: the mean of x_ij x_ij^T / 4, as X^T (degrees - links) X per query."""
+        """Return the Hessian of the loss at theta = 0: the mean of x_ij x_ij^T / 4, as X^T (degrees - links) X per
+        query."""
         total = self.features.new_zeros((self.features.shape[1],) * 2, dtype=torch.float64)
         for batch in self.batches:
             rows, better = self._rows(batch), batch.better().double()
@@ -214,7 +217,7 @@ class TrainingPairs:
 
 
 def _batches(oracle: Oracle, features: int) -> Iterator[Batch]:
-    """The training queries that have a pair, grouped by length, in steps of 9 %, and by number of winners."""
+    """Return the training queries that have a pair, grouped by length, in steps of 9 %, and by number of winners."""
     queries = []
     for start, length in zip(oracle.start.tolist(), oracle.length.tolist(), strict=True):
         label, order = oracle.labels[start : start + length].sort(descending=True, stable=True)
@@ -318,7 +321,7 @@ class OfflineNetwork(OfflineRanker, ModelRanker):
 
 
 def _announcement(text: str) -> Callable[..., None]:
-    """A function that says once that a long fit is going on."""
+    """Return a function that says once that a long fit is going on."""
     began, announced = time.monotonic(), False
 
     def announce(*numbers: int) -> None:
@@ -456,7 +459,7 @@ class OfflineLambdaMART(OfflineRanker):
         return scores[of].unflatten(1, candidates.mask.shape)
 
     def sums(self, theta: Float[Tensor, "P"], features: Float[Tensor, "N F"]) -> Float[Tensor, "N"]:
-        """The sum over the trees of the value of the leaf that each document falls into, added tree by tree."""
+        """Return the sum over the trees of the value of the leaf that each document falls into, added tree by tree."""
         split, value = theta.tensor_split([3 * self.trees * (self.leaves - 1)])
         leaf, feature, threshold = split.view(3, self.trees, self.leaves - 1)
         leaf, feature, parts = leaf.long(), feature.long(), []

@@ -17,7 +17,7 @@ _MAKERS = {"zeros", "ones", "empty", "full"}  # functions of torch, and methods,
 
 
 def available_memory(device: torch.device) -> int:
-    """The bytes of memory that this process may have at most, or the free bytes of the GPU."""
+    """Return the bytes of memory that this process may have at most, or the free bytes of the GPU."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
@@ -62,6 +62,6 @@ class MemoryLimit(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def check(self, size: int) -> None:
-        """MemoryError if so many bytes exceed the limit."""
+        """Raise MemoryError if so many bytes exceed the limit."""
         if size > self.limit:
             raise MemoryError(f"{size / 2**30:,.1f} GiB of {self.limit / 2**30:,.1f}")

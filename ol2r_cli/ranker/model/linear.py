@@ -40,8 +40,8 @@ class Linear:
         return torch.zeros(members, features, dtype=torch.float64)
 
     def forward(self, parameters: Float[Tensor, "B N F"], features: Float[Tensor, "B D F"]) -> LinearForward:
-        """theta.x as matrix products: twice as fast as row by row, and equal up to last bits, which orders by score
-        ignore."""
+        """Return theta.x as matrix products: twice as fast as row by row, and equal up to last bits, which orders by
+        score ignore."""
         return LinearForward(torch.bmm(features, parameters.mT).mT, features)
 
     def on_features(self, direction: Float[Tensor, "B N F"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N F"]:

@@ -42,16 +42,16 @@ class MLP:
         self.width = 1 if self.biased else width  # m, by which steps and tangents are scaled
 
     def shapes(self, features: int) -> list[tuple[int, int]]:
-        """Rows and columns of W_1 .. W_L and of w, which has one row; a column more where there are biases."""
+        """Return rows and columns of W_1 .. W_L and of w, which has one row; a column more where there are biases."""
         inner = [(self.units, self.units + self.biased)] * (self.hidden_layers - 1)
         return [(self.units, features + self.biased), *inner, (1, self.units + self.biased)]
 
     def size(self, features: int) -> int:
-        """md + (L - 1) m^2 + m; with biases also Lm + 1 of these."""
+        """Return md + (L - 1) m^2 + m; with biases also Lm + 1 of these."""
         return sum(rows * columns for rows, columns in self.shapes(features))
 
     def matrices(self, parameters: Float[Tensor, "*S P"], features: int) -> list[Float[Tensor, "*S r c"]]:
-        """Views of the parameters: W_1 .. W_L and w."""
+        """Return views of the parameters: W_1 .. W_L and w."""
         shapes = self.shapes(features)
         parts = parameters.split([rows * columns for rows, columns in shapes], dim=-1)
         return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -76,14 +76,15 @@ class MLP:
         return torch.cat([part.flatten(-2) for part in parts], -1)
 
     def inputs(self, values: Float[Tensor, "*S D c"]) -> Float[Tensor, "*S D e"]:
-        """What the next layer multiplies: the values of every document, and the constant 1 where there are biases."""
+        """Return what the next layer multiplies: the values of every document, and the constant 1 where there are
+        biases."""
         return torch.nn.functional.pad(values, (0, 1), value=1.0) if self.biased else values
 
     def forward(self, parameters: Float[Tensor, "B N P"], features: Float[Tensor, "B D F"]) -> MLPForward:
         return MLPForward(self, parameters, features)
 
     def on_features(self, direction: Float[Tensor, "B N P"], matrix: Float[Tensor, "B F F"]) -> Float[Tensor, "B N P"]:
-        """The parameters of W_1 act on the features, except for its biases."""
+        """Multiply the parameters of W_1, which act on the features, except for its biases."""
         features = matrix.shape[-1]
         first, rest = direction.tensor_split([self.units * (features + self.biased)], dim=-1)
         weights, biases = first.unflatten(-1, (self.units, -1)).tensor_split([features], dim=-1)
@@ -119,7 +120,7 @@ class MLPForward:
         return torch.cat(parts[::-1], -1)
 
     def tangent(self) -> LayeredTangent:
-        """phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
+        """Return phi = gradient / sqrt(m) of every score of the first member, layer by layer."""
         return self._tangent
 
     @cached_property
@@ -134,8 +135,8 @@ class MLPForward:
 def _back(
     delta: Float[Tensor, "*S e"], hidden: list[Tensor], layers: list[Tensor], units: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What goes back through the ReLU of layer L .. 1, to the units that put something out, never the constant; and
-    what that layer had multiplied."""
+    """Return what goes back through the ReLU of layer L .. 1, to the units that put something out, never the constant;
+    and what that layer had multiplied."""
     for number in range(len(hidden) - 1, -1, -1):
         # Where the output is above 0, else 0: several times as fast as a product with a mask.
         delta = torch.ops.aten.threshold_backward(delta, layers[number + 1], 0)[..., :units]
