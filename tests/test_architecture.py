@@ -15,6 +15,7 @@ from pathlib import Path
 
 import ol2r_cli
 from ol2r_cli import cli
+from ol2r_cli.kinds import other_kinds
 
 PACKAGE = Path(ol2r_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -37,7 +38,7 @@ LAYERS = (
     ("launcher", "contracts"),
     ("sweep",),
     ("search", "report"),
-    ("export", "recipes", "recommend"),
+    ("export", "recipes", *(kind.name for kind in other_kinds())),
     ("command",),
     ("commands", "api"),
     ("cli",),

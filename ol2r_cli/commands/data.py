@@ -7,7 +7,6 @@ examples:
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2
   ol2r data fit-clicks log.csv > choices/click/mine.yaml   then: ol2r run click=mine --config-dir choices
-  ol2r data info reviews=amazon_cellphones
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ examples:
   ol2r recommend model=fact explain.user=17 explain.item=42   why this item is recommended, in words
   ol2r recommend model=fact interview=true                    asks a new user, and recommends
   ol2r report outputs --baseline most_popular                 paired tests over users
+  ol2r data info reviews=amazon_cellphones                    users, items, features and reviews of each split
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ examples:
   ol2r reproduce pairrank_fig3 dataset=mq2008 dataset.path=$HOME/MQ2008 click=inf
   ol2r reproduce p2neurrank_table --scale paper data_dir=/data launcher=slurm
   ol2r reproduce fairexp_fig6 --scale paper dataset=synthetic rounds=1000
-overrides are those of `ol2r run` (of dissertation_fig4_* and _table4_2 `ol2r recommend`), for all runs; finished runs
-are not run again
+overrides are those of the command that makes the runs, mostly `ol2r run`, for all runs; finished runs are not run again
 exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others are drawn), 130 interrupted
 """
 

@@ -1,4 +1,4 @@
-"""The references of choices and of ol2r itself as BibTeX, from `references.bib` beside this file."""
+"""The references of choices and of ol2r itself as BibTeX, from `references.bib` here and in the packages of kinds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ol2r_cli import __version__
+from ol2r_cli.kinds import other_kinds
 
-_FILE = Path(__file__).with_name("references.bib")
+_NAME = "references.bib"
 _BLOCK = re.compile(r"% (?P<choices>\S.*)\n(?P<entry>@\w+\{(?:.+\n)+)")
 _WITHOUT = "none", "linear"  # choices that are the absence of one
 
 
 class Reference(NamedTuple):
-    """A BibTeX entry, and the choices (group, name) that it is for; of ol2r none."""
+    """A BibTeX entry, and the choices (group, name) that it is for; of ol2r, and of what is not of one alone, none."""
 
     choices: frozenset[tuple[str, str]]
     entry: str
@@ -24,18 +25,22 @@ class Reference(NamedTuple):
 
 @cache
 def references() -> tuple[Reference, ...]:
-    """Return all references in the order of the file, which begins with ol2r."""
-    found = []
-    for block in _BLOCK.finditer(_FILE.read_text(encoding="utf-8").replace("VERSION", __version__)):
-        words = [word.partition("=") for word in block["choices"].split() if "=" in word]
-        choices = {(group, name) for group, _, names in words for name in names.split(",")}
-        found.append(Reference(frozenset(choices), block["entry"]))
-    return tuple(found)
+    """Return all references, that of ol2r first; an entry that several files have is for the choices of all."""
+    here = Path(__file__).parent
+    files = [here / _NAME, *(here.parent / kind.name / _NAME for kind in other_kinds())]
+    choices: dict[str, set[tuple[str, str]]] = {}  # by entry
+    for file in files:
+        for block in _BLOCK.finditer(file.read_text(encoding="utf-8").replace("VERSION", __version__)):
+            words = [word.partition("=") for word in block["choices"].split() if "=" in word]
+            named = {(group, name) for group, _, names in words for name in names.split(",")}
+            choices.setdefault(block["entry"], set()).update(named)
+    return tuple(Reference(frozenset(named), entry) for entry, named in choices.items())
 
 
 def bibtex(runs: Iterable[Mapping[str, str]]) -> tuple[str, list[str]]:
     """Return the entries for ol2r and the choices of runs, and the choices that have none, as they are typed."""
     chosen = {choice for choices in runs for choice in choices.items() if choice[1] not in _WITHOUT}
-    cited = [each for each in references() if not each.choices or each.choices & chosen]
+    of_program, *others = references()
+    cited = [of_program, *(reference for reference in others if reference.choices & chosen)]
     missing = chosen - {choice for reference in cited for choice in reference.choices}
     return "\n".join(reference.entry for reference in cited), sorted(f"{group}={name}" for group, name in missing)

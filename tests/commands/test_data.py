@@ -64,9 +64,8 @@ def test_the_documented_examples_compose():
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
     examples = re.findall(r"^ +ol2r data \w+ (.*)$", f"{data.__doc__}\n{page}", re.MULTILINE)
     assert len(examples) >= 5
-    composers = {"dataset": Composer(), "reviews": Composer(root="recommend")}
+    compose = Composer()
     for example in examples:
-        compose = composers["reviews" if example.startswith("reviews=") else "dataset"]
         compose(shlex.split(example.replace("$HOME", "/home/me"), comments=True))
 
 

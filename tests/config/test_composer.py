@@ -18,6 +18,7 @@ from ol2r_cli.config.composer import Composer, check_grid, compose
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped
+from ol2r_cli.kinds import other_kinds
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
 
@@ -102,7 +103,8 @@ def test_an_empty_variable_of_the_environment_is_unset(monkeypatch: pytest.Monke
         for name in "OL2R_DATA", "OL2R_CACHE":
             monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
         assert {name: compose([]).settings[name] for name in usual} == usual
-        assert Composer(root="recommend")([]).settings["data_dir"] == usual["data_dir"]
+        for kind in other_kinds():
+            assert Composer(root=kind.name)([]).settings["data_dir"] == usual["data_dir"]
     monkeypatch.setenv("OL2R_DATA", "/elsewhere")
     assert compose([]).settings["data_dir"] == "/elsewhere"
 

@@ -11,6 +11,7 @@ from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.kinds import other_kinds
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
 from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.paper_plan import paper_plan
@@ -26,17 +27,17 @@ FIGURES_AND_TABLES = {  # of the papers, those with results
     *("p2neurrank_table", "fairexp_table1", "dissertation_fig3_2", "dissertation_fig3_3"),
     *(f"fairexp_fig{number}" for number in range(2, 11)),
     *("pdgd_offline", "pdgd_online"),
-    *("dissertation_table4_2", *(f"dissertation_fig4_{number}" for number in range(5, 11))),
 }
 VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the reason may follow
-ROOTS = {"dataset": "run", "reviews": "recommend"}  # the command of the runs, by the group of their data
+GROUPS = {"click", "ranker", "exploration", "fairness", "dataset"}  # whose objects are built
+GROUPS |= {group for kind in other_kinds() for group in (kind.data, kind.ranker)}
 CLICK_MODELS = {"perfect", "navigational", "informational"}
 OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
 OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
 
 
 def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
-    assert set(OF_PAPERS) == FIGURES_AND_TABLES
+    assert {name for name, recipe in OF_PAPERS.items() if recipe.runs == "run"} == FIGURES_AND_TABLES
     fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
     assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
     assert list(OF_BENCHMARK) == ["linear", "drift", "fairness", "million", "neural", "users"]
@@ -47,7 +48,7 @@ def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
 def check(overrides: tuple[str, ...], built: set[str], composer: Composer) -> None:
     """Compose overrides and build the objects that they name, equal ones once; ValueError for bad overrides."""
     config = composer(overrides).config
-    for group in config.keys() & {"click", "ranker", "exploration", "fairness", "dataset", "reviews", "model"}:
+    for group in config.keys() & GROUPS:
         text = OmegaConf.to_yaml(config[group])
         if text not in built:
             built.add(text)
@@ -82,10 +83,11 @@ def test_settings_of_every_paper_exist_and_its_datasets_compose():
                 for name in by_name(trial.runs[0], grid, recipe.choose):
                     exists = name in catalogue.choices or any(setting.startswith(f"{name}.") for setting in settings)
                     assert exists, (recipe.name, trial.condition.competitor, name)
-    for data in {data.title: data for recipe in OF_PAPERS.values() for data in recipe.data.values()}.values():
+    of_titles = {data.title: (data, recipe.runs) for recipe in OF_PAPERS.values() for data in recipe.data.values()}
+    for data, kind in of_titles.values():
         for source in map(data.source, ("", *data.stands_in)):
             fold = [f"dataset.fold={source.folds}"] if source.folds else []
-            check((*by_name(source.words).values(), *fold), built, Composer(root=ROOTS[data.group]))
+            check((*by_name(source.words).values(), *fold), built, Composer(root=kind))
 
 
 def test_the_parts_of_every_recipe_fit_each_other():

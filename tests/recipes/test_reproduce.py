@@ -117,45 +117,6 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
     assert listed == recipe_names("reproduce")
 
 
-def test_a_recipe_of_fits_has_lines_over_a_setting_and_says_why_numbers_are_of_another_kind(recipes, tmp_path, capfd):
-    """Two numbers of features, the second of which is all: the fit without a number is the same."""
-    nmf = "model=nmf model.steps=10"
-    competitors = {"all": {"words": nmf}, "NMF": {"words": nmf, "over": "reviews.features=2,8"}}
-    changes = {
-        **{"runs": "ol2r_cli.recommend.fit.KIND", "data": ["amazon", "amazon_with_hit"], "words": None},
-        **{"competitors": competitors, "caveat": "numbers are of another kind", "metrics": ["test_ndcg_10"]},
-        "scale": {"quick": "reviews.split=0,1", "paper": "reviews.split=0"},
-        "figures": [{"kind": "by_setting", "options": {"setting": "reviews.features", "metric": "test_ndcg_50"}}],
-        "printed": [{"data": "amazon", "competitor": "NMF", "metric": "test_ndcg_10", "value": 0.0649}],
-    }
-    write(recipes, "pairrank_x", **PAPER | changes)
-    typed = ["pairrank_x", f"output_dir={tmp_path}", "reviews.users=40", "reviews.items=400", "reviews.of_user=9"]
-    assert main([*typed, "--dry-run"]) == 0
-    assert "8 jobs: 8 new" in capfd.readouterr().out
-    assert main(typed) == 0
-    out = capfd.readouterr().out
-    assert out.startswith("quick: 2 splits, generated data: shapes can be compared")
-    folder = tmp_path / "reproduce" / "pairrank_x"
-    assert (folder / "by_setting.png").is_file()
-    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
-    shown = [(row["data"], row["competitor"], row["settings"], row["paper_value"]) for row in rows]
-    assert shown[:3] == [
-        ("generated", "all", "", ""),
-        ("generated", "NMF", "reviews.features=2", "0.0649"),
-        ("generated", "NMF", "reviews.features=8", "0.0649"),
-    ]
-    assert rows[0]["mean"] == rows[2]["mean"]
-    assert [row["data"] for row in rows[3:]] == ["generated, users=with_hit"] * 3
-    for everybody, hit in zip(rows[:3], rows[3:], strict=True):
-        assert int(hit["n"]) < int(everybody["n"])
-        assert float(hit["mean"]) > float(everybody["mean"])
-    assert "over users; n counts (user, split)." in (folder / "README.md").read_text()
-    assert main(["pairrank_x", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
-    error = capfd.readouterr().err
-    assert "ol2r reproduce: pairrank_x needs Amazon, all users: reviews.path must be a folder with" in error
-    assert error.endswith("type reviews=generated\n")
-
-
 def cells_of(table: TextTable) -> list[list[str]]:
     """The cells of the table's lines in markdown."""
     return [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown(table).splitlines()]

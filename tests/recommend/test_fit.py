@@ -378,3 +378,13 @@ def test_other_commands_say_where_it_is(capsys: Output):
     assert main(["--cfg", "job", "model=nmf"]) == 0
     assert "_target_: ol2r_cli.recommend.baselines.NMF" in capsys.readouterr().out
     assert isinstance(model("model=most_popular"), MostPopular)
+
+
+def test_models_are_listed_apart_from_the_choices_of_runs(capsys: Output):
+    assert listed([]) == 0
+    runs, *others = capsys.readouterr().out.split("\n\n")
+    assert "model=most_popular" not in runs
+    assert "batch fits on reviews without rounds and clicks" in "".join(others)
+    assert "\n*  model=most_popular " in "".join(others)
+    assert listed(["fact"]) == 2
+    assert capsys.readouterr().err.endswith("fact is a choice of model: type ol2r list model fact\n")

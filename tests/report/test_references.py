@@ -11,12 +11,12 @@ import yaml
 
 from ol2r_cli import __version__, cli
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.kinds import other_kinds
 from ol2r_cli.report.references import references
 from tests.report.runs import make
 
 ROOT = Path(__file__).parents[2]
 GROUPS = ("ranker", "exploration", "fairness", "click", "intent", "dataset", "ranker/model")
-FIT_GROUPS = ("model", "reviews")  # of `ol2r recommend`
 # A year by which a choice is known without a paper: that of a log, or of a track of TREC.
 NO_PAPER = {("dataset", "clueweb09")}
 OF_LOG = re.compile(r"yandex|baidu")
@@ -25,7 +25,8 @@ OF_LOG = re.compile(r"yandex|baidu")
 def described() -> dict[tuple[str, str], str]:
     """What the first lines of the YAML file of every choice say, up to its class."""
     found = {}
-    for root, groups in (("run", GROUPS), ("recommend", FIT_GROUPS)):
+    of_others = [(kind.name, (kind.data, kind.ranker)) for kind in other_kinds()]
+    for root, groups in [("run", GROUPS), *of_others]:
         choices = Catalogue(root=root).choices
         for group in groups:
             for name, choice in choices[group].items():
@@ -64,7 +65,8 @@ def test_entries_are_of_choices_that_exist_and_are_cited_on_the_pages():
     known, keys = described(), [reference.entry.partition("{")[2].partition(",")[0] for reference in references()]
     assert len(set(keys)) == len(keys) > 30
     pages = "".join(path.read_text() for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("configs/**/*.yaml")])
-    pages += "".join(path.read_text() for path in ROOT.glob("ol2r_cli/recommend/*.py"))
+    for kind in other_kinds():
+        pages += "".join(path.read_text() for path in ROOT.glob(f"ol2r_cli/{kind.name}/*.py"))
     pages = unaccented(pages)
     for reference in references()[1:]:
         assert reference.choices <= known.keys(), reference.entry

@@ -20,7 +20,6 @@ SETTINGS = {
     "block_rounds": [10, 100],
     "ranker": {"_target_": "ol2r_cli.ranker.pdgd.PDGD", "learning_rate": 0.1},
     "click": {"_target_": "ol2r_cli.click.dependent.Dependent", "click": None},
-    "model": {"_target_": "ol2r_cli.recommend.fmf.FMF"},  # of a fit to reviews
     "device": {
         "_target_": "ol2r_cli.device.Device",
         "name": "auto",
