@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,18 +127,16 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     """
     _check_options(options)
     collection = chosen_runs(options.folders, options.verify, warn=False)
-    every_group = group_runs(collection.runs)
+    every_group = groups = group_runs(collection.runs)
     labels = Labels(every_group)
-    groups = every_group
-    options.metric = check_metrics(options.metric or (), groups)
+    named_metrics = check_metrics(options.metric or (), groups)
     selection = select(groups, labels, options.keep or (), options.select) if options.select else None
     if selection:
         groups = [*selection.cells]
-        for warning in selection.warnings:
-            print(f"ol2r report: {warning}", file=sys.stderr)
+        _say(selection.warnings)
     named = fixed_names(_names(options.name or ()), groups, labels)
     labels = Labels(every_group, named, one_row_each=True)
-    metrics = options.metric or (known_metrics(groups) if all_metrics else usual_metrics(groups))
+    metrics = named_metrics or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
@@ -176,40 +174,57 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    out, form = options.out, options.format
-    by_suffix = _by_suffix(options, SUFFIXES, "without --figure KIND")
-    if out is not None and not (form or by_suffix or options.overrides):
-        raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {out}")
-    if out is None and form in ("parquet", "html"):
-        raise ValueError(f"--format {form} needs a file: type --out report.{form}")
-    form = form or by_suffix or ("terminal" if sys.stdout.isatty() else "md")
-    if options.option and form != "html":
-        raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
-    if options.recovery and form == "html":
-        raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
-    if form == "html" and (files := [folder for folder in options.folders if Path(folder).is_file()]):
-        raise ValueError(f"a page needs the folders of runs, got {files[0]}, which has final values: type --format md")
+    """Print or write the tables, or with --overrides the lines that repeat what was chosen."""
+    form = _table_format(options)
     look = Look(**_figure_options([], options))
     document = make_document(options, look, all_metrics=form in ("csv", "json", "parquet"))
     if options.overrides:
-        notes, labels = document.collection.left_out, document.labels
-        text = "\n".join(map(labels.overrides, labels.ordered(document.groups)))
-    elif out is not None:
-        document.write(out, form)
-        print(f"written: {out}")
-        return
+        _say(document.collection.left_out)
+        labels = document.labels
+        _print_or_write("\n".join(map(labels.overrides, labels.ordered(document.groups))) + "\n", options.out)
+    elif options.out is not None:
+        document.write(options.out, form)
+        print(f"written: {options.out}")
     elif form == "terminal":
         document.print()
-        return
     else:
-        notes, text = document.notes if form in ("csv", "json") else [], document.text(form)
-    for line in notes:
+        _say(document.notes if form in ("csv", "json") else ())
+        print(document.text(form))
+
+
+def _table_format(options: argparse.Namespace) -> str:
+    """Return the format of the tables; ValueError for one that does not go with the other options."""
+    out = options.out
+    form = _chosen_format(options, SUFFIXES, "without --figure KIND")
+    if out is not None and not (form or options.overrides):
+        raise ValueError(f"--out must end in {', '.join(SUFFIXES)}, got {out}")
+    if out is None and form in ("parquet", "html"):
+        raise ValueError(f"--format {form} needs a file: type --out report.{form}")
+    if options.option and form != "html":
+        raise ValueError("--option goes with --figure KIND, or with a page: --out report.html")
+    if form == "html":
+        if options.recovery:
+            raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
+        files = [folder for folder in options.folders if Path(folder).is_file()]
+        if files:
+            reason = f"got {files[0]}, which has final values: type --format md"
+            raise ValueError(f"a page needs the folders of runs, {reason}")
+    return form or ("terminal" if sys.stdout.isatty() else "md")
+
+
+def _say(lines: Iterable[str]) -> None:
+    """Print lines on stderr, beside a table that has no place for them."""
+    for line in lines:
         print(f"ol2r report: {as_called(line)}", file=sys.stderr)
+
+
+def _print_or_write(text: str, out: Path | None) -> None:
+    """Print lines of text, or write them to a file."""
     if out is None:
-        print(text)
+        print(text, end="")
         return
     with writing(out):
-        write_text(out, text + "\n")
+        write_text(out, text)
     print(f"written: {out}")
 
 
@@ -221,76 +236,97 @@ def _print_references(options: argparse.Namespace) -> None:
         raise ValueError("--bibtex goes with folders, words that choose runs, --verify and --out: leave out the others")
     text, missing = references.bibtex(run.choices for run in chosen_runs(options.folders, options.verify).runs)
     if missing:
-        print(f"ol2r report: no reference of {', '.join(missing)}", file=sys.stderr)
-    if options.out is None:
-        print(text, end="")
-        return
-    with writing(options.out):
-        write_text(options.out, text)
-    print(f"written: {options.out}")
+        _say([f"no reference of {', '.join(missing)}"])
+    _print_or_write(text, options.out)
 
 
-def _by_suffix(options: argparse.Namespace, formats: Mapping[str, str], where: str) -> str | None:
-    """Return the format of the suffix of --out, if it is that of one; ValueError where --format is another one."""
+def _chosen_format(options: argparse.Namespace, formats: Mapping[str, str], where: str) -> str | None:
+    """Return the format of --format, or of the suffix of --out; ValueError where they are not the same.
+
+    formats: by suffix. where: what the formats are for.
+    """
     if options.format not in (*formats.values(), None):
         raise ValueError(f"--format must be one of {', '.join(formats.values())} {where}, got {options.format}")
-    found = formats.get(options.out.suffix.lower()) if options.out else None
-    if options.format and found not in (None, options.format):
+    by_suffix = formats.get(options.out.suffix.lower()) if options.out else None
+    if options.format and by_suffix not in (None, options.format):
         given = f"--format {options.format}, got {options.out}"
         raise ValueError(f"--out must not end in {options.out.suffix} with {given}")
-    return found
+    return options.format or by_suffix
 
 
 def _draw_figures(options: argparse.Namespace) -> None:
-    kinds = [kind for kind in options.figure if kind in KINDS or not ("=" in kind or Path(kind).is_dir())]
-    options.folders += [kind for kind in options.figure if kind not in kinds]  # `--figure blocks outputs click=per`
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise ValueError(must_be_one_of("--figure", KINDS, unknown[0]))
-    out = options.out or FIGURE_FOLDER
-    if _by_suffix(options, FIGURE_SUFFIXES, "with --figure"):
-        if len(kinds) > 1:
-            raise ValueError(f"--out must be a folder for {len(kinds)} figures, got {out}")
-        files = dict.fromkeys(kinds, out)
-    elif out.suffix and not out.is_dir():
-        raise ValueError(f"--out must be a folder, or end in {', '.join(FIGURE_SUFFIXES)}, got {out}")
-    else:
-        files = {kind: out / f"{kind}.{options.format or 'png'}" for kind in kinds}
+    """Write a figure for each kind; ValueError where none could be drawn."""
+    kinds = _kinds(options)
+    files = _figure_files(kinds, options)
     given = _figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
     document = make_document(options, look)
-    lines: dict[str, None] = {}
+    without_intervals: dict[str, None] = {}
+    written = 0
     for kind, file in files.items():
-        known = _named_beside(kind, options) | {
-            name: value for name, value in given.items() if name in EVERY_KIND or name in KINDS[kind].options
-        }
         try:
-            figure = drawing.draw(kind, document.groups, document.labels, **known)
+            figure = drawing.draw(kind, document.groups, document.labels, **_options_of(kind, given, options, document))
         except NothingToDraw as error:
             if len(files) == 1:
                 raise
-            print(f"ol2r report: left out, {kind}: {error}", file=sys.stderr)
+            _say([f"left out, {kind}: {error}"])
             continue
         with writing(file):
             drawing.save(figure, file)
         print(f"written: {file}")
-        lines[reading(kind, document.groups, look)[1]] = None
-    for line in filter(None, lines):
-        print(f"ol2r report: {line} --option bands=ci draws those of two", file=sys.stderr)
-    if not lines:
+        written += 1
+        line = reading(kind, document.groups, look)[1]
+        if line:
+            without_intervals[f"{line} --option bands=ci draws those of two"] = None
+    _say(without_intervals)
+    if not written:
         raise ValueError("none of the figures could be drawn")
 
 
-def _named_beside(kind: str, options: argparse.Namespace) -> dict[str, str]:
-    """Return the options of a figure that the command has by itself: --baseline, --test and the first --metric."""
-    named = {"baseline": options.baseline, "test": options.test, "metric": next(iter(options.metric or ()), None)}
-    return {name: value for name, value in named.items() if value and name in KINDS[kind].options}
+def _kinds(options: argparse.Namespace) -> list[str]:
+    """Return the kinds of --figure. Folders and words behind them (`--figure blocks outputs click=per`) join DIR."""
+    kinds: list[str] = []
+    places: list[str] = []
+    for word in options.figure:
+        is_place = word not in KINDS and ("=" in word or Path(word).is_dir())
+        (places if is_place else kinds).append(word)
+    options.folders += places
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(must_be_one_of("--figure", KINDS, kind))
+    return kinds
+
+
+def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:
+    """Return the file of each figure: --out, or one in this folder."""
+    out = options.out or FIGURE_FOLDER
+    form = _chosen_format(options, FIGURE_SUFFIXES, "with --figure")
+    if out.suffix.lower() in FIGURE_SUFFIXES:
+        if len(kinds) > 1:
+            raise ValueError(f"--out must be a folder for {len(kinds)} figures, got {out}")
+        return dict.fromkeys(kinds, out)
+    if out.suffix and not out.is_dir():
+        raise ValueError(f"--out must be a folder, or end in {', '.join(FIGURE_SUFFIXES)}, got {out}")
+    return {kind: out / f"{kind}.{form or 'png'}" for kind in kinds}
+
+
+def _options_of(kind: str, given: Mapping[str, str], options: argparse.Namespace, document: Document) -> dict[str, str]:
+    """Return the options of a kind: those of --option, else --baseline, --test and the first --metric."""
+    of_command = {
+        "baseline": options.baseline,
+        "test": options.test,
+        "metric": document.metrics[0] if options.metric else None,
+    }
+    own = KINDS[kind].options
+    named = {name: value for name, value in of_command.items() if value and name in own}
+    return named | {name: value for name, value in given.items() if name in EVERY_KIND or name in own}
 
 
 def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, str]:
     """Return the words of --option; each must be an option of one of the kinds, or without any of a page."""
-    known = dict.fromkeys(
-        [*(EVERY_KIND if kinds else OF_A_PAGE), *(name for kind in kinds for name in KINDS[kind].options)]
-    )
+    known = dict.fromkeys(EVERY_KIND if kinds else OF_A_PAGE)
+    for kind in kinds:
+        known |= dict.fromkeys(KINDS[kind].options)
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():
         near = nearest(name, known)
