@@ -32,10 +32,12 @@ from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
+    from ol2r_cli.search import result, searcher
     from ol2r_cli.search import space as spaces
     from ol2r_cli.search import study as studies
 else:
     spaces, studies = lazy("ol2r_cli.search.space"), lazy("ol2r_cli.search.study")
+    result, searcher = lazy("ol2r_cli.search.result"), lazy("ol2r_cli.search.searcher")
 
 
 @command(
@@ -58,29 +60,43 @@ else:
 def main(given: argparse.Namespace) -> int:
     """Return 1 if no trial has a value."""
     until = time.monotonic() + 60 * given.minutes
-    for name, least in {"trials": 1, "jobs": 1, "seed": 0}.items():
-        if getattr(given, name) < least:
-            raise ValueError(f"--{name} must be {least} or more, got {getattr(given, name)}")
-    if not given.minutes > 0:
-        raise ValueError(f"--minutes must be above 0, got {given.minutes}")
+    _check_numbers(given)
     if not given.worker:
         say_start("the ranges are checked before the first trial")
     try:
         study = _open_study(given)
-        if given.worker:
-            return DONE if studies.Searcher(study, given.trials, until, parent=os.getppid()).run() else INTERRUPTED
-        print(f"search in {study.folder}", flush=True)
-        completed = given.jobs == 1 or studies.run_workers(given.typed, given.jobs)
-        if (
-            completed and studies.Searcher(study, given.trials, until).run()
-        ):  # after workers, what is left of killed ones
-            print(studies.render_result(study, study.plan["metric"]))
-            return FAILED if study.best() is None else DONE
+        code = _work(study, given, until) if given.worker else _search(study, given, until)
     except KeyboardInterrupt:
-        pass
-    if not given.worker:
+        code = INTERRUPTED
+    if code == INTERRUPTED and not given.worker:
         print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
-    return INTERRUPTED
+    return code
+
+
+def _check_numbers(given: argparse.Namespace) -> None:
+    for name, least in {"trials": 1, "jobs": 1, "seed": 0}.items():
+        number = getattr(given, name)
+        if number < least:
+            raise ValueError(f"--{name} must be {least} or more, got {number}")
+    if not given.minutes > 0:
+        raise ValueError(f"--minutes must be above 0, got {given.minutes}")
+
+
+def _work(study: studies.Study, given: argparse.Namespace, until: float) -> int:
+    """Run trials for the process that started this one; return the exit code."""
+    completed = searcher.Searcher(study, given.trials, until, parent=os.getppid()).run()
+    return DONE if completed else INTERRUPTED
+
+
+def _search(study: studies.Study, given: argparse.Namespace, until: float) -> int:
+    """Run all trials, and print the best one; return the exit code."""
+    print(f"search in {study.folder}", flush=True)
+    if given.jobs > 1 and not searcher.run_workers(given.typed, given.jobs):
+        return INTERRUPTED
+    if not searcher.Searcher(study, given.trials, until).run():  # after workers, what is left of killed ones
+        return INTERRUPTED
+    print(result.render_result(study, study.plan["metric"]))
+    return FAILED if study.best() is None else DONE
 
 
 def _open_study(given: argparse.Namespace) -> studies.Study:

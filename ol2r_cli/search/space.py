@@ -54,16 +54,16 @@ class SearchRange:
 
     @property
     def corners(self) -> tuple[str, ...]:
-        """All options, or both ends as typed: if these are allowed, so are all values between them."""
+        """Return all options, or both ends as typed: if these are allowed, so are all values between them."""
         return self.options or (self.typed(self.low), self.typed(self.high))
 
     @property
     def values(self) -> Sequence[Any] | None:
-        """All values; None for real numbers."""
+        """Return all values; None for real numbers."""
         return range(int(self.low), int(self.high) + 1) if self.whole else self.options or None
 
     def suggest(self, trial: Trial) -> str:
-        """A value drawn by Optuna, as typed."""
+        """Return a value drawn by Optuna, as typed."""
         if self.options:
             return str(trial.suggest_categorical(self.name, self.options))
         if self.whole:
@@ -71,7 +71,7 @@ class SearchRange:
         return self.typed(trial.suggest_float(self.name, self.low, self.high, log=self.log))
 
     def typed(self, value: Any) -> str:
-        """A value as typed: a whole number, or a number with three significant digits such as 0.00345."""
+        """Return a value as typed: a whole number, or a number with three significant digits such as 0.00345."""
         if self.options or self.whole:
             return str(value)
         rounded = min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
@@ -79,27 +79,36 @@ class SearchRange:
 
 
 def read_range(word: str) -> SearchRange | None:
-    """The range in `SETTING=RANGE`, or None for an ordinary override; values separated by commas are options.
+    """Return the range in `SETTING=RANGE`, or None for an ordinary override; values separated by commas are options.
 
     ValueError for a range that cannot be drawn from.
     """
-    name, equals, value = word.partition("=")
+    name, _, value = word.partition("=")
     call = re.fullmatch(r"([\w.-]+)\((.*)", value, re.DOTALL)
-    form, parts = (call[1], _split(call[2].removesuffix(")"))) if call else ("choice", _split(value))
-    if not equals or (call is None and len(parts) == 1):
-        return None
-    if call and (form not in ("choice", "float", "log", "int", "logint") or not value.endswith(")")):
+    if call is None:
+        options = _split(value)
+        return _options(name, options, value) if len(options) > 1 else None
+    form, arguments = call.groups()
+    if form not in ("choice", "float", "log", "int", "logint") or not arguments.endswith(")"):
         raise ValueError(f"{name} must be {FORMS}, got {value}")
-    if form == "choice":
-        if not all(parts) or len(set(parts)) != len(parts) or len(parts) < 2:
-            raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {value}")
-        return SearchRange(name, tuple(parts))
+    parts = _split(arguments.removesuffix(")"))
+    return _options(name, parts, value) if form == "choice" else _interval(name, form, parts, value)
+
+
+def _options(name: str, options: Sequence[str], value: str) -> SearchRange:
+    if not all(options) or len(set(options)) != len(options) or len(options) < 2:
+        raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {value}")
+    return SearchRange(name, tuple(options))
+
+
+def _interval(name: str, form: str, ends: Sequence[str], value: str) -> SearchRange:
+    """Return the range of a form such as `logint`; ValueError for ends that are no interval."""
     log, whole = form.startswith("log"), form.endswith("int")
     try:
-        low, high = (int(part) if whole else float(part) for part in parts)
+        low, high = (int(end) if whole else float(end) for end in ends)
     except ValueError:
-        kind = "whole numbers" if whole else "numbers"
-        raise ValueError(f"{name} must be {form}(LOW,HIGH) of two {kind}, got {value}") from None
+        numbers = "whole numbers" if whole else "numbers"
+        raise ValueError(f"{name} must be {form}(LOW,HIGH) of two {numbers}, got {value}") from None
     if not -1e300 < low < high < 1e300:
         raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW below HIGH, got {value}")
     if log and low <= 0:
@@ -108,11 +117,19 @@ def read_range(word: str) -> SearchRange | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas; commas within brackets or quotes do not separate."""
-    parts, depth, quote = [""], 0, ""
+    """Return the parts between commas; commas within brackets or quotes do not separate."""
+    parts = [""]
+    depth = 0  # of open brackets
+    quote = ""  # that is open
     for character in text:
-        quote = "" if character == quote else quote or (character if character in "'\"" else "")
-        depth += 0 if quote else (character in "([{") - (character in ")]}")
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
         if character == "," and not depth and not quote:
             parts.append("")
         else:
@@ -129,33 +146,52 @@ class Space:
 
     def __init__(self, words: Sequence[str]):
         self.composer = Composer(words)
-        self.catalogue = catalogue = self.composer.catalogue
-        read = [(word, read_range(word)) for word in catalogue.full_names(words)]
-        self.fixed = [word for word, range in read if range is None]
-        self.ranges = sorted((range for _, range in read if range), key=_order)
+        self.catalogue = self.composer.catalogue
+        ranges: list[SearchRange] = []
+        self.fixed: list[str] = []
+        for word in self.catalogue.full_names(words):
+            range = read_range(word)
+            if range is None:
+                self.fixed.append(word)
+            else:
+                ranges.append(range)
+        self.ranges = sorted(ranges, key=_order)
         self._present: dict[tuple[str, ...], set[str]] = {}  # settings and groups, by choices
-        names = [range.name for range in self.ranges]
-        if not names:
+        self._check_names()
+        self._check_preset()
+
+    def _typed_names(self) -> list[str]:
+        """Return the names of all ranges and fixed overrides."""
+        return [range.name for range in self.ranges] + [word.partition("=")[0].lstrip("+") for word in self.fixed]
+
+    def _check_names(self) -> None:
+        """Raise ValueError without a range, and for one of a setting that cannot be searched or is typed twice."""
+        if not self.ranges:
             raise ValueError("a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'")
-        typed = names + [word.partition("=")[0].lstrip("+") for word in self.fixed]
-        for name in names:
-            role = name.replace("/", ".").partition(".")[0]
-            if role not in (*ROLES, *catalogue.groups, *catalogue.root.values):
-                raise ValueError(f"there is no setting or group '{name}'{nearest(role, ROLES)}")
+        typed = self._typed_names()
+        for range in self.ranges:
+            role = range.name.replace("/", ".").partition(".")[0]
+            if role not in (*ROLES, *self.catalogue.groups, *self.catalogue.root.values):
+                raise ValueError(f"there is no setting or group '{range.name}'{nearest(role, ROLES)}")
             if role not in ROLES:
                 raise ValueError(
-                    f"{name} must have one value: a search chooses settings of {', '.join(ROLES)}; other differences"
-                    " make another task: use `ol2r run -m`"
+                    f"{range.name} must have one value: a search chooses settings of {', '.join(ROLES)}; other "
+                    "differences make another task: use `ol2r run -m`"
                 )
-            if typed.count(name) > 1:
-                raise ValueError(f"{name} must be given once: as a range or as a value")
-        preset = catalogue.chosen(self.fixed).get("experiment") or ""
-        choice = catalogue.choices.get("experiment", {}).get(preset)
-        if missing := [name for name in (choice.grid if choice else ()) if name not in typed]:
+            if typed.count(range.name) > 1:
+                raise ValueError(f"{range.name} must be given once: as a range or as a value")
+
+    def _check_preset(self) -> None:
+        """Raise ValueError for a preset with a grid of settings that have neither a range nor a value."""
+        preset = self.catalogue.chosen(self.fixed).get("experiment") or ""
+        choice = self.catalogue.choices.get("experiment", {}).get(preset)
+        typed = self._typed_names()
+        missing = [name for name in (choice.grid if choice else ()) if name not in typed]
+        if missing:
             raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
 
     def applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
-        """Whether the choices among some overrides have the setting of a range."""
+        """Return whether the choices among some overrides have the setting of a range."""
         choices = tuple(word for word in overrides if _is_group(word))
         if choices not in self._present:
             words = [*self.fixed, *choices]
@@ -164,7 +200,7 @@ class Space:
         return range.name in self._present[choices]
 
     def draw(self, trial: Trial) -> list[str]:
-        """The overrides of a trial, drawn by Optuna; a trial that was drawn before keeps its values."""
+        """Return the overrides of a trial, drawn by Optuna; a trial that was drawn before keeps its values."""
         overrides: list[str] = []
         for range in self.ranges:
             if self.applies(range, overrides):
@@ -172,23 +208,28 @@ class Space:
         return overrides
 
     def overrides(self, values: Mapping[str, Any]) -> list[str]:
-        """The overrides for values by name, as Optuna stores the parameters of a trial."""
+        """Return the overrides for values by name, as Optuna stores the parameters of a trial."""
         return [f"{range.name}={range.typed(values[range.name])}" for range in self.ranges if range.name in values]
 
+    @property
+    def settings(self) -> list[SearchRange]:
+        """Return the ranges of settings, without those of groups."""
+        return [range for range in self.ranges if not _is_group(range.name)]
+
     def choices(self) -> Iterator[list[str]]:
-        """Every combination of the groups that are searched; one empty combination when none is."""
+        """Yield every combination of the groups that are searched; one empty combination when none is."""
         groups = [range for range in self.ranges if _is_group(range.name)]
         yield from map(self.overrides, self._combinations(groups, {}))
 
     def combinations(self) -> list[dict[str, Any]] | None:
-        """The values of every possible trial by name; None when there are too many, or a range has real numbers."""
+        """Return the values of every possible trial by name; None for too many, or where a range has real numbers."""
         if any(range.values is None for range in self.ranges):
             return None
         listed = list(islice(self._combinations(self.ranges, {}), MAX_COMBINATIONS + 1))
         return listed if len(listed) <= MAX_COMBINATIONS else None
 
     def _combinations(self, ranges: Sequence[SearchRange], values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Every combination of values of `ranges` that continues `values`."""
+        """Yield every combination of values of `ranges` that continues `values`."""
         if not ranges:
             yield dict(values)
         elif not self.applies(ranges[0], self.overrides(values)):
@@ -199,17 +240,17 @@ class Space:
 
 
 def _is_group(word: str) -> bool:
-    """Whether a name, or the name in an override, is a group and not a setting."""
+    """Return whether a name, or the name in an override, is a group and not a setting."""
     return "." not in word.partition("=")[0]
 
 
 def _order(range: SearchRange) -> tuple[bool, bool, bool]:
-    """Ranges that decide which settings exist are drawn first: ranker, other groups, ranker/model, then settings."""
+    """Return a key for the order of drawing: ranker, other groups, ranker/model, then the settings that these have."""
     return not _is_group(range.name), "/" in range.name, range.name.partition(".")[0] != "ranker"
 
 
 def direction(metric: str) -> Direction:
-    """The direction in which a metric is better; ValueError for a metric that cannot be searched by."""
+    """Return the direction in which a metric is better; ValueError for a metric that cannot be searched by."""
     if metric.startswith("test_"):
         raise ValueError(f"--metric must not look at the test split, got {metric}: type {_VALIDATION[-1]}, the default")
     if metric not in METRICS and not _AT_CUTOFF.fullmatch(metric):
@@ -223,26 +264,40 @@ def check_space(space: Space, metric: str) -> None:
     They are those of one range at a time, for every combination of groups (`ranker=pairrank,pdgd`).
     """
     jobs: list[list[str]] = []
-    used: set[str] = set()
     for choices in space.choices():
-        ranges = [range for range in space.ranges if not _is_group(range.name) and space.applies(range, choices)]
-        used.update(range.name for range in ranges)
-        first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
-        jobs.append(first)
-        for range in ranges:
-            others = [word for word in first if not word.startswith(f"{range.name}=")]
-            jobs += [[*others, f"{range.name}={corner}"] for corner in range.corners[1:]]
-    if bad := Plan(jobs, space.composer, check=partial(check_metric, metric)).bad:
-        raise ValueError(bad[0].reason)
-    choices = next(space.choices())
+        jobs += _corner_jobs(space, choices)
+    bad_jobs = Plan(jobs, space.composer, check=partial(check_metric, metric)).bad
+    if bad_jobs:
+        raise ValueError(bad_jobs[0].reason)
+    _check_used(space)
+
+
+def _corner_jobs(space: Space, choices: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the overrides with all ranges of some choices at their first corner, then with one range at another."""
+    ranges = [range for range in space.settings if space.applies(range, choices)]
+    first = [*space.fixed, *choices, *(f"{range.name}={range.corners[0]}" for range in ranges)]
+    yield first
+    for range in ranges:
+        others = [word for word in first if not word.startswith(f"{range.name}=")]
+        for corner in range.corners[1:]:
+            yield [*others, f"{range.name}={corner}"]
+
+
+def _check_used(space: Space) -> None:
+    """Raise ValueError for a range of a setting or group that no choice of the search has."""
+    combinations = list(space.choices())
+    first = combinations[0]
     for range in space.ranges:
-        if range.name not in used and not any(word.startswith(f"{range.name}=") for word in choices):
-            space.composer([*space.fixed, *choices, f"{range.name}={range.corners[0]}"])  # says what is wrong
+        is_drawn = any(word.startswith(f"{range.name}=") for word in first)
+        if not is_drawn and not any(
+            range in space.settings and space.applies(range, choices) for choices in combinations
+        ):
+            space.composer([*space.fixed, *first, f"{range.name}={range.corners[0]}"])  # says what is wrong
             raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
 
 
 def check_metric(metric: str, experiment: Experiment) -> None:
-    """Raises ValueError, with the override to type, when the experiment's summary would not have the metric."""
+    """Raise ValueError, with the override to type, when the experiment's summary would not have the metric."""
     at_cutoff = f"ndcg@{main_cutoff([metric.removesuffix('_last_tenth')])}"
     name = "ndcg" if metric in METRICS else at_cutoff
     if "ndcg" in metric and not {name, at_cutoff} & experiment.measures.keys():

@@ -15,9 +15,9 @@ from optuna.trial import TrialState
 
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
-from ol2r_cli.search import space
-from ol2r_cli.search import study as study_module
-from ol2r_cli.search.study import Study, TrialOutcome, run_trial
+from ol2r_cli.search import searcher, space
+from ol2r_cli.search.searcher import TrialOutcome, run_trial
+from ol2r_cli.search.study import Study
 from tests.launch import Launched
 from tests.search.spaces import COMPOSER, TINY, study
 
@@ -122,13 +122,13 @@ def test_trials_that_fail_do_not_end_the_search_which_ends_with_1_without_any_va
             raise RuntimeError("no\nsuch luck")
         return failed if number == 1 else run_trial(*words)
 
-    monkeypatch.setattr(study_module, "run_trial", sometimes)
+    monkeypatch.setattr(searcher, "run_trial", sometimes)
     assert cli.main(command(tmp_path, "--trials", "3")) == 0
     printed = capsys.readouterr().out
     assert "trial 1/3  failed: RuntimeError: no such luck" in printed
     assert "trial 2/3  failed: ZeroDivisionError: none" in printed
     assert "3 trials (1 finished, 2 failed)" in printed
-    monkeypatch.setattr(study_module, "run_trial", lambda *_: failed)
+    monkeypatch.setattr(searcher, "run_trial", lambda *_: failed)
     assert cli.main(command(tmp_path / "other", "--trials", "2")) == 1
     assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
 

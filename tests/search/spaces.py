@@ -6,9 +6,10 @@ from functools import cache
 from pathlib import Path
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.search import study as study_module
+from ol2r_cli.search import searcher
+from ol2r_cli.search.searcher import TrialOutcome
 from ol2r_cli.search.space import Direction, Space
-from ol2r_cli.search.study import Study, TrialOutcome, search_plan
+from ol2r_cli.search.study import Study, search_plan
 
 TINY = [
     "dataset.queries={train: 12, validation: 4, test: 4}",
@@ -34,5 +35,5 @@ def study(folder: Path, *words: str, seed: int = 0, prune: bool = True, directio
 
 
 def run_trial(overrides: list[str], callback=None, stop=()) -> TrialOutcome:
-    """`study_module.run_trial` with the composer of all tests."""
-    return study_module.run_trial(COMPOSER, overrides, callback, stop)
+    """`searcher.run_trial` with the composer of all tests."""
+    return searcher.run_trial(COMPOSER, overrides, callback, stop)

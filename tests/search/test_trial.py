@@ -13,8 +13,9 @@ from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.runner import validation_curve
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.search import study as study_module
-from ol2r_cli.search.study import Searcher, with_fresh_seeds
+from ol2r_cli.search import searcher
+from ol2r_cli.search.result import with_fresh_seeds
+from ol2r_cli.search.searcher import Searcher
 from tests.search.spaces import TINY, run_trial, study
 
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
@@ -95,7 +96,7 @@ def test_the_command_of_a_trial_names_the_folders_with_own_choices(tmp_path):
     (tmp_path / "own" / "click").mkdir(parents=True)
     (tmp_path / "own" / "click" / "mine.yaml").write_text("defaults: [perfect]\n")
     fixed = [*TINY, "click=mine", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(tmp_path / "own")]
-    command = Run.read(study_module.run_trial(Composer(fixed), fixed).path).manifest["command"]
+    command = Run.read(searcher.run_trial(Composer(fixed), fixed).path).manifest["command"]
     assert command.endswith(f"output_dir={tmp_path / 'out'} --config-dir {tmp_path / 'own'}")
     assert command.count("--config-dir") == 1
 
