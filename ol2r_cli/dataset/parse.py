@@ -13,12 +13,12 @@ import shlex
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedIOBase
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,9 @@ LARGEST_FEATURE = 100_000  # the table is dense
 LOST, OFTEN = 1e-3, 1e-2
 _CELLS = 1 << 20  # values that are compared at once: they should fit a cache
 
+_TOKEN = re.compile(rb"[^ \t\r\n]+")
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
+_FEATURE = re.compile(rb"0*([0-9]{1,20})[0-9]*:(.*)", re.DOTALL)  # id and value; `int` refuses thousands of digits
 _NUMBER = re.compile(rb"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)", re.IGNORECASE)
 _COMPRESSED = {  # the first bytes of a file, and what writes its content to stdout
     b"BZh": "bzip2 -dc",
@@ -50,8 +52,8 @@ _COMPRESSED = {  # the first bytes of a file, and what writes its content to std
     b"\x1f\x9d": "uncompress -c",
 }
 _BYTE_ORDER_MARKS = codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE
-# Features, grades, queries, and the counts of `_rounding`.
-_Chunk = tuple[Float[np.ndarray, "n f"], Int[np.ndarray, "n"], list[str], Int[np.ndarray, "2 f"]]
+# What to type where a file begins with a mark of its encoding.
+_REMOVES_MARK = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
 
 
 class DataError(ValueError):
@@ -60,6 +62,15 @@ class DataError(ValueError):
 
 class _Unsure(Exception):
     """The strict parser has to read the file."""
+
+
+class _Chunk(NamedTuple):
+    """The documents of some lines."""
+
+    features: Float[np.ndarray, "n f"]
+    grades: Int[np.ndarray, "n"]
+    queries: list[str]  # of each document
+    rounding: Int[np.ndarray, "2 f"]  # as in `ParsedFile`
 
 
 @dataclass(frozen=True)
@@ -109,12 +120,19 @@ def parse(
     except _Unsure:
         with open_text(path) as file:
             documents = _joined([_strict(file, str(path), features, overflow, missing)])
-    for rows, start in blocks(documents.offsets) if missing == "minimum" else ():
-        block = documents.features[rows]
-        if (holes := np.isnan(block)).any():
-            low = np.nan_to_num(np.fmin.reduceat(block, start))
-            block[holes] = np.repeat(low, np.diff(start, append=len(block)), 0)[holes]
+    if missing == "minimum":
+        _fill_with_minima(documents)
     return documents
+
+
+def _fill_with_minima(documents: ParsedFile) -> None:
+    """Replace each NaN by the minimum of the feature over the documents of the query, or by 0 if all are NaN."""
+    for rows, start in blocks(documents.offsets):
+        block = documents.features[rows]
+        missing = np.isnan(block)
+        if missing.any():
+            low = np.nan_to_num(np.fmin.reduceat(block, start))
+            block[missing] = np.repeat(low, np.diff(start, append=len(block)), 0)[missing]
 
 
 @contextmanager
@@ -157,35 +175,46 @@ def blocks(offsets: Int[np.ndarray, "Q1"], size: int | None = None) -> Iterator[
 def _fast(path: Path, features: int | None, overflow: str) -> ParsedFile:
     if not loops.compiled():
         raise _Unsure
-    from ol2r_cli.loops.letor_text import read  # imports numba
-
-    chunks, most_features = [], features or LARGEST_FEATURE
+    chunks = []
     with open_text(path) as file:
         for lines in iter(lambda: file.read(CHUNK) + file.readline(), b""):
             text = lines if lines.endswith(b"\n") else lines + b"\n"
-            most, tokens = text.count(b"\n"), text.count(b":")  # documents and features
-            grades, query, row = np.empty(most, np.int8), np.empty((most, 2), np.int64), np.empty(tokens, np.int64)
-            key, value, inexact = np.empty(tokens, np.int64), np.empty(tokens), np.empty((tokens, 3), np.int64)
-            arrays = grades, query, row, key, value, inexact
-            documents, count, inexacts = read(np.frombuffer(text, np.uint8), LARGEST_GRADE, most_features, *arrays)
-            if documents < 0:
-                raise _Unsure
-            for number, begin, end in inexact[:inexacts].tolist():
-                value[number] = float(text[begin:end])
-            outside = np.abs(value[:count]) > LARGEST_FLOAT32
-            if outside.any() and overflow == "error":
-                raise _Unsure
-            value[:count][outside] = 0
-            queries = [text[begin:end].decode() for begin, end in query[:documents].tolist()]
-            chunks.append(_chunk(row[:count], key[:count], value[:count], grades[:documents], queries))
+            chunks.append(_fast_chunk(text, features or LARGEST_FEATURE, overflow))
     return _joined(chunks)
+
+
+def _fast_chunk(text: bytes, largest_id: int, overflow: str) -> _Chunk:
+    """Return the table of whole lines; _Unsure where one has an unusual form."""
+    from ol2r_cli.loops.letor_text import Written, read  # imports numba
+
+    lines, colons = text.count(b"\n"), text.count(b":")  # there are no more documents and features
+    written = Written(
+        grade=np.empty(lines, np.int8),
+        query=np.empty((lines, 2), np.int64),
+        row=np.empty(colons, np.int64),
+        key=np.empty(colons, np.int64),
+        value=np.empty(colons),
+        inexact=np.empty((colons, 3), np.int64),
+    )
+    documents, count, inexact = read(np.frombuffer(text, np.uint8), LARGEST_GRADE, largest_id, written)
+    if documents < 0:
+        raise _Unsure
+    value = written.value[:count]
+    for number, begin, end in written.inexact[:inexact].tolist():
+        value[number] = float(text[begin:end])
+    outside = np.abs(value) > LARGEST_FLOAT32
+    if outside.any() and overflow == "error":
+        raise _Unsure
+    value[outside] = 0
+    queries = [text[begin:end].decode() for begin, end in written.query[:documents].tolist()]
+    return _chunk(written.row[:count], written.key[:count], value, written.grade[:documents], queries)
 
 
 def _chunk(row: np.ndarray, key: np.ndarray, value: np.ndarray, grades: np.ndarray, queries: list[str]) -> _Chunk:
     """Return the table of these values, which are in the order of the file. Keys are ids of features."""
     dense = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
     dense[row, key - 1] = value
-    return dense, grades, queries, _rounding(row, key, value, dense, _offsets(queries))
+    return _Chunk(dense, grades, queries, _rounding(row, key, value, dense, _offsets(queries)))
 
 
 def _rounding(
@@ -226,87 +255,126 @@ def _padded(counts: Int[np.ndarray, "2 f"], features: int) -> Int[np.ndarray, "2
 
 def _joined(chunks: list[_Chunk]) -> ParsedFile:
     """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
-    labels = np.concatenate([np.zeros(0, np.int8), *(grades for _, grades, *_ in chunks)])
-    queries = [query for _, _, queries, _ in chunks for query in queries]
-    offsets, query_ids = _offsets(queries), [query for query, _ in groupby(queries)]
+    labels = np.concatenate([np.zeros(0, np.int8), *(chunk.grades for chunk in chunks)])
+    queries = list(chain.from_iterable(chunk.queries for chunk in chunks))
+    query_ids = [query for query, _ in groupby(queries)]
     if not query_ids or len(set(query_ids)) < len(query_ids):
         raise _Unsure
-    width = max(table.shape[1] for table, *_ in chunks)
-    rounding = sum((_padded(counts, width) for *_, counts in chunks), np.zeros((2, width), np.int64))
+    width = max(chunk.features.shape[1] for chunk in chunks)
+    rounding = sum((_padded(chunk.rounding, width) for chunk in chunks), np.zeros((2, width), np.int64))
     features = np.zeros((len(labels), width), np.float32)
     end = len(labels)
     while chunks:
-        table = chunks.pop()[0]
+        table = chunks.pop().features
         features[end - len(table) : end, : table.shape[1]] = table
         end -= len(table)
-    return ParsedFile(features, labels, offsets, query_ids, rounding)
+    return ParsedFile(features, labels, _offsets(queries), query_ids, rounding)
+
+
+class _Defect(Exception):
+    """A line is malformed."""
+
+    def __init__(self, found: str, expected: str):
+        self.found, self.expected = found, expected
 
 
 def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:
     """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
-    grades, queries, began = array("b"), list[str](), dict[str, int]()
+    grades, queries = array("b"), list[str]()
     row, key, value = array("l"), array("l"), array("d")
-    most, rule = (LARGEST_FEATURE, "") if features is None else (features, " (dataset.features)")
-    reads_null = ": dataset.missing=minimum or dataset.missing=0 reads NULL as one"
+    began: dict[str, int] = {}  # the first line of each query
     number = 1
-
-    def defect(found: str, expected: str) -> DataError:
-        return DataError(f"{name}:{number}: found {found}, expected {expected}")
-
-    def bad_value(expected: str) -> DataError:
-        return defect(f"value {_shown(text)} of feature {feature}", expected)
-
-    for number, line in enumerate(lines, 1):
-        tokens = re.findall(rb"[^ \t\r\n]+", line.split(b"#", 1)[0])
-        if not tokens:
-            continue
-        if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
-            typed = r"sed 's/^\xEF\xBB\xBF//' FILE > NEW, or for another encoding: iconv -f UTF-16 -t UTF-8 FILE > NEW"
-            raise defect("a byte order mark", f"UTF-8 text without one: type {typed}")
-        grade, query = _GRADE.fullmatch(tokens[0]), tokens[1] if len(tokens) > 1 else b""
-        if grade is None or int(grade[1]) > LARGEST_GRADE:
-            raise defect(f"grade {_shown(tokens[0])}", f"a whole number from 0 to {LARGEST_GRADE}")
-        if not query.startswith(b"qid:") or query.count(b":") > 1 or query == b"qid:":
-            raise defect(_shown(query) if query else "the end of the line", "qid:<query> after the grade")
-        try:
-            queries.append(query[4:].decode())
-        except UnicodeDecodeError:
-            queries.append("\0")
-        if "\0" in queries[-1]:  # numpy cuts a NUL off the end of a text
-            raise defect(f"query id {query[4:44]!r}", "UTF-8 text without NUL")
-        if began.setdefault(queries[-1], number) != number and queries[-1:] != queries[-2:-1]:
-            again = f"{f'qid:{queries[-1]}'[:40]!r} again, after other queries"
-            first = f" (it began at line {began[queries[-1]]})"
-            raise defect(again + first, "the documents of a query on consecutive lines")
-        previous = 0
-        for token in tokens[2:]:
-            digits, colon, text = token.partition(b":")
-            if not colon or not digits.isdigit():
-                raise defect(_shown(token), "<feature id>:<value>")
-            feature = int(digits.lstrip(b"0")[:20] or b"0")  # int refuses thousands of digits
-            if feature < 1:
-                raise defect("feature id 0", "feature ids that start at 1")
-            if feature > most:
-                raise defect(f"feature id {feature}", f"at most {most}{rule}")
-            if feature <= previous:
-                each = "feature ids in ascending order, each at most once"
-                raise defect(f"feature id {feature} after {previous}", each)
-            if text == b"NULL" and missing != "error":
-                content = np.nan if missing == "minimum" else float(missing)
-            elif not _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
-                raise bad_value(f"a number{reads_null if text == b'NULL' else ''}")
-            elif abs(content := float(text)) > LARGEST_FLOAT32:
-                if overflow == "error":
-                    raise bad_value("a finite number within the range of float32")
-                content = 0.0
-            previous = feature
-            row.append(len(grades))
-            key.append(feature)
-            value.append(content)
-        grades.append(int(grade[1]))
-    if not grades:
-        raise defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
+    try:
+        for number, line in enumerate(lines, 1):
+            tokens = _TOKEN.findall(line.split(b"#", 1)[0])
+            if not tokens:
+                continue
+            if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
+                raise _Defect("a byte order mark", f"UTF-8 text without one: type {_REMOVES_MARK}")
+            grade = _read_grade(tokens[0])
+            query = _read_query(tokens[1] if len(tokens) > 1 else b"")
+            if queries[-1:] != [query]:
+                if query in began:
+                    again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
+                    raise _Defect(again, "the documents of a query on consecutive lines")
+                began[query] = number
+            ids, values = _read_features(tokens[2:], features, overflow, missing)
+            row.extend([len(grades)] * len(ids))
+            key.extend(ids)
+            value.extend(values)
+            grades.append(grade)
+            queries.append(query)
+        if not grades:
+            raise _Defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
+    except _Defect as defect:
+        raise DataError(f"{name}:{number}: found {defect.found}, expected {defect.expected}") from None
     return _chunk(np.array(row, int), np.array(key, int), np.array(value), np.array(grades), queries)
+
+
+def _read_grade(token: bytes) -> int:
+    match = _GRADE.fullmatch(token)
+    if match is None or int(match[1]) > LARGEST_GRADE:
+        raise _Defect(f"grade {_shown(token)}", f"a whole number from 0 to {LARGEST_GRADE}")
+    return int(match[1])
+
+
+def _read_query(token: bytes) -> str:
+    """Return the id of the query; `token` is empty at the end of the line."""
+    if not token.startswith(b"qid:") or token.count(b":") > 1 or token == b"qid:":
+        raise _Defect(_shown(token) if token else "the end of the line", "qid:<query> after the grade")
+    with suppress(UnicodeDecodeError):
+        query = token[4:].decode()
+        if "\0" not in query:  # numpy cuts a NUL off the end of a text
+            return query
+    raise _Defect(f"query id {token[4:44]!r}", "UTF-8 text without NUL")
+
+
+def _read_features(
+    tokens: Iterable[bytes], features: int | None, overflow: str, missing: float | str
+) -> tuple[list[int], list[float]]:
+    """Return the ids of the features and their values; the settings are those of `parse`."""
+    largest = LARGEST_FEATURE if features is None else features
+    ids, values = [], []
+    previous = 0
+    for token in tokens:
+        match = _FEATURE.fullmatch(token)
+        if match is None:
+            raise _Defect(_shown(token), "<feature id>:<value>")
+        digits, text = match.groups()
+        feature = int(digits)
+        if not previous < feature <= largest:
+            raise _bad_id(feature, previous, features)
+        ids.append(feature)
+        values.append(_read_value(text, feature, overflow, missing))
+        previous = feature
+    return ids, values
+
+
+def _bad_id(feature: int, previous: int, features: int | None) -> _Defect:
+    """Return what is wrong with the id of a feature that follows `previous`, 0 at the beginning of the line."""
+    if feature < 1:
+        return _Defect("feature id 0", "feature ids that start at 1")
+    if feature <= previous:
+        return _Defect(f"feature id {feature} after {previous}", "feature ids in ascending order, each at most once")
+    most = f"at most {LARGEST_FEATURE}" if features is None else f"at most {features} (dataset.features)"
+    return _Defect(f"feature id {feature}", most)
+
+
+def _read_value(text: bytes, feature: int, overflow: str, missing: float | str) -> float:
+    if _NUMBER.fullmatch(text):  # `float` accepts 1_000 and form feeds too
+        value = float(text)
+        if abs(value) <= LARGEST_FLOAT32:
+            return value
+        if overflow == "zero":
+            return 0.0
+        expected = "a finite number within the range of float32"
+    elif text != b"NULL":
+        expected = "a number"
+    elif missing == "error":
+        expected = "a number: dataset.missing=minimum or dataset.missing=0 reads NULL as one"
+    else:
+        return np.nan if missing == "minimum" else float(missing)
+    raise _Defect(f"value {_shown(text)} of feature {feature}", expected)
 
 
 def _shown(text: bytes) -> str:

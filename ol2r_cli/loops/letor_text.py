@@ -7,6 +7,8 @@ PLDI 1990). The place of any other number is noted for `float`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,69 +18,105 @@ _TAB, _END, _RETURN, _BLANK, _HASH, _PLUS, _MINUS, _POINT, _ZERO, _COLON, _E, _S
 _TENS = np.array([float(f"1e{exponent}") for exponent in range(23)])
 _EXACT, _MANY = 1 << 53, 10**17  # whole numbers that a float64 has; no further digit is added to one of `_MANY`
 
+_UNSURE = -1  # in place of where a token ends
+
 Text = NDArray[np.uint8]
 
 
+class Written(NamedTuple):
+    """Arrays that `read` writes; they need room for all documents and features."""
+
+    grade: NDArray[np.int8]  # of each document
+    query: NDArray[np.int64]  # of each document [n, 2]: where the id of its query begins and ends
+    row: NDArray[np.int64]  # of each feature: its document
+    key: NDArray[np.int64]  # of each feature: its id
+    value: NDArray[np.float64]  # of each feature
+    inexact: NDArray[np.int64]  # [m, 3]: numbers of inexact features, and where the text of the value begins and ends
+
+
 @compiled
-def read(
-    text: Text,
-    largest_grade: int,
-    most: int,
-    grade: NDArray[np.int8],
-    query: NDArray[np.int64],
-    row: NDArray[np.int64],
-    key: NDArray[np.int64],
-    value: NDArray[np.float64],
-    inexact: NDArray[np.int64],
-) -> tuple[int, int, int]:
+def read(text: Text, largest_grade: int, largest_id: int, written: Written) -> tuple[int, int, int]:
     """Return the numbers of documents, of features and of inexact features in `text`; -1 documents if it is not sure.
 
-    `text` ends with a line end; ids of features are at most `most`. The other arrays are written: for each document its
-    grade, and where the id of its query begins and ends; for each feature the document `row`, its id `key` and `value`;
-    and for inexact features their number, and where the text of the value begins and ends.
+    `text` ends with a line end.
     """
     at, documents, features, inexacts = 0, 0, 0, 0
     while at < len(text):
         at = _after_blanks(text, at)
-        if text[at] != _END and text[at] != _HASH:
-            number, end = _whole(text, at)
-            if not at < end <= at + 3 or number > largest_grade or not _ends_token(text[end]):
-                return -1, 0, 0
-            grade[documents] = number
-            at = _after_blanks(text, end)
-            for letter in b"qid:":
-                if text[at] != letter:
-                    return -1, 0, 0
-                at += 1
-            begin = at
-            while not _ends_token(text[at]):
-                if text[at] == _COLON or not 0 < text[at] < 128:
-                    return -1, 0, 0
-                at += 1
-            if at == begin:
-                return -1, 0, 0
-            query[documents, 0], query[documents, 1] = begin, at
-            previous = 0
-            at = _after_blanks(text, at)
-            while text[at] != _END and text[at] != _HASH:
-                number, end = _whole(text, at)
-                if end == at or not previous < number <= most or text[end] != _COLON:
-                    return -1, 0, 0
-                previous, begin = number, end + 1
-                row[features], key[features] = documents, number
-                value[features], at, exact = _number(text, begin)
-                if at == begin or not _ends_token(text[at]):
-                    return -1, 0, 0
-                if not exact:
-                    inexact[inexacts, 0], inexact[inexacts, 1], inexact[inexacts, 2] = features, begin, at
-                    inexacts += 1
-                features += 1
-                at = _after_blanks(text, at)
+        if not _ends_content(text[at]):
+            written.grade[documents], at = _grade(text, at, largest_grade)
+            if at == _UNSURE:
+                return _UNSURE, 0, 0
+            begin, at = _query(text, _after_blanks(text, at))
+            if at == _UNSURE:
+                return _UNSURE, 0, 0
+            written.query[documents, 0], written.query[documents, 1] = begin, at
+            at, features, inexacts = _features(text, at, largest_id, written, documents, features, inexacts)
+            if at == _UNSURE:
+                return _UNSURE, 0, 0
             documents += 1
         while text[at] != _END:
             at += 1
         at += 1
     return documents, features, inexacts
+
+
+@compiled
+def _grade(text: Text, at: int, largest: int) -> tuple[int, int]:
+    """Return the grade that begins here, of at most three digits, and where it ends."""
+    number, end = _whole(text, at)
+    if not at < end <= at + 3 or number > largest or not _ends_token(text[end]):
+        return 0, _UNSURE
+    return number, end
+
+
+@compiled
+def _query(text: Text, at: int) -> tuple[int, int]:
+    """Return where the id of the query begins, whose token `qid:<id>` begins here, and where it ends."""
+    for letter in b"qid:":
+        if text[at] != letter:
+            return at, _UNSURE
+        at += 1
+    begin = at
+    while not _ends_token(text[at]):
+        if text[at] == _COLON or not 0 < text[at] < 128:
+            return begin, _UNSURE
+        at += 1
+    return begin, at if at > begin else _UNSURE
+
+
+@compiled
+def _features(
+    text: Text, at: int, largest_id: int, written: Written, document: int, features: int, inexacts: int
+) -> tuple[int, int, int]:
+    """Write the features of a document, which follow here, after so many features and inexact ones.
+
+    Return where the content of the line ends, and how many of both there are now.
+    """
+    previous = 0
+    at = _after_blanks(text, at)
+    while not _ends_content(text[at]):
+        number, colon = _whole(text, at)
+        if colon == at or not previous < number <= largest_id or text[colon] != _COLON:
+            return _UNSURE, features, inexacts
+        previous = number
+        written.row[features], written.key[features] = document, number
+        begin = colon + 1
+        written.value[features], at, exact = _number(text, begin)
+        if at == begin or not _ends_token(text[at]):
+            return _UNSURE, features, inexacts
+        if not exact:
+            written.inexact[inexacts, 0] = features
+            written.inexact[inexacts, 1], written.inexact[inexacts, 2] = begin, at
+            inexacts += 1
+        features += 1
+        at = _after_blanks(text, at)
+    return at, features, inexacts
+
+
+@compiled
+def _ends_content(byte: int) -> bool:
+    return byte in (_END, _HASH)
 
 
 @compiled
