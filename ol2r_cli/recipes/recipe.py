@@ -151,21 +151,22 @@ def load_recipe(kind: str, name: str) -> Recipe:
     """Return the recipe with this name; ValueError for an unknown name."""
     names = recipe_names(kind)
     if name not in names:
-        listed = f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}"
-        raise ValueError(listed if kind == "reproduce" else must_be_one_of("NAME", [*names, "claims"], name))
-
-    def read(name: str) -> dict[str, Any]:
-        return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))
-
-    content = read(name)
+        if kind == "benchmark":
+            raise ValueError(must_be_one_of("NAME", [*names, "claims"], name))
+        raise ValueError(f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}")
+    content = _read(kind, name)
     if "like" in content:
-        content = {**read(content.pop("like")), "seen": [], **content}
-    for competitor in content.pop("without", ()):
-        del content["competitors"][competitor]
-    if kind == "reproduce":
-        content["data"] = {each: RecipeData(**read(f"data/{each}")) for each in content["data"]}
-    else:
-        content["data"] = {title: RecipeData(**{"title": title, **each}) for title, each in content["data"].items()}
+        content = {**_read(kind, content.pop("like")), "seen": [], **content}
+    competitors = {title: Competitor(**values) for title, values in content.pop("competitors", {}).items()}
+    for title in content.pop("without", ()):
+        del competitors[title]
+    if kind == "benchmark":
+        data = {title: RecipeData(**{"title": title, **values}) for title, values in content.pop("data").items()}
         content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
-    content["competitors"] = {each: Competitor(**values) for each, values in content.get("competitors", {}).items()}
-    return Recipe(kind=kind, name=name, **content)
+    else:
+        data = {choice: RecipeData(**_read(kind, f"data/{choice}")) for choice in content.pop("data")}
+    return Recipe(kind=kind, name=name, data=data, competitors=competitors, **content)
+
+
+def _read(kind: str, name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))

@@ -71,7 +71,7 @@ class Selection:
 
     @property
     def chose(self) -> bool:
-        """Whether any competitor had several cells."""
+        """Return whether any competitor had several cells."""
         return max(self.cells.values(), default=0) > 1
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from ol2r_cli.formatting import nearest
@@ -21,6 +21,8 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.tasks import find_row, task_name, tasks
 from ol2r_cli.text_table import LETTERS
+
+Pair = tuple[Group, Group]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +48,25 @@ class PairedDifference:
 
     @property
     def significant(self) -> bool:
-        """Whether the means differ, at level .05 for all comparisons of this metric together."""
+        """Return whether the means differ, at level .05 for all comparisons of this metric together."""
         return self.holm is not None and self.holm < ALPHA
 
     @property
+    def better(self) -> Group:
+        """Return the group with the better mean."""
+        return self.group if gain(self.metric, self.estimate.mean) > 0 else self.rival
+
+    @property
+    def worse(self) -> Group:
+        """Return the group with the worse mean."""
+        return self.rival if self.better is self.group else self.group
+
+    @property
     def arrow(self) -> str:
-        """↑ where the difference is significantly above 0, ↓ where it is below."""
-        return "" if not self.significant else "↑" if self.estimate.mean > 0 else "↓"
+        """Return ↑ where the difference is significantly above 0, ↓ where it is below."""
+        if not self.significant:
+            return ""
+        return "↑" if self.estimate.mean > 0 else "↓"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,40 +86,41 @@ class Comparison:
 
     @cached_property
     def against_baseline(self) -> dict[tuple[Group, str], PairedDifference]:
-        """The difference between a group and its baseline in each metric."""
-        return {} if self.baseline is None else {(d.group, d.metric): d for d in self.differences}
+        """Return the difference between a group and its baseline in each metric."""
+        if self.baseline is None:
+            return {}
+        return {(difference.group, difference.metric): difference for difference in self.differences}
 
     def mark(self, group: Group, metric: str) -> str:
-        """The mark behind a value: ↑ or ↓ against a baseline, otherwise the letters of the groups that it beats."""
+        """Return the mark of a value: ↑ or ↓ against a baseline, otherwise the letters of the groups that it beats."""
         if self.baseline is not None:
             difference = self.against_baseline.get((group, metric))
             return difference.arrow if difference else ""
         return "".join(sorted(self.letters[other] for other in self.beaten(group, metric)))
 
     def beaten(self, group: Group, metric: str) -> set[Group]:
-        """The groups that a group is significantly better than."""
-        found = set()
+        """Return the groups that a group is significantly better than."""
+        beaten = set()
         for difference in self.differences:
-            if difference.significant and difference.metric == metric:
-                is_better = gain(metric, difference.estimate.mean) > 0
-                better, worse = (difference.group, difference.rival)[:: 1 if is_better else -1]
-                found |= {worse} if better is group else set()
-        return found
+            if difference.significant and difference.metric == metric and difference.better is group:
+                beaten.add(difference.worse)
+        return beaten
 
     def is_best(self, group: Group, metric: str, task: Sequence[Group]) -> bool:
-        """Whether a group is significantly better than every other group of its task that has the metric."""
+        """Return whether a group is significantly better than every other group of its task that has the metric."""
         others = {other for other in task if other is not group and other.estimate(metric)}
         return bool(others) and others <= self.beaten(group, metric)
 
     def row_names(self, labels: Labels) -> dict[Group, str]:
-        """The ranker of each compared group; with its settings where several have the same dataset and click model."""
+        """Return the ranker of each compared group, with its settings where a dataset and click model have it twice."""
         compared = dict.fromkeys(group for d in self.differences for group in (d.group, d.rival))
         rows = {group: (group.choices["dataset"], group.choices["click"], labels.ranker(group)) for group in compared}
         count = Counter(rows.values())
-        return {
-            group: " ".join(filter(None, [row[-1], labels.short(group) if count[row] > 1 else ""]))
-            for group, row in rows.items()
-        }
+        names = {}
+        for group, row in rows.items():
+            settings = labels.short(group) if count[row] > 1 else ""
+            names[group] = f"{labels.ranker(group)} {settings}".rstrip()
+        return names
 
 
 def compare(
@@ -118,58 +133,90 @@ def compare(
     """
     if test not in TESTS:
         raise ValueError(f"--test must be {' or '.join(TESTS)}, got {test}")
-    pairs: list[tuple[Group, Group]] = []
-    bases: set[Group] = set()
+    by_task = tasks(groups)
+    bases: frozenset[Group] = frozenset()
     letters: dict[Group, str] = {}
-    alone = []
-    for task in tasks(groups):
-        if baseline is None:
-            task_pairs = list(combinations(task, 2))
-            if len(task) > len(LETTERS):
-                raise ValueError(
-                    f"--compare all needs at most {len(LETTERS)} rows of a task, got {len(task)} with "
-                    f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
-                )
-            letters |= zip(task, LETTERS, strict=False) if task_pairs else ()
-        else:
-            base = find_row(baseline, task, labels)
-            bases |= {base} if base else set()
-            task_pairs = [(group, base) for group in task if base and group is not base]
-        pairs += task_pairs
-        if not task_pairs:
-            alone.append(task_name(task[0], labels))
-    if not pairs and baseline is not None and not bases:
-        rankers = sorted({group.choices["ranker"] for group in groups})
-        advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
-        raise ValueError(f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}")
+    if baseline is None:
+        pairs_by_task = [_all_pairs(task, labels) for task in by_task]
+        for task in by_task:
+            if len(task) > 1:
+                letters |= zip(task, LETTERS, strict=False)
+    else:
+        base_of_tasks = [find_row(baseline, task, labels) for task in by_task]
+        bases = frozenset(base for base in base_of_tasks if base)
+        if not bases:
+            raise ValueError(_unknown_baseline(baseline, groups))
+        pairs_by_task = [_pairs_with(base, task) for base, task in zip(base_of_tasks, by_task, strict=True)]
+    pairs = list(chain(*pairs_by_task))
     if not pairs:
         raise ValueError(
             "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
         )
-    return Comparison(baseline, test, _differences(pairs, metrics, test), frozenset(bases), letters, alone)
+    alone = [task_name(task[0], labels) for task, compared in zip(by_task, pairs_by_task, strict=True) if not compared]
+    return Comparison(baseline, test, _differences(pairs, metrics, test), bases, letters, alone)
+
+
+def _all_pairs(task: Sequence[Group], labels: Labels) -> list[Pair]:
+    """Return all pairs of a task; ValueError where there are too many groups for letters."""
+    if len(task) > len(LETTERS):
+        raise ValueError(
+            f"--compare all needs at most {len(LETTERS)} rows of a task, got {len(task)} with "
+            f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
+        )
+    return list(combinations(task, 2))
+
+
+def _pairs_with(base: Group | None, task: Sequence[Group]) -> list[Pair]:
+    """Return each other group of a task with the baseline; none where the task has no baseline."""
+    return [(group, base) for group in task if group is not base] if base else []
+
+
+def _unknown_baseline(baseline: str, groups: Sequence[Group]) -> str:
+    rankers = sorted({group.choices["ranker"] for group in groups})
+    advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
+    return f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}"
 
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:
-    """A metric of `group` minus that of `rival`, by the (fold, seed), or other key, that both have."""
+    """Return a metric of `group` minus that of `rival`, by the (fold, seed), or other key, that both have."""
     values, rival_values = group.values(metric), rival.values(metric)
     return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
 
-def _differences(pairs: Sequence[tuple[Group, Group]], metrics: Iterable[str], test: str) -> list[PairedDifference]:
-    """The differences of each metric, of groups with a (fold, seed) in common; Holm's p is over all with a p."""
+def _differences(pairs: Sequence[Pair], metrics: Iterable[str], test: str) -> list[PairedDifference]:
+    """Return the differences of each metric, of groups with a (fold, seed) in common, corrected for all of a metric."""
     differences: list[PairedDifference] = []
     for metric in metrics:
-        of_metric = []
-        for group, rival in pairs:
-            differing = paired(group, rival, metric)
-            if (estimate := of_values(differing, group.units.independent)) is None:
-                continue
-            units = unit_values(differing, group.units.independent)
-            gains = [gain(metric, difference) for difference in differing.values()]
-            p = TESTS[test](units) if len(units) >= LEAST_UNITS else None
-            counts = sum(g > 0 for g in gains), gains.count(0), sum(g < 0 for g in gains)
-            missing = len(group.values(metric).keys() ^ rival.values(metric).keys())
-            of_metric.append(PairedDifference(metric, group, rival, estimate, p, effect_size(units), *counts, missing))
-        adjusted = iter(holm([d.p for d in of_metric if d.p is not None]))
-        differences += [d if d.p is None else replace(d, holm=next(adjusted)) for d in of_metric]
+        of_pairs = [_difference(group, rival, metric, test) for group, rival in pairs]
+        differences += _corrected([difference for difference in of_pairs if difference is not None])
     return differences
+
+
+def _difference(group: Group, rival: Group, metric: str, test: str) -> PairedDifference | None:
+    """Return the difference of one metric without correction; None where the groups have nothing in common."""
+    by_pair = paired(group, rival, metric)
+    estimate = of_values(by_pair, group.units.independent)
+    if estimate is None:
+        return None
+    units = unit_values(by_pair, group.units.independent)
+    gains = [gain(metric, difference) for difference in by_pair.values()]
+    return PairedDifference(
+        metric,
+        group,
+        rival,
+        estimate,
+        p=TESTS[test](units) if len(units) >= LEAST_UNITS else None,
+        effect=effect_size(units),
+        wins=sum(number > 0 for number in gains),
+        ties=gains.count(0),
+        losses=sum(number < 0 for number in gains),
+        missing=len(group.values(metric).keys() ^ rival.values(metric).keys()),
+    )
+
+
+def _corrected(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+    """Return differences with Holm's p, over all that have a p."""
+    corrected = iter(holm([difference.p for difference in differences if difference.p is not None]))
+    return [
+        difference if difference.p is None else replace(difference, holm=next(corrected)) for difference in differences
+    ]
