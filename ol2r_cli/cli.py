@@ -102,7 +102,7 @@ def _command(arguments: list[str]) -> int:
         return DONE
     name, *rest = arguments
     if name == "--version":
-        from ol2r_cli.run.identity import version_line
+        from ol2r_cli.run.versions import version_line
 
         print(f"ol2r {version_line()}")
         return DONE

@@ -101,7 +101,7 @@ def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.Mo
         ({"commit": "0123456789", "dirty": False}, " (commit 0123456)"),
         ({"commit": "0123456789", "dirty": True}, " (commit 0123456, modified)"),
     ):
-        monkeypatch.setattr("ol2r_cli.run.identity.checkout", lambda git=git: git)
+        monkeypatch.setattr("ol2r_cli.run.versions.checkout", lambda git=git: git)
         assert main(["--version"]) == 0
         assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 

@@ -87,7 +87,7 @@ def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys):
 
 def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
     for round, threads in (60, 1), (130, 1), (190, 2), (250, 2):
-        monkeypatch.setattr("ol2r_cli.run.identity._version", lambda _, threads=threads: f"{threads}.0")
+        monkeypatch.setattr("ol2r_cli.run.versions._version", lambda _, threads=threads: f"{threads}.0")
         interrupt(monkeypatch, tmp_path, round)
         line = "warning: goes on after round 130 with torch 1.0 -> 2.0, numpy 1.0 -> 2.0"
         assert (line in capsys.readouterr().err) == (round == 190)

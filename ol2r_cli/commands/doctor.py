@@ -27,7 +27,7 @@ from ol2r_cli.formatting import byte_size, error_line, wrapped
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED
-from ol2r_cli.run.identity import version_line
+from ol2r_cli.run.versions import version_line
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.kinds import run_kinds
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
-from ol2r_cli.run.identity import own_code
 from ol2r_cli.run.run import read_manifest
+from ol2r_cli.run.user_code import own_code
 
 if TYPE_CHECKING:
     from ol2r_cli.run.batch import Ended

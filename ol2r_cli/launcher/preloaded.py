@@ -22,8 +22,8 @@ import torch
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.identity import versions
 from ol2r_cli.run.store import checkout_in_memory
+from ol2r_cli.run.versions import versions
 
 VARIABLE = "OL2R_PRELOADED"  # of the environment: a file with the payloads of runs
 GENERATED = "ol2r_cli.dataset.synthetic.Synthetic"

@@ -33,10 +33,11 @@ from ol2r_cli.recommend.model import Recommender
 from ol2r_cli.recommend.reviews import Reviews
 from ol2r_cli.run import CONFIG, SUMMARY
 from ol2r_cli.run.experiment import Make
-from ol2r_cli.run.identity import RESULTS_VERSION, identity, own_code
+from ol2r_cli.run.identity import RESULTS_VERSION, identity
 from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.run import EVALUATION, Run, Table
 from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
+from ol2r_cli.run.user_code import own_code
 
 MODEL, TREES = "model.npz", "tree.json"
 PER_USER = Table("per_user.parquet", ("user",), {"user": "Int64"})  # a column per metric, a row per user of a split

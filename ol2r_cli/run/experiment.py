@@ -23,10 +23,11 @@ from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.own_code import explained
-from ol2r_cli.run.identity import identity, own_code, run_path
+from ol2r_cli.run.identity import identity, run_path
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.start import WarmStart, fit_offline
 from ol2r_cli.run.store import RunDirectory
+from ol2r_cli.run.user_code import own_code
 from ol2r_cli.simulation import Simulation, check_needs, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float

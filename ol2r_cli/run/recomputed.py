@@ -28,9 +28,10 @@ from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.kinds import kind_of
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
-from ol2r_cli.run.identity import RESULTS_VERSION, check_unchanged
+from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
+from ol2r_cli.run.user_code import check_unchanged
 from ol2r_cli.tensor.shapes import Float
 
 _ODD_VALUES = OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError  # of an edited run

@@ -22,8 +22,9 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ol2r_cli.files import Lock, is_held, no_link
-from ol2r_cli.run.identity import NOT_HASHED, own_code
+from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.store import create_root
+from ol2r_cli.run.user_code import own_code
 from ol2r_cli.search.space import Direction, Space
 
 FOLDER = ".search"  # below output_dir

@@ -21,7 +21,7 @@ from ol2r_cli import __version__
 from ol2r_cli.files import as_json, is_held
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK
 from ol2r_cli.run import store as module
-from ol2r_cli.run.identity import RESULTS_VERSION, checkout
+from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import RENEWED, find_runs, read_manifest, sha256
 from ol2r_cli.run.store import (
     DirectoryLost,
@@ -32,6 +32,7 @@ from ol2r_cli.run.store import (
     restore_checkpoint,
     save_checkpoint,
 )
+from ol2r_cli.run.versions import checkout
 
 
 def test_a_second_writer_is_refused_and_asking_whether_it_is_running_does_not_prevent_one(tmp_path: Path):
