@@ -30,11 +30,12 @@ from ol2r_cli.formatting import printable
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.report import comparison
+from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.report.shown_metrics import check_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.run import INTERRUPTED

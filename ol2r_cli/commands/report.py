@@ -48,13 +48,14 @@ from ol2r_cli.lazy import lazy
 from ol2r_cli.program import as_called
 from ol2r_cli.report import references
 from ol2r_cli.report.best_settings import select
+from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import SUFFIXES, Document, writing
 from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.figures.kinds import KINDS, reading
 from ol2r_cli.report.figures.look import EVERY_KIND, OF_A_PAGE, Look, NothingToDraw
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import chosen_runs, group_runs
+from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.text_table import show

@@ -18,7 +18,7 @@ from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import as_json
 from ol2r_cli.formatting import duration, plural, printable, wrapped
 from ol2r_cli.program import as_called
-from ol2r_cli.report.run_groups import RunFilter
+from ol2r_cli.report.collection import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
 from ol2r_cli.text_table import show
 

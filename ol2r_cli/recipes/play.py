@@ -13,7 +13,8 @@ from ol2r_cli.recipes.grid import choose
 from ol2r_cli.recipes.overrides import Overrides
 from ol2r_cli.recipes.run_plan import RunPlan
 from ol2r_cli.recipes.trials import Condition, PlayedTrial, Trial
-from ol2r_cli.report.run_groups import Group, collect, group_runs
+from ol2r_cli.report.collection import collect
+from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweeper import print_plan, sweep

@@ -15,7 +15,8 @@ from ol2r_cli.recipes.overrides import by_name, value_of
 from ol2r_cli.recipes.play import RecipeRuns
 from ol2r_cli.recipes.run_plan import RunPlan
 from ol2r_cli.recipes.trials import Condition, PlayedTrial
-from ol2r_cli.report.finished_run import FinishedRun, read_results, results_frame
+from ol2r_cli.report.finished_run import FinishedRun
+from ol2r_cli.report.published import read_results, results_frame
 from ol2r_cli.run.run import Run, scan
 
 TEST = "test_ndcg_10"

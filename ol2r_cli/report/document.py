@@ -14,6 +14,7 @@ from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report import notes
 from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.figures.look import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
@@ -22,7 +23,7 @@ from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import BESIDE, described, digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.results_table import ResultsTable
-from ol2r_cli.report.run_groups import Collection, Group
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics, usual_metrics
 from ol2r_cli.report.tasks import tasks
 from ol2r_cli.text_table import Cell, TableColumn, TextTable, in_markdown, markdown, print_tables

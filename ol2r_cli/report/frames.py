@@ -11,10 +11,11 @@ from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.lazy import pl
+from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import PARTS
-from ol2r_cli.report.run_groups import Group, chosen_runs, group_runs
+from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run import run as run_reader
 
 _FORMULA = re.compile(r"^(?=[=+\-@\t\r])(?![+-][\d.]+([eE][+-]?\d+)?\Z)")

@@ -12,7 +12,7 @@ import pytest
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.recipes import results
-from ol2r_cli.report.run_groups import collect
+from ol2r_cli.report.collection import collect
 from tests.recipes.small import BENCHMARK, use, write
 
 

@@ -7,11 +7,11 @@ import statistics
 
 import pytest
 
+from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.estimates import holm, paired_t
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import Collection
 from tests.manifests import edited_summary
 from tests.report.runs import groups_below, make
 

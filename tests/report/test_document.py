@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.collection import Collection, collect
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document, _p
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import Collection, collect
 from ol2r_cli.report.shown_metrics import METRICS, check_metrics, usual_metrics
 from ol2r_cli.text_table import Cell, TextTable, markdown, print_tables
 from tests.manifests import edited_summary

@@ -337,7 +337,8 @@ sys.modules["matplotlib"] = None
 import ol2r_cli.report.figures.drawing as drawing
 from ol2r_cli.commands.report import main
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.run_groups import group_runs
+from ol2r_cli.report.collection import collect
 find_spec, drawing.find_spec = drawing.find_spec, lambda name: None
 from ol2r_cli.report.figures.kinds import KINDS
 print(len(KINDS), main([{str(tmp_path / "runs")!r}, "--out", {str(tmp_path / "report.html")!r}]))

@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 
 from ol2r_cli.report import load
-from ol2r_cli.report.finished_run import read_results, results_frame
+from ol2r_cli.report.collection import collect
 from ol2r_cli.report.frames import as_frame
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.published import read_results, results_frame
+from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes
 from tests.report.runs import make

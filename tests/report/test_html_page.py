@@ -11,12 +11,13 @@ import pytest
 import ol2r_cli.report.figures.drawing as drawing
 import ol2r_cli.report.page_figures as page_figures
 from ol2r_cli.report.best_settings import select
+from ol2r_cli.report.collection import collect
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.figures.look import PLAIN, Look
 from ol2r_cli.report.html_page import ranges
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.run_groups import group_runs
 from tests.report.runs import make, play
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}

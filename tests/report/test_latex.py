@@ -8,10 +8,10 @@ import re
 import pytest
 
 from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.latex import COLUMN, PAGE, Block, LatexTable, escaped, plain_table
-from ol2r_cli.report.run_groups import Collection
 from ol2r_cli.text_table import Cell, TextTable
 from tests.report.runs import groups_and_labels, make
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from ol2r_cli.cli import main
+from ol2r_cli.report.collection import collect
 from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.figures.lda import _discriminants, _evenly_spaced, project
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect, group_runs
+from ol2r_cli.report.run_groups import group_runs
 from tests.manifests import accept_changes
 
 SMALL = "dataset.queries={train:6,validation:2,test:2} dataset.documents=8 rounds=2 evaluate_every=2 device=cpu"

@@ -11,8 +11,8 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from ol2r_cli.report.collection import collect
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import collect
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import parse_settings

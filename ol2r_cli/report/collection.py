@@ -1,0 +1,207 @@
+"""Finished runs below some folders: which there are, which of them words choose, and which are left out."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.config.overrides import as_typed, split_words, translate
+from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.formatting import error_line, nearest, plural, printable
+from ol2r_cli.lazy import lazy
+from ol2r_cli.report.finished_run import FOLD, FinishedRun, code_settings, read_run
+from ol2r_cli.report.published import read_results
+from ol2r_cli.run.run import Run, find_runs
+
+if TYPE_CHECKING:
+    from ol2r_cli.config import grammar
+    from ol2r_cli.run import recomputed
+else:
+    grammar, recomputed = lazy("ol2r_cli.config.grammar"), lazy("ol2r_cli.run.recomputed")
+
+PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
+
+
+class RunFilter:
+    """Runs with one of the values of every word. `check` is called after all runs."""
+
+    def __init__(self, words: Sequence[str]):
+        self.wanted: dict[str, list[str]] = {}
+        for word in translate(words) if words else ():
+            for override in grammar.expand(word):
+                name, _, value = override.partition("=")
+                self.wanted.setdefault(name, []).append(value)
+        preset = self.wanted.get("experiment")
+        if preset:
+            shows = f"what `ol2r list experiment {preset[0]}` shows of it"
+            raise ValueError(f"experiment must be left out, a run does not record its preset: type {shows}")
+        self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
+        self._chosen = False
+
+    def run(self, run: Run) -> bool:
+        """Return whether a run on disk is chosen, as far as its files can be read."""
+        if not self.wanted or not run.manifest:
+            return True
+        settings: Mapping[str, Any] = {}
+        with suppress(OSError, ValueError):
+            settings = run.flat_settings
+        choices = {"intent": "none"} | dict(run.choices)
+        return self.has({**settings, **code_settings(run.manifest), **choices})
+
+    def has(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a run with these settings and choices is chosen."""
+        for name, value in values.items():
+            self._known.setdefault(name, {})[as_typed(value)] = value
+        chosen = all(
+            name in values and any(is_typed(values[name], typed) for typed in wanted)
+            for name, wanted in self.wanted.items()
+        )
+        self._chosen |= chosen
+        return chosen
+
+    def check(self) -> None:
+        """Raise ValueError for a word that no run has, with the values there are, and where no run has all of them."""
+        if not self._known:
+            return
+        for name, wanted in self.wanted.items():
+            if name not in self._known:
+                raise ValueError(f"no run has a setting or group {name!r}{nearest(name, self._known)}")
+            values = self._known[name]
+            for typed in wanted:
+                if not any(is_typed(value, typed) for value in values.values()):
+                    raise ValueError(f"{name} must be one of {', '.join(values)}, got {typed}")
+        if not self._chosen:
+            words = " and ".join(f"{name}={','.join(wanted)}" for name, wanted in self.wanted.items())
+            raise ValueError(f"no run has {words} together")
+
+
+def is_typed(value: Any, typed: str) -> bool:
+    """Return whether a setting has the value that was typed; numbers may be written differently."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return float(typed) == value
+        return False
+    return typed in (as_typed(value), value)
+
+
+@dataclass
+class Collection:
+    """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
+
+    elsewhere: the number of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in
+    them, are named.
+    """
+
+    runs: list[FinishedRun] = field(default_factory=list)
+    unfinished: Counter[Path] = field(default_factory=Counter)
+    damaged: list[str] = field(default_factory=list)
+    elsewhere: Counter[Path] = field(default_factory=Counter)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Lines about the runs that are not in the report."""
+        lines = [f"{plural(n, 'run')} not finished: {_line('status', path)}" for path, n in self.unfinished.items()]
+        for path, n in self.elsewhere.items():
+            lines.append(f"{plural(n, 'run')} of {path.name} left out: {_line('report', path)}")
+        if self.damaged:
+            first = f"the first is {self.damaged[0]}" if len(self.damaged) > 1 else self.damaged[0]
+            lines.append(f"{plural(len(self.damaged), 'run')} damaged: {first}")
+        return list(map(printable, lines))
+
+
+def _line(command: str, folder: Path) -> str:
+    return shlex.join(["ol2r", command, str(folder)])
+
+
+def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
+    """Return all runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
+
+    A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
+    `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
+    """
+    collection, chosen = Collection(), RunFilter(words)
+    seen: set[str] = set()  # real paths
+    for folder in folders:
+        if not folder.exists():
+            raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
+        if folder.is_file():
+            published = [run for run, _ in read_results(folder)]
+            collection.runs += [run for run in published if chosen.has(_published_settings(run))]
+            continue
+        for path in find_runs(folder):
+            elsewhere = _part_of_outputs(path, folder)
+            if elsewhere is not None:
+                collection.elsewhere[elsewhere] += 1
+                continue
+            real_path = os.path.realpath(path)
+            run = None if real_path in seen else Run.read(path)
+            seen.add(real_path)
+            if run is not None and chosen.run(run):
+                _add(run, path, folder, verify, collection)
+    chosen.check()
+    return collection
+
+
+def _published_settings(run: FinishedRun) -> dict[str, Any]:
+    """Return the settings and choices of a published run that words may name."""
+    return {**run.settings, FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds), **run.choices}
+
+
+def _part_of_outputs(path: Path, folder: Path) -> Path | None:
+    """Return the folder of `PARTS_OF_OUTPUTS` below `folder` that a run is in; None for a run elsewhere."""
+    inner = path.relative_to(folder).parts[:-2]
+    for place, name in enumerate(inner, 1):
+        if name in PARTS_OF_OUTPUTS:
+            return folder.joinpath(*inner[:place])
+    return None
+
+
+def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collection) -> None:
+    """Add a run on disk to the finished runs, or to what is left out."""
+    if run.state not in ("finished", "damaged", "unreadable"):
+        collection.unfinished[folder] += 1
+        return
+    try:
+        finished = read_run(run)
+        wrong = next(recomputed.differences(run), None) if verify else None
+        if wrong:
+            raise ValueError(wrong)
+        collection.runs.append(finished)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        collection.damaged.append(f"{path} ({error_line(error)})")
+
+
+def chosen_runs(
+    places: Iterable[str | os.PathLike[str]], verify: bool = False, warn: bool = True, stacklevel: int = 3
+) -> Collection:
+    """Return the runs that folders (default: output_dir of the project file) and words name.
+
+    warn: warn of runs that are left out. ValueError where there are none.
+    """
+    folders, words = split_words(places)
+    folders = folders or [default_output_dir()]
+    collection = collect(folders, verify, words)
+    if not collection.runs:
+        reasons = collection.left_out or _published_files(folders)
+        others = "".join(f" ({reason})" for reason in reasons)
+        below = " or ".join(map(str, folders))
+        raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
+    if warn:
+        lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
+        lines += [f"{count} runs left out: name {path}" for path, count in collection.elsewhere.items()]
+        for line in lines:
+            warnings.warn(line, stacklevel=stacklevel)
+    return collection
+
+
+def _published_files(folders: Iterable[Path]) -> list[str]:
+    """Return a line with the files of published results that may be meant; none where there are none."""
+    files = [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))]
+    return [f"published results: {', '.join(files)}"] if files else []
