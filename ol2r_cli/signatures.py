@@ -43,8 +43,9 @@ def _record(function: Callable[..., Any], parameter: inspect.Parameter) -> type 
     """Return the record that a function takes as this parameter; None if it takes none, or it cannot be resolved."""
     if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
         return None
+    constructor = function.__init__ if inspect.isclass(function) else function
     with suppress(NameError, TypeError):
-        annotation = typing.get_type_hints(function, include_extras=True).get(parameter.name)
+        annotation = typing.get_type_hints(constructor, include_extras=True).get(parameter.name)
         if typing.get_origin(annotation) is typing.Unpack:
             return typing.get_args(annotation)[0]
     return None

@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.ranges import Count, Positive, keywords, kinds_of
+from ol2r_cli.config.ranges import Count, Positive, annotations_of, keywords
 from ol2r_cli.interfaces import Configured
 from ol2r_cli.signatures import settings_signature
 
@@ -29,6 +29,13 @@ class Taker(Configured):
         self.name, self.steps = name, steps
 
 
+class PlainTaker:
+    """The same, without a base class."""
+
+    def __init__(self, name: str, **steps: Unpack[Steps]):
+        self.name, self.steps = name, steps
+
+
 class Plain(nn.Module):
     """Takes whatever it is given, which are no settings."""
 
@@ -40,8 +47,10 @@ GOOD = {"_target_": f"{__name__}.Taker", "name": "a", "steps": 3, "rate": 0.5}
 
 
 def test_the_keys_of_a_record_are_settings():
-    assert list(keywords(Taker)) == ["name", "steps", "rate"]
-    assert kinds_of(Taker) == {"name": str, "steps": Count, "rate": Positive}
+    """Also of a class that is no role, such as a launcher."""
+    for taker in Taker, PlainTaker:
+        assert list(keywords(taker)) == ["name", "steps", "rate"]
+        assert annotations_of(taker) == {"name": str, "steps": Count, "rate": Positive}
     assert list(settings_signature(Plain).parameters) == ["name", "others"]
     assert list(keywords(Plain)) == ["name"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.launcher.job import Job
-from ol2r_cli.launcher.slurm import Task
+from ol2r_cli.launcher.slurm_task import Task
 from tests.launcher.fake_slurm import FakeSlurm
 from tests.launcher.jobs import does
 
