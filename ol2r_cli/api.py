@@ -75,6 +75,9 @@ class RunFailed(Exception):
 class Run(run_reader.Run):
     """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
 
+    It has what a user of Python asks of a run beside what the reader of directories has: how it is displayed, figures,
+    and its trained ranker. All of that is above `run` in the order of imports.
+
     Without `root`, that is output_dir of the project file, or outputs; FOLDER/ID names another folder.
 
     Files are read when they are first used; docs/outputs.md describes them and their columns. `config_dir` names

@@ -17,6 +17,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ol2r_cli.command import argument, command
@@ -24,7 +25,7 @@ from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS
-from ol2r_cli.run.clean import REMOVABLE, cache_entries, stored_runs, sweep_logs
+from ol2r_cli.run.clean import REMOVABLE, Removal, RunFiles, cache_entries, files_of_runs, sweep_logs
 from ol2r_cli.text_table import show
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -44,59 +45,103 @@ _STATES = ("finished", "running", *REMOVABLE)
     argument("--yes", action="store_true", help="do not ask"),
 )
 def main(given: argparse.Namespace) -> int:
+    before = _before(given.older_than)
     root = given.directory or default_output_dir()
-    age = re.fullmatch(r"(\d+)([hdw])", given.older_than or "0h")
-    if age is None:
-        raise ValueError(f"--older-than must be hours, days or weeks such as 12h, 30d or 8w, got {given.older_than}")
-    before = time.time() - 3600 * int(age[1]) * _HOURS[age[2]] if given.older_than else float("inf")
-    if (given.directory or not given.cache) and not root.is_dir():
+    if not root.is_dir() and (given.directory or not given.cache):
         raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
-    runs, logs = list(stored_runs(root)), list(sweep_logs(root))
-    cache_dir = given.cache_dir or os.environ.get("OL2R_CACHE") or "~/.cache/ol2r/parsed"
-    cached = list(cache_entries(Path(os.path.expanduser(os.path.expandvars(cache_dir))))) if given.cache else []
-
-    sizes = {f"{state} runs": [run.size for run in runs if run.state == state] for state in _STATES}
-    for name, is_done in {"of finished runs": True, "to go on from": False}.items():
-        files = [run.files for run in runs if (run.state == "finished") is is_done]
-        sizes[f"  checkpoints {name}"] = [of_run[CHECKPOINT] for of_run in files if CHECKPOINT in of_run]
-    sizes["  interactions"] = [run.files[INTERACTIONS] for run in runs if INTERACTIONS in run.files]
-    sizes["  temporaries"] = [sum(r.temporaries.values()) for r in runs if r.temporaries and r.state != "running"]
-    sizes["logs of sweeps"] = [log.size for log in logs]
-    sizes["cached datasets and fits"] = [removal.size for removal in cached]
+    runs, logs = list(files_of_runs(root)), list(sweep_logs(root))
+    cached = list(cache_entries(_cache(given.cache_dir))) if given.cache else []
     print(f"{plural(len(runs), 'run')} below {root}, {byte_size(sum(run.size for run in runs))}")
-    if rows := [(kind, str(len(of_kind)), byte_size(sum(of_kind))) for kind, of_kind in sizes.items() if of_kind]:
-        show(rows, ("kind", "number", "size"), numbers=True)
-
-    names = [CHECKPOINT] * given.checkpoints + [INTERACTIONS] * given.interactions
-    chosen = [removal for run in runs for removal in run.removals(given.state, names, root)]
-    chosen += (logs if given.logs else []) + cached
+    _print_sizes(_sizes(runs, logs, cached))
+    print()
+    names = _names(given)
+    of_runs = [removal for run in runs for removal in run.removals(given.state, names, root)]
+    chosen = [*of_runs, *(logs if given.logs else ()), *cached]
     removals = [removal for removal in chosen if removal.changed < before]
-    is_specific = given.state or names or given.logs or given.cache
+    is_specific = bool(given.state or names or given.logs or given.cache)
     if not removals:
         advice = "" if is_specific else ": choose with --state, --checkpoints, .. (ol2r clean --help)"
-        print()
         print(wrapped(f"nothing to remove{as_called(advice)}"))
         return DONE
-    print(f"\nto remove: {byte_size(sum(removal.size for removal in removals))}")
-    show([(f"  {each.kind}", byte_size(each.size), printable(each.path)) for each in removals[:_LISTED]])
-    if len(removals) > _LISTED:
-        print(f"  and {len(removals) - _LISTED} more")
+    _print_removals(removals)
     if is_specific and not given.yes and not sys.stdin.isatty():
         raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")
     if not given.yes and not _confirmed():
         print("nothing was removed")
         return DONE
-    freed, removed, code = 0, 0, DONE
+    return _remove(removals)
+
+
+def _before(age: str | None) -> float:
+    """Return the time, in seconds since the epoch, before which something must have changed last to be so old."""
+    if not age:
+        return float("inf")
+    written = re.fullmatch(r"(\d+)([hdw])", age)
+    if written is None:
+        raise ValueError(f"--older-than must be hours, days or weeks such as 12h, 30d or 8w, got {age}")
+    return time.time() - 3600 * int(written[1]) * _HOURS[written[2]]
+
+
+def _cache(folder: Path | None) -> Path:
+    """Return the folder of the cache that was typed, or that runs use by default."""
+    default = os.environ.get("OL2R_CACHE") or "~/.cache/ol2r/parsed"
+    return Path(os.path.expanduser(os.path.expandvars(folder or default)))
+
+
+def _names(given: argparse.Namespace) -> list[str]:
+    """Return the names of the files of finished runs that are to be removed."""
+    chosen = {CHECKPOINT: given.checkpoints, INTERACTIONS: given.interactions}
+    return [name for name, is_chosen in chosen.items() if is_chosen]
+
+
+def _sizes(runs: Sequence[RunFiles], logs: Sequence[Removal], cached: Sequence[Removal]) -> dict[str, list[int]]:
+    """Return the bytes of each thing on disk, by what it is."""
+    finished = [run.files for run in runs if run.run.state == "finished"]
+    unfinished = [run.files for run in runs if run.run.state != "finished"]
+    idle = [run.temporaries for run in runs if run.run.state != "running"]
+    return {
+        **{f"{state} runs": [run.size for run in runs if run.run.state == state] for state in _STATES},
+        "  checkpoints of finished runs": _sizes_of(CHECKPOINT, finished),
+        "  checkpoints to go on from": _sizes_of(CHECKPOINT, unfinished),
+        "  interactions": _sizes_of(INTERACTIONS, [*finished, *unfinished]),
+        "  temporaries": [sum(temporaries.values()) for temporaries in idle if temporaries],
+        "logs of sweeps": [log.size for log in logs],
+        "cached datasets and fits": [entry.size for entry in cached],
+    }
+
+
+def _sizes_of(name: str, runs: Sequence[Mapping[str, int]]) -> list[int]:
+    return [files[name] for files in runs if name in files]
+
+
+def _print_sizes(sizes: Mapping[str, Sequence[int]]) -> None:
+    rows = [(kind, str(len(of_kind)), byte_size(sum(of_kind))) for kind, of_kind in sizes.items() if of_kind]
+    if rows:
+        show(rows, ("kind", "number", "size"), numbers=True)
+
+
+def _print_removals(removals: Sequence[Removal]) -> None:
+    print(f"to remove: {byte_size(sum(removal.size for removal in removals))}")
+    shown = removals[:_LISTED]
+    show([(f"  {removal.kind}", byte_size(removal.size), printable(removal.path)) for removal in shown])
+    if len(removals) > _LISTED:
+        print(f"  and {len(removals) - _LISTED} more")
+
+
+def _remove(removals: Sequence[Removal]) -> int:
+    """Remove all, print what was left and what was freed, and return the exit code."""
+    removed, code = list[Removal](), DONE
     for removal in removals:
         try:
             removal.act()
-            freed, removed = freed + removal.size, removed + 1
+            removed.append(removal)
         except ValueError as reason:
             print(f"ol2r clean: left: {removal.path} ({reason})", file=sys.stderr)
         except OSError as error:
             print(f"ol2r clean: left: {removal.path} ({error.strerror}: {error.filename})", file=sys.stderr)
             code = FAILED
-    print(f"freed {byte_size(freed)}: {removed} of {len(removals)} removed")
+    freed = byte_size(sum(removal.size for removal in removed))
+    print(f"freed {freed}: {len(removed)} of {len(removals)} removed")
     return code
 
 

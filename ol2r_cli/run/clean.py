@@ -10,12 +10,11 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ol2r_cli.files import Lock, LockHeld, is_held, open_file, parse_yaml, read_text
 from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, LOCK, MANIFEST
@@ -49,16 +48,13 @@ class Removal:
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    """A run with the sizes in bytes of its files and of temporary files; `changed` is the time of the latest change.
+class RunFiles:
+    """The files of a run, and what a process left that was killed while it replaced one, with their sizes in bytes.
 
-    `state` is that of the run, or damaged where it has no readable manifest. `manifest` is the manifest when the run
-    was listed, to notice when the run has gone on since.
+    `changed` is the time of the latest change. `run` is the run as it was when it was listed.
     """
 
-    path: Path
-    state: str
-    manifest: Mapping[str, Any]
+    run: Run
     files: Mapping[str, int]
     temporaries: Mapping[str, int]
     changed: float
@@ -68,55 +64,80 @@ class StoredRun:
         """Bytes of all its files."""
         return sum(self.files.values()) + sum(self.temporaries.values())
 
-    def removals(self, states: Collection[str], names: Collection[str], root: Path) -> Iterator[Removal]:
-        """Yield what can be removed of it: all, in one of these states; of a finished run, files of these names, which
-        an unfinished one needs to go on; always its temporary files, which the lock of the run removes."""
+    def removals(self, states: Collection[str], names: Collection[str], root: Path) -> list[Removal]:
+        """Return what can be removed of it: all, in one of these states; of a finished run, files of these names, which
+        an unfinished one needs to go on; always its temporary files."""
+        run = self.run
+        if run.state in states:
+            remove = partial(_remove, run, root, RunDirectory.clear)
+            return [Removal(f"{run.state} run", run.path, self.size, self.changed, remove)]
+        removals = []
+        if run.state == "finished":
+            for name in names:
+                if name in self.files:
+                    remove = partial(_remove, run, root, partial(_remove_result, name=name))
+                    kind = f"{Path(name).stem} of a finished run"
+                    removals.append(Removal(kind, run.path / name, self.files[name], self.changed, remove))
+        if run.state != "running" and self.temporaries:
+            remove, size = partial(_remove, run, root), sum(self.temporaries.values())
+            removals.append(Removal("temporary", run.path, size, self.changed, remove))
+        return removals
 
-        def removal(kind: str, path: Path, size: int, name: str | None) -> Removal:
-            return Removal(kind, path, size, self.changed, partial(_remove, self, name, root))
 
-        if self.state in states:
-            yield removal(f"{self.state} run", self.path, self.size, None)
-        elif self.state != "running":
-            for name in [name for name in names if name in self.files] if self.state == "finished" else ():
-                yield removal(f"{Path(name).stem} of a finished run", self.path / name, self.files[name], name)
-            if self.temporaries:
-                yield removal("temporary", self.path, sum(self.temporaries.values()), "")
-
-
-def stored_runs(root: Path) -> Iterator[StoredRun]:
-    """All runs below a folder in alphabetical order, including directories of runs that were killed at their start."""
+def files_of_runs(root: Path) -> Iterator[RunFiles]:
+    """Yield those of all runs below a folder in alphabetical order, also of runs that were killed at their start."""
     for folder, subfolders, names in os.walk(root):
-        path = Path(folder)
-        files = [name for name in names if name in FILES or is_part(name)]
-        # What a process leaves that is killed while it replaces a file of a run.
-        replaced = {name: of[1] for name in names if (of := _TEMPORARY.fullmatch(name))}
-        temporaries = [name for name, of in replaced.items() if of in FILES or is_part(of)]
-        run = Run.read(path) if MANIFEST in names else None
-        if run is not None and run.manifest:
-            state, manifest = run.state, run.manifest
-        elif _ID.search(path.name) and _is_left_over(path, files, temporaries):
-            state, manifest = "running" if is_held(path / LOCK) else "damaged", {}
-        else:  # there is none, or it is the run.json of another program
+        run = _run_in(Path(folder), names)
+        if run is None:
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-            continue
-        subfolders.clear()
-        sizes, changed = dict[str, int](), 0.0
-        for name in (*files, *temporaries, *({LOCK} & {*names})):
+        else:
+            subfolders.clear()
+            yield _files_of(run, names)
+
+
+def _run_in(path: Path, names: Sequence[str]) -> Run | None:
+    """Return the run in a directory with files of these names; None if there is none, or what others call `run.json`.
+
+    Without a manifest that can be read its state is damaged, or running where a process has just begun it.
+    """
+    run = Run.read(path) if MANIFEST in names else None
+    if run is not None and run.manifest:
+        return run
+    if not _ID.search(path.name) or not _is_left_over(path, names):
+        return None
+    return Run(path, {}, "running" if is_held(path / LOCK) else "damaged")
+
+
+def _files_of(run: Run, names: Sequence[str]) -> RunFiles:
+    """Return the files among these names in the directory of a run that are its own."""
+    sizes, changed = dict[str, int](), 0.0
+    for name in names:
+        if _is_file(name) or _is_temporary(name) or name == LOCK:
             with suppress(FileNotFoundError):  # it has been renamed or removed meanwhile
-                status = (path / name).lstat()
-                sizes[name], changed = status.st_size, max(changed, status.st_mtime)
-        of_files, of_temporaries = ({n: sizes[n] for n in some if n in sizes} for some in (files, temporaries))
-        yield StoredRun(path, state, manifest, of_files, of_temporaries, changed)
+                status = (run.path / name).lstat()
+                sizes[name] = status.st_size
+                changed = max(changed, status.st_mtime)
+    files = {name: size for name, size in sizes.items() if _is_file(name)}
+    temporaries = {name: size for name, size in sizes.items() if _is_temporary(name)}
+    return RunFiles(run, files, temporaries, changed)
 
 
-def _is_left_over(path: Path, files: list[str], temporaries: list[str]) -> bool:
-    """Whether files without a readable manifest belong to a run: they are those of its first moment, or there is the
-    configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
-    if not files:
+def _is_file(name: str) -> bool:
+    return name in FILES or is_part(name)
+
+
+def _is_temporary(name: str) -> bool:
+    replaced = _TEMPORARY.fullmatch(name)
+    return replaced is not None and _is_file(replaced[1])
+
+
+def _is_left_over(path: Path, names: Sequence[str]) -> bool:
+    """Return whether files without a readable manifest belong to a run: they are those of its first moment, or there is
+    the configuration of a run among them. Names alone say nothing: a user may have a `checkpoint.pt`."""
+    if not any(map(_is_file, names)):
         with suppress(OSError), open_file(path / LOCK) as file:
             return file.read(4) in (b"", b"pid ")  # of a process that was killed before it wrote its name
-        return bool(temporaries) and not (path / LOCK).exists()
+        return any(map(_is_temporary, names)) and not (path / LOCK).exists()
     try:
         settings = parse_yaml(read_text(path / CONFIG))
     except (OSError, ValueError):
@@ -125,8 +146,10 @@ def _is_left_over(path: Path, files: list[str], temporaries: list[str]) -> bool:
 
 
 def sweep_logs(root: Path) -> Iterator[Removal]:
-    """What jobs of sweeps below a folder printed, except for those of runs that are running. A sweep removes the logs
-    of jobs that succeed."""
+    """Yield what jobs of sweeps below a folder printed, except for those of runs that are running.
+
+    A sweep removes the logs of jobs that succeed.
+    """
     for folder, subfolders, _ in os.walk(root):
         for path in sorted(Path(folder, SWEEPS).glob("*/*.log")) if SWEEPS in subfolders else ():
             is_running = is_held(Path(folder, path.parent.name, path.stem, LOCK))
@@ -137,7 +160,7 @@ def sweep_logs(root: Path) -> Iterator[Removal]:
 
 
 def cache_entries(folder: Path) -> Iterator[Removal]:
-    """The entries of a cache. Locks remain of processes that were killed."""
+    """Yield the entries of a cache. Locks remain of processes that were killed."""
     for subfolder, names, kind in _CACHED:
         for path in sorted((folder / subfolder).glob("*")):
             is_of_kind = path.is_file() if subfolder == "sources" else path.is_dir()
@@ -149,12 +172,16 @@ def cache_entries(folder: Path) -> Iterator[Removal]:
 
 
 def _is_linked(path: Path, root: Path) -> bool:
-    """Whether a path below `root` leads over a link of the user, whose target may be used elsewhere."""
-    return any(each.is_symlink() for each in (path, *path.parents) if each != root and each.is_relative_to(root))
+    """Return whether a path below `root` leads over a link of the user, whose target may be used elsewhere."""
+    below = [folder for folder in (path, *path.parents) if folder != root and folder.is_relative_to(root)]
+    return any(folder.is_symlink() for folder in below)
 
 
-def _remove(run: StoredRun, name: str | None, root: Path) -> None:
-    """Remove one file of a run or, with None, all of them. Locking the run removes its temporary files."""
+def _remove(run: Run, root: Path, act: Callable[[RunDirectory], None] | None = None) -> None:
+    """Remove the temporary files of a run, by locking its directory, and let `act` remove more of it.
+
+    ValueError if it is running, or has gone on since it was listed.
+    """
     if not run.path.is_dir():
         return
     try:
@@ -162,15 +189,19 @@ def _remove(run: StoredRun, name: str | None, root: Path) -> None:
             now = Run.read(run.path)
             if (now.manifest if now else {}) != run.manifest:
                 raise ValueError("it has gone on since")
-            if name is None:
-                directory.clear()
-            elif name == CHECKPOINT:
-                directory.clean_up(keep_checkpoint=False)  # and of tables in parts
-            elif name:
-                (directory / name).unlink(missing_ok=True)
+            if act is not None:
+                act(directory)
     except RunningElsewhere:
         raise ValueError("it is running") from None
     _remove_empty_folders(run.path, root)
+
+
+def _remove_result(directory: RunDirectory, name: str) -> None:
+    """Remove a file of a finished run; with its checkpoint, the parts of tables that a killed process left."""
+    if name == CHECKPOINT:
+        directory.clean_up(keep_checkpoint=False)
+    else:
+        (directory / name).unlink(missing_ok=True)
 
 
 def _remove_file(path: Path, root: Path) -> None:

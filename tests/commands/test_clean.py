@@ -13,7 +13,7 @@ from ol2r_cli import cli
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.files import Lock
 from ol2r_cli.run import FILES
-from ol2r_cli.run.clean import REMOVABLE, stored_runs
+from ol2r_cli.run.clean import REMOVABLE, files_of_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes, manifest
 
@@ -125,7 +125,7 @@ def test_what_is_not_ours_in_a_cache_or_lies_behind_links_is_kept(outputs, tmp_p
 def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, clean):
     out, _ = clean(outputs)
     sizes = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}
-    run_size = {run.path.name: run.size for run in stored_runs(outputs)}
+    run_size = {files.run.path.name: files.size for files in files_of_runs(outputs)}
     assert sizes["interrupted runs"] == ["1", str(run_size[f"interrupted-{ID}"]), "B"]
     assert sizes["damaged runs"][0] == "3"
     assert sizes["checkpoints of finished runs"] == ["1", "3.0", "kB"]
@@ -148,7 +148,8 @@ def test_whole_runs_are_removed_by_their_state_and_age_with_empty_folders(output
         ("damaged", {"torn", "unreadable"}),
     ):
         left -= gone
-        sizes = [run.size for run in stored_runs(outputs) if run.path.name.removesuffix(f"-{ID}") in gone]
+        listed = list(files_of_runs(outputs))
+        sizes = [files.size for files in listed if files.run.path.name.removesuffix(f"-{ID}") in gone]
         out, _ = clean(outputs, "--state", *states.split(), "--yes")
         assert names(outputs) == left, states
         assert not gone or f"freed {sum(sizes)} B: " in out
