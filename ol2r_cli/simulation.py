@@ -5,8 +5,8 @@ Where every role has stages, one launch of a compiled loop (loops/rounds.py) pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import (
     CERTAIN,
+    Candidates,
     ClickModel,
     Exploration,
     Exposure,
@@ -81,15 +82,44 @@ def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
         raise ValueError(message) from error
 
 
+class Roles(NamedTuple):
+    """The four roles of a simulation, which sets them up."""
+
+    click: ClickModel
+    ranker: Ranker
+    exploration: Exploration
+    fairness: Fairness
+
+
+class RoundSettings(NamedTuple):
+    """How rounds are played, with the meaning that `configs/run.yaml` explains.
+
+    keep_blocks: whether the blocks of any round are kept. exposure, code: those of `RunContext`. With `update_every` or
+    `delay` ranker and exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at
+    once.
+    """
+
+    rounds: int
+    positions: int
+    dtype: torch.dtype = torch.float64
+    no_relevant: str = "zero"
+    exposure: Exposure | None = None
+    update_every: int = 1
+    delay: int = 0
+    keep_blocks: bool = False
+    code: str = ""
+
+    @property
+    def late(self) -> bool:
+        return self.update_every > 1 or self.delay > 0
+
+
 class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
-    Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. The keyword
-    settings have the meaning that `configs/run.yaml` explains; `measures` are by name, `block_rounds` is whether the
-    blocks of any round are kept, `code` that of `RunContext`. `intent` is None if users judge by the labels of the
-    dataset in every round. `start` returns the parameters [B, P] with which the ranker begins. With `update_every` or
-    `delay` ranker and exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at
-    once.
+    Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. `measures` are by
+    name. `intent` is None if users judge by the labels of the dataset in every round. `start` returns the parameters
+    [B, P] with which the ranker begins.
     """
 
     round: Tensor
@@ -98,89 +128,79 @@ class Simulation(nn.Module):
     def __init__(
         self,
         dataset: Dataset,
-        click: ClickModel,
-        ranker: Ranker,
-        exploration: Exploration,
-        fairness: Fairness,
+        roles: Roles,
+        settings: RoundSettings,
         *,
         seeds: Int[Tensor, "B"],
-        rounds: int,
-        positions: int,
-        dtype: torch.dtype = torch.float64,
-        no_relevant: str = "zero",
-        exposure: Exposure | None = None,
         measures: Mapping[str, Measure],
-        block_rounds: bool = False,
         intent: IntentSchedule | None = None,
-        code: str = "",
         start: Callable[[RunContext], Tensor] | None = None,
-        update_every: int = 1,
-        delay: int = 0,
     ):
         super().__init__()
-        self.click, self.ranker, self.exploration, self.fairness = click, ranker, exploration, fairness
-        roles: dict[str, Role] = {"click": click, "ranker": ranker, "exploration": exploration, "fairness": fairness}
+        self.click, self.ranker, self.exploration, self.fairness = roles
+        by_group = roles._asdict()
         schedule = intent if intent is not None and intent.changes else None
         if schedule is not None:
-            dataset = judged_by_intents(dataset, schedule, roles)
-        self.train_split = dataset.split("train", seeds.device, dtype, by_intent=schedule is not None)
+            dataset = judged_by_intents(dataset, schedule, by_group)
+        self.train_split = dataset.split("train", seeds.device, settings.dtype, by_intent=schedule is not None)
         self.streams = Streams(seeds)
         self.intents = None if schedule is None else DrawnIntents(schedule, self.streams)
-        settings = {"rounds": rounds, "positions": positions, "dtype": dtype, "no_relevant": no_relevant, "code": code}
-        self.context = self._context(dataset, measures.values(), exposure, block_rounds, **settings)
-        check_needs(roles)
-        for role in roles.values():
+        self.context = self._context(dataset, measures.values(), settings)
+        check_needs(by_group)
+        for role in roles:
             _set_up(role, self.context, dataset)
         if start is not None:
-            ranker.start_from(start(self.context).to(seeds.device, dtype))
+            self.ranker.start_from(start(self.context).to(seeds.device, settings.dtype))
         judged = self.train_split.judged()
-        self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=ranker.pairs != "none")
+        has_pairs = self.ranker.pairs != "none"
+        self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=has_pairs)
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.late: LateFeedback | None = None
-        if update_every > 1 or delay:
-            late = ranker, exploration, self.streams, lambda query, longest: self.train_split.serve(query, longest)[0]
-            self.late = LateFeedback(update_every, delay, *late)
+        self.late = self._late_feedback(settings.update_every, settings.delay) if settings.late else None
         self.together = self._recording_together()
         if self.together is not None and self.late is not None:
-            self.register_buffer("moved", ranker.stages().state.theta.clone())
+            self.register_buffer("moved", self._theta().clone())
         if self.together == []:
             at_once = _REPLICA_ROUNDS[seeds.device.type] // len(seeds)
             self.measurement.allocate(max(self.measurement.ROUNDS, min(_ROUNDS, at_once)))
 
-    def _context(
-        self,
-        dataset: Dataset,
-        measures: Iterable[Measure],
-        exposure: Exposure | None,
-        block_rounds: bool,
-        **settings: Any,
-    ) -> RunContext:
-        """Return what roles and measures are set up for. `settings` are those that it has under the same names."""
+    def _context(self, dataset: Dataset, measures: Collection[Measure], settings: RoundSettings) -> RunContext:
+        """Return what roles and measures are set up for."""
         split, ranker, seeds, reranks = self.train_split, self.ranker, self.streams.seeds, self.fairness.reranks
-        asked = list(measures)
-        needs_order = reranks or any(measure.needs_order for measure in asked)
-        needs_reasons = reranks or block_rounds or any(measure.needs_reasons for measure in asked)
-        positions = settings["positions"]
+        needs_order = reranks or any(measure.needs_order for measure in measures)
+        needs_reasons = reranks or settings.keep_blocks or any(measure.needs_reasons for measure in measures)
         return RunContext(
+            rounds=settings.rounds,
+            positions=settings.positions,
+            dtype=settings.dtype,
+            no_relevant=settings.no_relevant,
+            code=settings.code,
             replicas=len(seeds),
             documents=split.longest,
             features=dataset.features.shape[1],
-            ranking_depth=split.longest if needs_order else positions,
+            ranking_depth=split.longest if needs_order else settings.positions,
             needs_reasons=needs_reasons,
-            certain_places=split.longest if reranks else max(CUTOFF, positions),
+            certain_places=split.longest if reranks else max(CUTOFF, settings.positions),
             queries=len(split),
             grades=dataset.grades,
             device=seeds.device,
-            exposure=exposure and exposure.to(seeds.device),
+            exposure=settings.exposure and settings.exposure.to(seeds.device),
             parameters=ranker.size(dataset.features.shape[1]),
             random=self.streams.at("setup", 0),
             reranked=reranks,
             measured_rounds=Measurement.ROUNDS,
-            pairs=most_pairs(ranker.pairs, positions),
+            pairs=most_pairs(ranker.pairs, settings.positions),
             forgetting=ranker.forgetting,
             attraction=split.attraction if self.click.by_document else None,
-            **settings,
         )
+
+    def _late_feedback(self, update_every: int, delay: int) -> LateFeedback:
+        """Return the rounds that wait to be learned from."""
+
+        def serve(query: Tensor, longest: int) -> Candidates:
+            candidates, _ = self.train_split.serve(query, longest)
+            return candidates
+
+        return LateFeedback(update_every, delay, self.ranker, self.exploration, self.streams, serve)
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.
@@ -248,16 +268,16 @@ class Simulation(nn.Module):
             clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
             preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
-            for known, given in self._known(t, interaction):
-                ranker.learn(given, streams.at("learn/ranker", known))
-                exploration.learn(given, streams.at("learn/exploration", known))
+            for known_round, known in self._known(t, interaction):
+                ranker.learn(known, streams.at("learn/ranker", known_round))
+                exploration.learn(known, streams.at("learn/exploration", known_round))
             fairness.learn(interaction, streams.at("learn/fairness", t))
             finished.fill_(t + 1)
             self.measurement.record(t + 1, interaction, labels)
             yield t + 1, interaction
 
     def _known(self, t: int, interaction: Interaction) -> Iterable[tuple[int, Interaction]]:
-        """The rounds to learn from after round `t`: this one, unless feedback comes late."""
+        """Return the rounds to learn from after round `t`: this one, unless feedback comes late."""
         if self.late is None:
             return [(t, interaction)]
         self.late.add(t, interaction)
@@ -273,7 +293,9 @@ class Simulation(nn.Module):
         if self.context.attraction is not None or not self._has_stages():
             return None
         with_blocks = CERTAIN in self.exploration.offers
-        recording: list[Any] = [each for each in self.measurement.recording if with_blocks or not each.needs_blocks]
+        recording: list[Any] = [
+            measure for measure in self.measurement.recording if with_blocks or not measure.needs_blocks
+        ]
         for measure in recording:
             if "memory" not in vars(type(measure)) or measure.memory() is None:
                 return None
@@ -293,6 +315,12 @@ class Simulation(nn.Module):
         prepared.play()
         self._played(prepared)
         return prepared.rounds
+
+    def _theta(self) -> Tensor:
+        """Return the parameters from which the stages of the ranker compute scores."""
+        ranker: Any = self.ranker
+        theta: Tensor = ranker.stages().state.theta
+        return theta
 
     def _has_stages(self) -> bool:
         """Return whether ranker, exploration, fairness and user are stages of loops."""
@@ -340,7 +368,6 @@ class Simulation(nn.Module):
         self.measurement.recorded += prepared.rounds
         last = prepared.first + prepared.rounds - 1
         if self.late is not None and (last + 1) % self.late.every == 0:
-            ranker: Any = self.ranker
-            ranker.stages().state.theta.copy_(self.moved)
+            self._theta().copy_(self.moved)
         self.ranker.after_loops(prepared.rounds, self.streams.at("learn/ranker", last))
         self.exploration.after_loops(prepared.rounds, self.streams.at("learn/exploration", last))

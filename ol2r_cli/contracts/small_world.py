@@ -19,10 +19,10 @@ from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.formatting import plural
-from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal
+from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal, RunContext
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.own_code import is_refusal
-from ol2r_cli.simulation import Simulation
+from ol2r_cli.simulation import Roles, RoundSettings, Simulation
 
 LISTS = (  # the labels of each query
     (0,),
@@ -112,33 +112,34 @@ def simulation(
     dataset: Dataset | None = None,
     *,
     seeds: Sequence[int] = SEEDS,
-    rounds: int = ROUNDS,
-    positions: int = POSITIONS,
     click: DictConfig | None = None,
     measures: Mapping[str, Measure] | None = None,
     blocks: bool = True,
     regret: bool = True,
     device: str = "cpu",
-    **more: Any,
+    start: Callable[[RunContext], Tensor] | None = None,
+    **settings: Any,
 ) -> Simulation:
     """Return a simulation of the roles that a configuration names, in the small world or on `dataset`, before round 1.
 
     `click` takes the place of the configured click model. Without `measures`, those of the configuration are taken,
-    with blocks and regret unless they are switched off. `more` is what `Simulation` takes; exposure is reciprocal
-    unless it is given. ValueError where the choices do not go together.
+    with blocks and regret unless they are switched off. `settings` are those of `RoundSettings`: rounds and positions
+    are `ROUNDS` and `POSITIONS`, and exposure is reciprocal, unless they are given. ValueError where the choices do not
+    go together.
     """
-    dataset, nodes = dataset or world(), {"click": config.click if click is None else click}
-    nodes |= {group: config[group] for group in ("ranker", "exploration", "fairness", "intent")}
-    if "exposure" not in more:
-        more["exposure"] = exposure_of(dataset, build(nodes["click"]), positions, "reciprocal", 0.5)
+    dataset = dataset or world()
+    click = config.click if click is None else click
+    settings = {"rounds": ROUNDS, "positions": POSITIONS} | settings
+    if "exposure" not in settings:
+        settings["exposure"] = exposure_of(dataset, build(click), settings["positions"], "reciprocal", 0.5)
     return Simulation(
         dataset,
-        **{group: build(node) for group, node in nodes.items()},
+        Roles(build(click), build(config.ranker), build(config.exploration), build(config.fairness)),
+        RoundSettings(**settings),
         seeds=torch.tensor(list(seeds), device=device),
-        rounds=rounds,
-        positions=positions,
         measures=measures_of(config, blocks, regret) if measures is None else measures,
-        **more,
+        intent=build(config.intent),
+        start=start,
     )
 
 

@@ -28,7 +28,7 @@ from ol2r_cli.run.run import Run
 from ol2r_cli.run.start import WarmStart, fit_offline
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.user_code import own_code
-from ol2r_cli.simulation import Simulation, check_needs, judged_by_intents
+from ol2r_cli.simulation import Roles, RoundSettings, Simulation, check_needs, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Streams
@@ -250,10 +250,7 @@ class Experiment:
 
     def _simulation(self) -> Simulation:
         settings = self.settings
-        return Simulation(
-            self.dataset,
-            **self.roles,
-            seeds=torch.tensor(self.seeds, device=self.device.torch),
+        round_settings = RoundSettings(
             rounds=settings["rounds"],
             positions=settings["positions"],
             dtype=self.dtype,
@@ -266,13 +263,19 @@ class Experiment:
                 settings["beta"],
                 needed=self.roles["fairness"].reranks,
             ),
-            measures=self.measures,
-            block_rounds=bool(settings["block_rounds"]),
-            intent=self.intent,
-            code=" ".join(self.code.values()),
-            start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,
             update_every=settings["update_every"],
             delay=settings["delay"],
+            keep_blocks=bool(settings["block_rounds"]),
+            code=" ".join(self.code.values()),
+        )
+        return Simulation(
+            self.dataset,
+            Roles(**self.roles),
+            round_settings,
+            seeds=torch.tensor(self.seeds, device=self.device.torch),
+            measures=self.measures,
+            intent=self.intent,
+            start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,
         )
 
     def warnings(self) -> list[str]:
