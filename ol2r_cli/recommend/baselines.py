@@ -36,15 +36,15 @@ class MostPopular(Recommender):
         progress(1, validation_ndcg_50=validate(self))
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The counts, for every user."""
+        """Return the counts, for every user."""
         return np.tile(self.counts.astype(np.float32), (len(users), 1))
 
     def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The counts."""
+        """Return the counts."""
         return self.counts.astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The counts [I]."""
+        """Return the counts [I]."""
         return {"counts": self.counts}
 
 
@@ -64,7 +64,7 @@ class Factors(Recommender):
         self.factors, self.steps, self.every, self.patience = factors, steps, every, patience
 
     def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
-        """As in `Recommender`."""
+        """Take steps, and the best of the validated states."""
         best, state, since = -1.0, dict[str, NDArray[Any]](), 0
         self.bias = np.zeros(reviews.items, np.float32)
         for step, values in enumerate(self._steps(reviews, np.random.default_rng(seed)), 1):
@@ -76,7 +76,7 @@ class Factors(Recommender):
             since += 1
             if value > best:
                 best, since = value, 0
-                state = {name: each.copy() for name, each in self.state().items()}
+                state = {name: array.copy() for name, array in self.state().items()}
             if since >= self.patience or step >= self.steps:
                 break
         self.load(state, reviews)
@@ -85,23 +85,23 @@ class Factors(Recommender):
         raise NotImplementedError
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Products of factors, plus the bias."""
+        """Return products of factors, plus the bias."""
         return self.user[users] @ self.item.T + self.bias
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The factors and the bias."""
+        """Return the factors and the bias."""
         return {name: np.asarray(getattr(self, name), np.float32) for name in ("user", "item", "bias")}
 
 
 def ratings(reviews: Reviews, values: str = "rating") -> sparse.csr_array:
-    """The matrix [U, I] of training ratings, or of ones."""
+    """Return the matrix [U, I] of training ratings, or of ones."""
     rows = reviews.train
     of = reviews.rating[rows].astype(np.float64) if values == "rating" else np.ones(len(rows))
     return sparse.csr_array((of, (reviews.user[rows], reviews.item[rows])), (reviews.users, reviews.items))
 
 
 def _loss(target: sparse.csr_array, user: Matrix, item: Matrix) -> float:
-    """The squared error of all cells."""
+    """Return the squared error of all cells."""
     crossed = ((target @ item) * user).sum()
     return float((target.data**2).sum() - 2 * crossed + ((user.T @ user) * (item.T @ item)).sum())
 
@@ -144,7 +144,7 @@ class NMF(Factors):
 
 
 def _by_scikit_learn(target: sparse.csr_array, user: Matrix, item: Matrix, l2: float) -> tuple[Matrix, Matrix]:
-    """One step of scikit-learn's coordinate descent, which multiplies its weights by the sizes of the matrix."""
+    """Take one step of scikit-learn's coordinate descent, which multiplies its weights by the sizes of the matrix."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # it stops after one step
         user, components, _ = non_negative_factorization(
             *(target, user.copy(), np.ascontiguousarray(item.T), user.shape[1]),
@@ -156,7 +156,7 @@ def _by_scikit_learn(target: sparse.csr_array, user: Matrix, item: Matrix, l2: f
 def _observed(
     target: sparse.csr_array, rows: NDArray[Any], columns: NDArray[Any], user: Matrix, item: Matrix, l2: float
 ) -> tuple[Matrix, Matrix]:
-    """The factors after one multiplicative update of the users' and one of the items', from the observed cells."""
+    """Return the factors after a multiplicative update of users and one of items, from the observed cells."""
     fitted = target.copy()
     fitted.data = np.einsum("rd,rd->r", user[rows], item[columns])
     user = user * (target @ item) / (fitted @ item + l2 * user + _TINY)
@@ -184,7 +184,7 @@ class BPRMF(Factors):
             order = random.permutation(len(data.user))
             pairs = data.user[order], data.item[order], data.others(order, 1, random)[:, 0]
             loss = descend_pairs(user, item, bias, *pairs, self.learning_rate, self.l2)
-            self.user, self.item, self.bias = (each.astype(np.float32) for each in (user, item, bias))
+            self.user, self.item, self.bias = (array.astype(np.float32) for array in (user, item, bias))
             yield {"objective": loss / len(order)}
 
 
@@ -258,5 +258,5 @@ class EFM(Factors):
             self.user, self.item = p.astype(np.float32), q.astype(np.float32)
             of_profiles = self.attention * ((p[:, shared] @ v.T - x) ** 2).sum()
             of_profiles += self.quality * ((q[:, shared] @ v.T - y) ** 2).sum()
-            penalty = self.l2 * sum((each**2).sum() for each in (p, q, v))
+            penalty = self.l2 * sum((factors**2).sum() for factors in (p, q, v))
             yield {"objective": float(_loss(target, p, q) + of_profiles + penalty)}

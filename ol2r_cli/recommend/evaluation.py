@@ -23,7 +23,7 @@ def rankings(
     places: int,
     users: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The first `places` items [n, places] of each user, best first; -1 below the end of a shorter list.
+    """Return the first `places` items [n, places] of each user, best first; -1 below the end of a shorter list.
 
     Left out are the items of the training reviews of the user and, for `test`, of its validation and observed reviews.
     Equal scores are in the order of a fixed permutation of the items, so that the numbers of items have no influence.
@@ -56,7 +56,7 @@ def rankings(
 def ndcg(
     lists: NDArray[np.int64], users: NDArray[np.int64], reviews: Reviews, split: str, cutoffs: Sequence[int] = CUTOFFS
 ) -> NDArray[np.float64]:
-    """NDCG [n, cutoffs] of the lists [n, places] of these users, by their reviews in `split`."""
+    """Return NDCG [n, cutoffs] of the lists [n, places] of these users, by their reviews in `split`."""
     rows = getattr(reviews, split)
     relevant = np.sort(reviews.user[rows].astype(np.int64) * reviews.items + reviews.item[rows])
     pairs = users[:, None] * reviews.items + lists
@@ -70,5 +70,5 @@ def ndcg(
 
 
 def users_of(reviews: Reviews, split: str) -> NDArray[np.int64]:
-    """The users with a review in a split, ascending."""
+    """Return the users with a review in a split, ascending."""
     return np.unique(reviews.user[getattr(reviews, split)]).astype(np.int64)

@@ -39,18 +39,18 @@ class Recommendation:
 
     @property
     def title(self) -> str:
-        """Whose recommendation it is, and of which item."""
+        """Return whose recommendation it is, and of which item."""
         if self.item is None:
             return f"user {self.user}: recommended"
         return f"user {self.user}, {_called(self.item, self.name)}"
 
     def as_content(self) -> dict[str, Any]:
-        """Everything as plain data; without an item nothing about one."""
+        """Return everything as plain data; without an item nothing about one."""
         content = asdict(self)
         return content if self.item is not None else {name: content[name] for name in ("fit", "user", "recommended")}
 
     def as_text(self) -> list[str]:
-        """The lines of a terminal."""
+        """Return the lines of a terminal."""
         if self.explanation is None:
             return [self.title, *_listed(self.recommended)]
         lines = [self.title]
@@ -64,7 +64,7 @@ class Recommendation:
         return [*lines, f"  {self.explanation.sentence}"]
 
     def as_page(self) -> str:
-        """An HTML page, in the style of a report."""
+        """Return an HTML page, in the style of a report."""
         paths = self.explanation.paths.items() if self.explanation else ()
         rules = [(side, [_rule(side, rule) for rule in path]) for side, path in paths if path]
         contributions = _numbers(self.explanation) if self.explanation else []
@@ -128,7 +128,7 @@ def _listed(items: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _called(item: int, name: str) -> str:
-    """The number of an item, and its name where it has one: `item 9070: iPhone 5 Case`."""
+    """Return the number of an item, and its name where it has one: `item 9070: iPhone 5 Case`."""
     number = f"item {item}"
     return number if name == number else f"{number}: {name}"
 
@@ -140,12 +140,12 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _numbers(explanation: Explanation) -> list[str]:
-    """The contributions with two digits: `+0.41`."""
+    """Return the contributions with two digits: `+0.41`."""
     return [f"{contribution:+.2g}" for contribution in explanation.contributions]
 
 
 def _rule(side: str, rule: Mapping[str, Any]) -> str:
-    """A rule of a path with the value for which it holds: `battery: mentions 4, at least 3`; of a share 12%."""
+    """Return a rule of a path with the value for which it holds: `battery: mentions 4, at least 3`; of a share 12%."""
     if rule["branch"] == "unknown":
         return f"{rule['feature']}: never mentioned"
     form, of = ("{:g}", "") if float(rule["value"]).is_integer() else ("{:.3g}%", "share of ")

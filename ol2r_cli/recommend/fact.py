@@ -22,6 +22,9 @@ NAMED = 3  # features in a sentence, at most
 _BY = "what the rules on it add to the score, less what they add to that of the average item"
 
 
+Rules = Sequence[Mapping[str, Any]]  # on the way through a tree, as `Tree.path` returns them
+
+
 class FacT(Recommender):
     """Factorization trees: the vector of a user or item is that of its leaf in a tree plus a personal residual.
 
@@ -127,7 +130,7 @@ class FacT(Recommender):
         return total
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Inner products of vectors, and the biases."""
+        """Return inner products of vectors, and the biases."""
         return self._scores(self.users[users])
 
     def _scores(self, users: Floats) -> NDArray[np.float32]:
@@ -135,7 +138,7 @@ class FacT(Recommender):
         return (facing(users, self.items) @ self.items.T).astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Vectors and trees."""
+        """Return vectors and trees."""
         vectors = {"users": self.users, "items": self.items}
         return vectors | self.user_tree.state("user") | self.item_tree.state("item")
 
@@ -161,11 +164,11 @@ class FacT(Recommender):
         return profiles / mentions if self.normalized else profiles
 
     def trees(self) -> dict[str, Any]:
-        """The trees as nested rules."""
+        """Return the trees as nested rules."""
         return {"user": self.user_tree.plain(self.names), "item": self.item_tree.plain(self.names)}
 
     def fold_in(self, profile: Floats) -> NDArray[np.float32]:
-        """The scores of the vector of the leaf to which the rules lead (4.2.3, cold-start)."""
+        """Return the scores of the vector of the leaf to which the rules lead (4.2.3, cold-start)."""
         leaf = self.user_tree.route(self._normalized(profile[None]))
         return self._scores(self.user_tree.vectors[leaf])[0]
 
@@ -208,31 +211,36 @@ class FacT(Recommender):
         return of_user @ apart[: of_user.shape[1]] + (of_item - of_average) @ users[user]
 
 
-def said(
-    user: Sequence[Mapping[str, Any]], item: Sequence[Mapping[str, Any]], over: Mapping[str, float]
-) -> tuple[tuple[str, ...], str]:
+def said(user: Rules, item: Rules, over: Mapping[str, float]) -> tuple[tuple[str, ...], str]:
     """Return the features of an explanation, and its sentence, from the paths of a user and of an item.
 
     A feature counts where the user mentions it, and where the item has more good than bad mentions. Of several rules
     with the same feature, the lowest counts. `over` has what each feature contributes over the average item: where that
     is not above 0, the feature is no reason for this item.
     """
-    wanted = {
-        rule["feature"]: rule["branch"] for rule in user if rule["value"] is not None and over[rule["feature"]] > 0
-    }
-    good = {rule["feature"]: rule["branch"] for rule in item if (rule["value"] or 0) > 0 and over[rule["feature"]] > 0}
-    shared = [name for name in wanted if name in good]
-    names = sorted(shared or {**wanted, **good}, key=lambda name: -over[name])[:NAMED]
-    its = {name: f"its {'excellent' if branch == 'left' else 'good'} {name}" for name, branch in good.items()}
-    if shared:
-        mine = {name: "emphasis on" if branch == "left" else "taste in" for name, branch in wanted.items()}
-        reasons = [f"{its[name]} matches your {mine[name]} {name}" for name in names]
-        return tuple(names), f"We recommend this item to you because {_and(reasons)}."
-    mine = {name: "preference for" if branch == "left" else "choice of" for name, branch in wanted.items()}
-    reasons = [f"your {mine[name]} {name}" if name in mine else its[name] for name in names]
-    if not names:
+    wanted = _lowest_branches([rule for rule in user if rule["value"] is not None], over)
+    praised = _lowest_branches([rule for rule in item if (rule["value"] or 0) > 0], over)
+    shared = [name for name in wanted if name in praised]
+    named = sorted(shared or {**wanted, **praised}, key=lambda name: -over[name])[:NAMED]
+    if not named:
         return (), "We guess you would like this item because customers with reviews like yours do."
-    return tuple(names), f"We guess you would like this item because of {_and(reasons)}."
+    its = _worded(praised, "its excellent", "its good")
+    if shared:
+        yours = _worded(wanted, "your emphasis on", "your taste in")
+        matches = [f"{its[name]} matches {yours[name]}" for name in named]
+        return tuple(named), f"We recommend this item to you because {_and(matches)}."
+    guesses = its | _worded(wanted, "your preference for", "your choice of")
+    return tuple(named), f"We guess you would like this item because of {_and([guesses[name] for name in named])}."
+
+
+def _worded(branches: Mapping[str, str], left: str, right: str) -> dict[str, str]:
+    """Return each feature in words, by whether its value is at least (`left`) or below the threshold."""
+    return {name: f"{left if branch == 'left' else right} {name}" for name, branch in branches.items()}
+
+
+def _lowest_branches(rules: Rules, over: Mapping[str, float]) -> dict[str, str]:
+    """Return the branch of the lowest of the rules, in the order of a path, on each feature that contributes."""
+    return {rule["feature"]: rule["branch"] for rule in rules if over[rule["feature"]] > 0}
 
 
 def _and(parts: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ class Reviewed:
 
     @cached_property
     def _of_users(self) -> tuple[Ints, Ints]:
-        """Where the items of each user begin, [U + 1], and the items [R]."""
+        """Return where the items of each user begin, [U + 1], and the items [R]."""
         order = np.argsort(self.user, kind="stable")
         return np.searchsorted(self.user[order], np.arange(self.users + 1)), self.item[order]
 

@@ -107,7 +107,7 @@ class Fit:
         self.directory = RunDirectory(path, path.parents[1], (MODEL, TREES, PER_USER.file))
 
     def _check_explained(self) -> None:
-        """ValueError for a user or an item that does not exist, or of which no review is for training."""
+        """Raise ValueError for a user or an item that does not exist, or of which no review is for training."""
         reviews, explained = self.reviews, self.settings["explain"]
         if explained["user"] is None and explained["item"] is not None:
             raise ValueError("explain.item needs a user: type explain.user=NUMBER")
@@ -125,22 +125,22 @@ class Fit:
                 getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
 
     def setup_error(self) -> str:
-        """Empty: the constructor has checked everything."""
+        """Return an empty text: the constructor has checked everything."""
         return ""
 
     def stored(self) -> Run | None:
-        """The run as it is on disk, all of its files compared; None if it was not begun, and with `force=true`."""
+        """Return the run on disk, all of its files compared; None if it was not begun, and with `force=true`."""
         return None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
 
     def restored(self) -> Recommender:
-        """The fitted model of the finished run."""
+        """Return the fitted model of the finished run."""
         content = io.BytesIO(Run.read_finished(self.directory.path).content(MODEL))
         with np.load(content, allow_pickle=False) as arrays:
             self.model.load(dict(arrays), self.reviews)
         return self.model
 
     def recommended(self, model: Recommender, users: NDArray[np.int64], split: str, places: int) -> NDArray[np.int64]:
-        """The first `places` items [n, places] for each user."""
+        """Return the first `places` items [n, places] for each user."""
         reviews = self.reviews
         if reviews.observed is None:
             return rankings(model.scores, reviews, split, places, users)
@@ -155,7 +155,7 @@ class Fit:
         return rankings(scores, reviews, split, places, users)
 
     def values(self, model: Recommender, split: str, cutoffs: tuple[int, ...] = CUTOFFS) -> pl.DataFrame:
-        """NDCG of each user with a review in a split: columns user, the number in the data, <split>_ndcg_10, .."""
+        """Return NDCG of each user with a review in a split: columns user (its number), <split>_ndcg_10, .."""
         users = users_of(self.reviews, split)
         lists = self.recommended(model, users, split, max(cutoffs))
         columns = ndcg(lists, users, self.reviews, split, cutoffs).T
@@ -298,7 +298,7 @@ def differences(run: Run) -> Iterator[str]:
 
 
 def render(run: Run, finished_before: bool = False) -> str:
-    """The text that `ol2r recommend` prints for a finished fit."""
+    """Return the text that `ol2r recommend` prints for a finished fit."""
     choices, metrics, steps = run.choices, run.summary, run.evaluation
 
     def of(split: str) -> str:

@@ -62,7 +62,7 @@ class FMF(Factors):
             yield {"objective": of_items.value(items) + paid}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Factors, bias and tree."""
+        """Return factors, bias and tree."""
         return super().state() | self.tree.state("user")
 
     def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
@@ -71,6 +71,6 @@ class FMF(Factors):
         self.tree = Tree.of(state, "user")
 
     def fold_in(self, profile: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The scores of the vector of the leaf to which the rules lead."""
+        """Return the scores of the vector of the leaf to which the rules lead."""
         leaf = self.tree.route(profile[None])[0]
         return (self.tree.vectors[leaf] @ self.item.T + self.bias).astype(np.float32)

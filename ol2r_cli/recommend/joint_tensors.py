@@ -6,6 +6,7 @@ factors of the three entities of each of S samples, and `core` is [a, b, c].
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Entries(NamedTuple):
 
 
 def joint_tensors(reviews: Reviews, rows: NDArray[np.int64]) -> dict[str, Entries]:
-    """X of these reviews with the overall rating as its last feature (4.1.1), Y^U (4.1.6) and Y^I (4.1.7)."""
+    """Return X of these reviews with the overall rating as its last feature (4.1.1), Y^U (4.1.6) and Y^I (4.1.7)."""
     rating, counted = reviews.rating[rows].astype(np.float64), np.bincount(rows, minlength=len(reviews.user)) > 0
     mentions = counted[reviews.mention_review]
     review, feature = reviews.mention_review[mentions], reviews.mention_feature[mentions]
@@ -65,12 +66,12 @@ def joint_tensors(reviews: Reviews, rows: NDArray[np.int64]) -> dict[str, Entrie
     phrases = counted[reviews.phrase_review]
     review, said = reviews.phrase_review[phrases], (reviews.phrase_feature[phrases], reviews.phrase[phrases])
     counts = [_sums(who[review], *said, np.ones(len(review))) for who in (reviews.user, reviews.item)]
-    of_user, of_item = (each._replace(value=1 + above * (2 * expit(each.value) - 1)) for each in counts)
+    of_user, of_item = (entries._replace(value=1 + above * (2 * expit(entries.value) - 1)) for entries in counts)
     return dict(zip(MODES, (x, of_user, of_item), strict=True))
 
 
 def _sums(one: NDArray[np.int32], two: NDArray[np.int32], three: NDArray[np.int32], number: NDArray[Any]) -> Entries:
-    """The different triples of whole numbers, and the sum of the numbers of each."""
+    """Return the different triples of whole numbers, and the sum of the numbers of each."""
     triple = one.astype(np.int64), two.astype(np.int64), three.astype(np.int64)
     shape = tuple(int(part.max(initial=0)) + 1 for part in triple)
     cell, place = np.unique(np.ravel_multi_index(triple, shape), return_inverse=True)
@@ -99,12 +100,12 @@ class Pairs:
 
 
 def reconstruct(core: Array, one: Array, two: Array, three: Array) -> Array:
-    """The values [S] of Tucker's decomposition (4.1.3)."""
+    """Return the values [S] of Tucker's decomposition (4.1.3)."""
     return np.einsum("abc,sa,sb,sc->s", core, one, two, three, optimize=True)
 
 
 def squared_error(core: Array, one: Array, two: Array, three: Array, value: Array) -> tuple[float, Array, list[Array]]:
-    """The mean of (reconstruction - value)^2, its gradient in the core, and those in each row of the factors."""
+    """Return the mean of (reconstruction - value)^2, its gradient in the core, and those in each row of the factors."""
     samples, flat = len(value), core.reshape(len(core), -1)
     inner = (one @ flat).reshape(samples, *core.shape[1:])
     by_two = (inner @ three[:, :, None])[:, :, 0]
@@ -118,7 +119,7 @@ def squared_error(core: Array, one: Array, two: Array, three: Array, value: Arra
 def ranking_loss(
     core: Array, overall: Array, user: Array, preferred: Array, other: Array, weight: float
 ) -> tuple[float, Array, list[Array]]:
-    """The mean of -weight ln sigma(x_preferred - x_other) of overall ratings x (4.1.4), and gradients as above.
+    """Return the mean of -weight ln sigma(x_preferred - x_other) of overall ratings x (4.1.4), and gradients as above.
 
     overall: the factors [1, c] of the feature that is the overall rating. All samples share it, so that it makes a
     matrix of the core.
@@ -133,8 +134,21 @@ def ranking_loss(
     return weight * float(np.logaddexp(0, -margin).mean()), of_matrix * overall[0], slopes
 
 
+class Adagrad:
+    """Takes steps of Adagrad in the arrays of a state, in place; a core [a, b, c] is one row."""
+
+    def __init__(self, state: Mapping[str, Array]):
+        self.tables = {name: array.reshape(1, -1) if array.ndim == 3 else array for name, array in state.items()}
+        self.squares = {name: np.zeros_like(table) for name, table in self.tables.items()}
+        self.totals = {name: np.zeros_like(table) for name, table in self.tables.items()}
+
+    def move(self, name: str, rows: NDArray[np.int64], slopes: Array, rate: float, l2: float) -> None:
+        """Take a step in the rows [S] of an array, by the terms [S, d] whose sum by row is its gradient without l2."""
+        adagrad_step(self.tables[name], self.squares[name], self.totals[name], rows, slopes, rate, l2)
+
+
 @compiled
-def descend(factors, squares, total, rows, slopes, rate, l2):
+def adagrad_step(factors, squares, total, rows, slopes, rate, l2):
     """Take a step of Adagrad down from the rows of factors [R, d] that `rows` [S] names, and project to 0 or more.
 
     The gradient of a row is the sum of the slopes [S, d] with its number, and 2 l2 x the row. squares [R, d]: the sums

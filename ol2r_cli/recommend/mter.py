@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, NonNegative, Positive
 from ol2r_cli.recommend.joint_tensors import (
     MODES,
+    Adagrad,
     Array,
     Entries,
     Pairs,
-    descend,
     joint_tensors,
     ranking_loss,
     reconstruct,
@@ -82,39 +82,45 @@ class MTER(Recommender):
         The objective is the mean over these steps, of samples and without l2. Users, items, features and phrases are
         in the order of their first reviews, whatever their numbers are.
         """
-        random, every, best = np.random.default_rng(seed), self.validate_every, -np.inf
+        random = np.random.default_rng(seed)
         ranks, ordered = reviews.by_first_review()
         ranks["feature"] = np.append(ranks["feature"], reviews.features)  # the overall rating
-        tensors = {name: each for name, each in joint_tensors(ordered, ordered.train).items() if len(each.value)}
-        pairs, state, objective = Pairs(ordered, ordered.train), self._initial(ordered, tensors, random), 0.0
-        tables = {name: array.reshape(1, -1) if array.ndim == 3 else array for name, array in state.items()}
-        squares, totals = ({name: np.zeros_like(table) for name, table in tables.items()} for _ in range(2))
-        kept: dict[str, Array] = {}
+        all_entries = joint_tensors(ordered, ordered.train)
+        tensors = {name: entries for name, entries in all_entries.items() if len(entries.value)}
+        pairs = Pairs(ordered, ordered.train)
+        state = self._initial(ordered, tensors, random)
+        adagrad = Adagrad(state)
+        best, kept = -np.inf, dict[str, Array]()
+        total, steps = 0.0, 0  # since the last validation
         for step in range(1, self.steps + 1):
-            batch = {name: each.draw(random, self.entries) for name, each in tensors.items()}
+            batch = {name: entries.draw(random, self.entries) for name, entries in tensors.items()}
             loss, gradient = self.gradient(state, batch, pairs.draw(random, self.pairs))
-            objective += loss
+            total, steps = total + loss, steps + 1
             for name, (rows, slopes) in gradient.items():
-                core = name.startswith("core")
-                rate, l2 = (self.core_rate, self.core_l2) if core else (self.learning_rate, self.factor_l2)
-                descend(tables[name], squares[name], totals[name], rows, slopes, rate, l2)
-            if step % every == 0 or step == self.steps:
-                objective /= (step - 1) % every + 1
-                if not np.isfinite(objective):
-                    raise FloatingPointError("the objective is not a finite number")
-                as_numbered = {name: array[ranks.get(name.split("_")[0], ...)].copy() for name, array in state.items()}
-                self.load(as_numbered, reviews)
-                quality = validate(self)
-                progress(-(-step // every), objective=objective, validation_ndcg_50=quality)
-                if quality > best:
-                    best, kept = quality, as_numbered
-                objective = 0.0
+                adagrad.move(name, rows, slopes, *self._rate_and_l2(name))
+            if step % self.validate_every and step < self.steps:
+                continue
+            objective = total / steps
+            if not np.isfinite(objective):
+                raise FloatingPointError("the objective is not a finite number")
+            as_numbered = {name: array[ranks.get(name.split("_")[0], ...)].copy() for name, array in state.items()}
+            self.load(as_numbered, reviews)
+            quality = validate(self)
+            progress(-(-step // self.validate_every), objective=objective, validation_ndcg_50=quality)
+            if quality > best:
+                best, kept = quality, as_numbered
+            total, steps = 0.0, 0
         self.load(kept, reviews)
+
+    def _rate_and_l2(self, name: str) -> tuple[float, float]:
+        """Return the learning rate and the l2 of a parameter."""
+        is_core = name.startswith("core")
+        return (self.core_rate, self.core_l2) if is_core else (self.learning_rate, self.factor_l2)
 
     def _initial(
         self, reviews: Reviews, tensors: Mapping[str, Entries], random: np.random.Generator
     ) -> dict[str, Array]:
-        """Uniform numbers for factors, and for cores a diagonal of a scale that makes the mean entry what `start` says.
+        """Return uniform numbers for factors, and for cores a diagonal by which the mean entry is what `start` says.
 
         In a core of uniform numbers all users would like the same items at first, and do for long.
         """
@@ -141,14 +147,15 @@ class MTER(Recommender):
         """
         loss, found = 0.0, dict[str, list[tuple[Rows, Array]]]()
         jobs: list[tuple[str, Sequence[str], list[Rows], Any]] = [
-            (tensor, MODES[tensor], [*each.rows.T], (squared_error, each.value)) for tensor, each in batch.items()
+            (tensor, MODES[tensor], [*entries.rows.T], (squared_error, entries.value))
+            for tensor, entries in batch.items()
         ]
         if self.ranking and len(pairs):
             overall = np.array([len(state["feature"]) - 1])
             places = "feature", "user", "item", "item"
             jobs.append(("rating", places, [overall, *pairs.T], (ranking_loss, self.ranking)))
         for tensor, modes, rows, (term, target) in jobs:
-            factors = [_factors(state, tensor, *each) for each in zip(modes, rows, strict=True)]
+            factors = _factors_of_modes(state, tensor, modes, rows)
             value, of_core, slopes = term(state[f"core_of_{tensor}"], *factors, target)
             loss += value
             if self.decomposition == "tucker":
@@ -163,15 +170,13 @@ class MTER(Recommender):
 
     def predict(self, tensor: str, *rows: Rows) -> Array:
         """Return the entries [S] of a tensor for the rows [S] or [1] of its three modes."""
-        return self._entries(
-            tensor, [_factors(self.parameters, tensor, *each) for each in zip(MODES[tensor], rows, strict=True)]
-        )
+        return self._entries(tensor, _factors_of_modes(self.parameters, tensor, MODES[tensor], rows))
 
     def _entries(self, tensor: str, factors: Sequence[Array]) -> Array:
         """Return the entries [S] of a tensor for the factors [S, d] or [1, d] of its three modes."""
-        number = np.broadcast_shapes(*(each.shape[:1] for each in factors))
-        factors = [np.broadcast_to(each, (*number, each.shape[1])) for each in factors]
-        return reconstruct(self.parameters[f"core_of_{tensor}"], *factors)
+        samples = np.broadcast_shapes(*(of_mode.shape[:1] for of_mode in factors))
+        whole = [np.broadcast_to(of_mode, (*samples, of_mode.shape[1])) for of_mode in factors]
+        return reconstruct(self.parameters[f"core_of_{tensor}"], *whole)
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the overall ratings [n, I]."""
@@ -184,7 +189,7 @@ class MTER(Recommender):
         return dict(self.parameters)
 
     def load(self, state: Mapping[str, NDArray[Any]], reviews: Reviews) -> None:
-        """As in `Recommender`."""
+        """Take a state."""
         self.parameters, self.reviews = dict(state), reviews
 
     def explain(self, user: int, item: int) -> Explanation:
@@ -234,9 +239,7 @@ class MTER(Recommender):
         Entries are linear in the factors of the item, so that the mean factors have the mean entries.
         """
         modes, reviewed = MODES[tensor], np.unique(self.reviews.item[self.reviews.train]).astype(np.int64)
-        factors = [
-            _factors(self.parameters, tensor, mode, np.atleast_1d(row)) for mode, row in zip(modes, rows, strict=True)
-        ]
+        factors = _factors_of_modes(self.parameters, tensor, modes, list(map(np.atleast_1d, rows)))
         mean = _factors(self.parameters, tensor, "item", reviewed).mean(0, keepdims=True)
         of_average = [mean if mode == "item" else own for mode, own in zip(modes, factors, strict=True)]
         return self._entries(tensor, factors), self._entries(tensor, of_average)
@@ -249,11 +252,18 @@ def _shares(entries: Array) -> Array:
 
 
 def _names(state: Mapping[str, Array], tensor: str, mode: str) -> list[str]:
-    """The parameters whose sum is the factors of a mode in a tensor: what tensors share, and what is of this one."""
+    """Return the parameters whose sum is the factors of a mode in a tensor: of all tensors, and of this one."""
     return [name for name in (mode, f"{mode}_of_{tensor}") if name in state]
 
 
 def _factors(state: Mapping[str, Array], tensor: str, mode: str, rows: Rows | slice) -> Array:
-    """The factors [S, d] of entities of a mode in a tensor."""
+    """Return the factors [S, d] of entities of a mode in a tensor."""
     parts = [state[name][rows] for name in _names(state, tensor, mode)]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def _factors_of_modes(
+    state: Mapping[str, Array], tensor: str, modes: Sequence[str], rows: Sequence[Rows]
+) -> list[Array]:
+    """Return the factors [S, d] of each mode for its rows [S]."""
+    return [_factors(state, tensor, mode, of_mode) for mode, of_mode in zip(modes, rows, strict=True)]

@@ -53,17 +53,17 @@ class Reviews:
 
     @property
     def features(self) -> int:
-        """F."""
+        """Return F."""
         return len(self.feature_names)
 
     @property
     def phrases(self) -> int:
-        """O, the number of different opinion phrases."""
+        """Return O, the number of different opinion phrases."""
         return len(self.phrase_names)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The hash of all arrays and names."""
+        """Return the hash of all arrays and names."""
         digest = hashlib.sha256()
         for field in fields(self):
             value = getattr(self, field.name)
@@ -74,12 +74,12 @@ class Reviews:
         return digest.hexdigest()[:16]
 
     def numbers(self, side: str) -> NDArray[np.int64]:
-        """The numbers [U] or [I] of the data for each `user` or `item`, ascending."""
+        """Return the numbers [U] or [I] of the data for each `user` or `item`, ascending."""
         known, size = (self.user_numbers, self.users) if side == "user" else (self.item_numbers, self.items)
         return np.arange(size) if known is None else known
 
     def place(self, side: str, number: int) -> int:
-        """The place in arrays of the `user` or `item` with a number of the data; ValueError where there is none."""
+        """Return the place in arrays of the `user` or `item` with a number of the data; ValueError if none has."""
         numbers = self.numbers(side)
         place = int(np.searchsorted(numbers, number))
         if place == len(numbers) or numbers[place] != number:
@@ -88,7 +88,7 @@ class Reviews:
         return place
 
     def item_name(self, item: int) -> str:
-        """The name of an item at a place, or its number where the data have no names."""
+        """Return the name of an item at a place, or its number where the data have no names."""
         return self.item_names[item] if self.item_names else f"item {self.numbers('item')[item]}"
 
     @classmethod
@@ -100,7 +100,7 @@ class Reviews:
         number.
         """
         user, item, rating, said = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
-        mention = np.array([one for mentions in said for one in mentions], np.int64).reshape(-1, 2)
+        mention = np.array([mention for mentions in said for mention in mentions], np.int64).reshape(-1, 2)
         phrase, empty = np.array(phrases, np.int64).reshape(-1, 3), np.empty(0, np.int64)
         users, of_user = np.unique(np.array(user, np.int64), return_inverse=True)
         items, of_item = np.unique(np.array(item, np.int64), return_inverse=True)
@@ -163,7 +163,7 @@ class Reviews:
             "feature": (self.mention_feature[mentions], self.features),
             "phrase": (self.phrase[phrases], self.phrases),
         }
-        ranks = {mode: np.argsort(by_first_use(*each)).astype(np.int32) for mode, each in used.items()}
+        ranks = {mode: np.argsort(by_first_use(*numbers)).astype(np.int32) for mode, numbers in used.items()}
         return ranks, replace(
             self,
             user=ranks["user"][self.user],
@@ -187,17 +187,17 @@ class Reviews:
         return rows, ["split", "users", "items", "features", "opinions", "reviews", "mentions"]
 
     def user_profile(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[U, F]: how often the reviews `rows` of a user mention a feature (4.2.3); NaN where they never do."""
+        """Return [U, F], how often the reviews `rows` of a user mention a feature (4.2.3); NaN where they never do."""
         good, bad = self._mentions(self.user, self.users, rows)
         return np.where(good + bad > 0, good + bad, np.nan)
 
     def item_profile(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """[I, F]: good minus bad mentions of a feature in the reviews `rows` of an item (4.2.4); NaN without any."""
+        """Return [I, F], good minus bad mentions of a feature in reviews `rows` of an item (4.2.4); NaN without any."""
         good, bad = self._mentions(self.item, self.items, rows)
         return np.where(good + bad > 0, good - bad, np.nan)
 
     def _mentions(self, who: NDArray[np.int32], size: int, rows: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-        """Numbers [size, F] of good and of bad mentions."""
+        """Return numbers [size, F] of good and of bad mentions."""
         counted = np.bincount(rows, minlength=len(self.user)) > 0
         cell = who[self.mention_review].astype(np.int64) * self.features + self.mention_feature
         signs = ((self.mention_sign == sign) & counted[self.mention_review] for sign in (1, -1))
@@ -208,14 +208,14 @@ class Reviews:
 def _named(
     what: str, used: Sequence[NDArray[np.int64]], names: Mapping[str, Names]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The numbers of features or phrases that are used or have a name, ascending, and their names."""
+    """Return the numbers of features or phrases that are used or have a name, ascending, and their names."""
     known = names.get(what, {})
     numbers = np.unique(np.concatenate([np.array([*known], np.int64), *used]))
     return numbers, tuple(known.get(number, f"{what} {number}") for number in numbers.tolist())
 
 
 def _with_gaps(numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The numbers, or None if they are 0, 1, 2 .."""
+    """Return the numbers, or None if they are 0, 1, 2 .."""
     return None if np.array_equal(numbers, np.arange(len(numbers))) else numbers
 
 

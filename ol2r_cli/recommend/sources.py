@@ -52,8 +52,8 @@ class ReviewSource(ABC):
                     "reviews.observed needs ten users and more than five reviews of one, got too few: leave it out"
                 )
             own = [np.flatnonzero(reviews.user == user) for user in new]
-            observed = np.sort(np.concatenate([each[: self.observed] for each in own]))
-            test = np.sort(np.concatenate([each[self.observed :] for each in own]))
+            observed = np.sort(np.concatenate([of_user[: self.observed] for of_user in own]))
+            test = np.sort(np.concatenate([of_user[self.observed :] for of_user in own]))
         elif self.split:
             test = np.sort(random.permutation(number)[: round(number / 10)])
         known = np.setdiff1d(np.arange(number), test if observed is None else np.concatenate([test, observed]))
@@ -95,14 +95,14 @@ class ReviewFiles(ReviewSource):
         self.separator, self.files, self.source = ":" if form == "entry" else " ", files, source
 
     def locate(self) -> None:
-        """ValueError where a file is missing."""
+        """Raise ValueError where a file is missing."""
         missing = [name for name in self.files.values() if not (self.path / name).is_file()]
         if missing:
             where = f": it is published at {self.source}" if self.source else ""
             raise ValueError(f"reviews.path must be a folder with {missing[0]}, got {self.path}{where}")
 
     def read(self) -> tuple[Reviews, NDArray[np.int64]]:
-        """As in `ReviewSource`; ValueError, of one line with file and line number, for what cannot be read."""
+        """Read the files; ValueError, of one line with file and line number, for what cannot be read."""
         self.locate()
         train, test = (list(self._reviews(self.files[name])) for name in ("train", "test"))
         rows, is_test = train + test, {row[:2] for row in test}
@@ -201,7 +201,7 @@ class GeneratedReviews(ReviewSource):
         self.noise_features, self.taste, self.seed = noise_features, taste, seed
 
     def planted(self) -> tuple[list[int], list[int], list[int]]:
-        """The leaf of each user and of each item, 0 .. 5, and the leaf of items that each leaf of users likes.
+        """Return the leaf of each user and of each item, 0 .. 5, and the leaf of items that each leaf of users likes.
 
         A leaf of users is 2 x (0 often, 1 rarely, 2 never) of feature 0 + (0 often, 1 rarely) of feature 1; one of
         items is 2 x (0 praised, 1 blamed, 2 never) of feature 2 + (0 praised, 1 blamed) of feature 3.
@@ -211,7 +211,7 @@ class GeneratedReviews(ReviewSource):
         return users, items, random.permutation(6).tolist()
 
     def read(self) -> tuple[Reviews, NDArray[np.int64]]:
-        """As in `ReviewSource`; a tenth at random is for test."""
+        """Generate reviews; a tenth at random is for test."""
         (user_leaf, item_leaf, liked), random = self.planted(), np.random.default_rng([self.seed, 1])
         rows, phrases = list[Row](), list[tuple[int, int, int]]()
         for user, leaf in enumerate(user_leaf):

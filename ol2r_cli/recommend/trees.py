@@ -44,7 +44,7 @@ class Tree:
 
     @property
     def vectors(self) -> Floats:
-        """[N, d]: the sum of residuals from the root to each node."""
+        """Return [N, d], the sum of residuals from the root to each node."""
         vectors = self.residual.copy()
         for node, children in enumerate(self.children):
             for child in children[children >= 0]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.recommend.joint_tensors import MODES, Pairs, descend, joint_tensors, reconstruct
+from ol2r_cli.recommend.joint_tensors import MODES, Pairs, adagrad_step, joint_tensors, reconstruct
 from ol2r_cli.recommend.mter import MTER
 from ol2r_cli.recommend.sources import GeneratedReviews
 from tests.recommend import small
@@ -165,7 +165,7 @@ def test_a_step_is_adagrads_with_projection():
         slope = slopes[rows == row].sum(0) + l2 * 2 * factors[row]  # of l2 |row|^2
         gathered[row] += slope**2
         expected[row] = np.maximum(factors[row] - rate * slope / np.sqrt(gathered[row]), 0)
-    descend(factors, squares, total, rows, slopes, rate, l2)
+    adagrad_step(factors, squares, total, rows, slopes, rate, l2)
     assert factors == pytest.approx(expected, rel=1e-12)
     assert squares == pytest.approx(gathered, rel=1e-12)
     assert (factors == 0).any()
