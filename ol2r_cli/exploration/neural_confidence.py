@@ -275,7 +275,7 @@ class DiagonalTangentCovariance:
         self._add(tangents.chosen(tangents.layers_of(tangent.factors), both), preferences.valid)
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
-        added = (tangents.differences(pairs).square_() * valid[:, :, None]).sum(1)
+        added = (tangents.pair_differences(pairs).square_() * valid[:, :, None]).sum(1)
         if self.discount < 1:
             for diagonal, factor in zip(self.kept, (self.discount, self.discount**2), strict=True):
                 diagonal.mul_(factor).add_(added).add_((1 - factor) * self.l2)

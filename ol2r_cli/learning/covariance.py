@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ol2r_cli.learning.tangents import Layers, chosen, differences, joined, kernel, parameters, rows, written_out
+from ol2r_cli.learning.tangents import Layers, chosen, joined, kernel, pair_differences, parameters, rows, written_out
 from ol2r_cli.tensor.shapes import Float, Int
 
 PRIMAL = 6_000  # parameters up to which the inverse is ever written out
@@ -139,7 +139,7 @@ class FullCovariance:
         across = _difference(solved.residual, both)
         block = _difference(across.mT, both).mT
         if self.matrix is not None and self.inverse is not None:
-            difference = differences(pairs)
+            difference = pair_differences(pairs)
             self.matrix.baddbmm_(difference.mT, difference)
             self.rounds += 1
             if self.rounds % self.refresh:
@@ -153,7 +153,7 @@ class FullCovariance:
             if most_rows(self.rows, parameters(pairs)) < self.rows:
                 self.matrix, history = torch.eye(parameters(pairs)).to(block)[None] * self.l2, self._history()
                 for start in range(0, 2 * self.rows, 2 * STRIP):
-                    part = differences(rows(history, slice(None), slice(start, start + 2 * STRIP)))
+                    part = pair_differences(rows(history, slice(None), slice(start, start + 2 * STRIP)))
                     self.matrix.baddbmm_(part.mT, part)
                 self.inverse, self.strips = inverse_of(self.matrix), []
         new = torch.linalg.solve_triangular(root, across, upper=False)

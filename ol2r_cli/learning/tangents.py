@@ -79,7 +79,7 @@ class LayeredTangent:
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
         pairs = torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
-        return differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
+        return pair_differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
 
 
 def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | None = None) -> Layers:
@@ -127,7 +127,7 @@ def written_out(layers: Layers) -> Float[Tensor, "b x P"]:
     return torch.cat(parts, -1)
 
 
-def differences(pairs: Layers) -> Float[Tensor, "b k P"]:
+def pair_differences(pairs: Layers) -> Float[Tensor, "b k P"]:
     """Return the winner's less the loser's gradient, written out; `pairs` holds winner, loser, winner, loser, .."""
     gradients = written_out(pairs)
     return gradients[:, 0::2] - gradients[:, 1::2]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.dense import dot
-from ol2r_cli.loops.orders import best
+from ol2r_cli.loops.orders import descending
 from ol2r_cli.loops.workspace import Workspace, take, take_integers
 
 _TINY = 2.0**-1000  # as in metrics/evaluation.py
@@ -71,7 +71,7 @@ def write_top_labels(scores, slack, weights, table, tails, label, length, top, s
                             single[i] = dot(weights[s, b], table[q, found[i]])
                         keys[i] = single[i] + _TINY
                         bits[i] |= tails[b, q, found[i]]
-                    best(keys[:count], first, space)
+                    descending(keys[:count], first, space)
                     decided = True
                     for place in range(1, len(first)):
                         upper, lower = first[place - 1], first[place]

@@ -43,29 +43,29 @@ def ascending(keys, order):
 
 
 @compiled
-def best(keys, order, space):
-    """Fill order [O] with the documents of the largest of keys [d], best first, equal ones as they stand.
+def descending(keys, order, space):
+    """Fill order [O] with the documents of the largest of keys [d], the largest first, equal ones as they stand.
 
     One lane alone inserts documents one by one; several, or for many places, count for each how many are before it.
     """
     if lanes() == 1 and len(order) <= INSERTED:
-        insert_best(keys, order)
+        insert_descending(keys, order)
         return
     before = mark(space)
-    negative, descending = take(space, len(keys)), take_integers(space, len(keys))
+    negative, whole = take(space, len(keys)), take_integers(space, len(keys))
     for d in range(lane(), len(keys), lanes()):
         negative[d] = -keys[d]
     barrier()
-    ascending(negative, descending)
+    ascending(negative, whole)
     for place in range(lane(), len(order), lanes()):
-        order[place] = descending[place]
+        order[place] = whole[place]
     barrier()
     release(space, before)
 
 
 @compiled
-def insert_best(keys, order):
-    """Do what `best` does in one lane."""
+def insert_descending(keys, order):
+    """Do what `descending` does in one lane."""
     places = len(order)
     for d in range(len(keys)):
         if d >= places and keys[d] <= keys[order[places - 1]]:
@@ -92,7 +92,7 @@ def by_score(scores, chance, order, space):
     for d in range(lane(), len(scores), lanes()):
         keys[d] = number(sortable(scores[d], chance[d]))
     barrier()
-    best(keys, order, space)
+    descending(keys, order, space)
     release(space, before)
 
 
@@ -104,7 +104,7 @@ def plackett_luce(scores, chance, order, space):
     for d in range(lane(), len(scores), lanes()):
         keys[d] = number(scores[d] - math.log(-math.log(chance[d])))
     barrier()
-    best(keys, order, space)
+    descending(keys, order, space)
     release(space, before)
 
 
@@ -116,7 +116,7 @@ def epsilon_greedy(scores, chance, shuffle, coins, epsilon, order, space):
     queues = take_integers(space, 2 * places).reshape((2, places))
     turns = take_integers(space, places)
     by_score(scores, chance, queues[0], space)
-    best(shuffle[: len(scores)], queues[1], space)
+    descending(shuffle[: len(scores)], queues[1], space)
     for place in range(lane(), places, lanes()):
         turns[place] = coins[place] < epsilon
     barrier()

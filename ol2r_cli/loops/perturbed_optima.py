@@ -377,7 +377,7 @@ def move_alone(b, space, table, theta, tilt, l2, gap, ranker):
         if not is_direct and power > 0:
             close, larger = NEARBY * math.sqrt(ranker.fit.count[b] - ranker.first[b]), times_power_of_ten(l2, power)
         steps = DIRECT if is_direct else DETOUR
-        if descend(b, space, table, theta, tilt, larger, close, steps, is_direct, ranker) and is_direct:
+        if minimise(b, space, table, theta, tilt, larger, close, steps, is_direct, ranker) and is_direct:
             return
 
 
@@ -400,7 +400,7 @@ def times_power_of_ten(l2, power):
 
 
 @compiled
-def descend(b, space, table, theta, tilt, l2, gap, steps, is_at_anchor, ranker):
+def minimise(b, space, table, theta, tilt, l2, gap, steps, is_at_anchor, ranker):
     """Minimise f(theta) = sum_i w_i log(1 + exp(-x_i.theta)) + l2/2 |theta|^2 - tilt.theta in at most `steps` steps
     from theta [F], where the Hessian is about that of the fit if `is_at_anchor`. Return whether f is within `gap` of
     its minimum.

@@ -16,7 +16,7 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.gradient_steps import add_rows, linear
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
-from ol2r_cli.loops.orders import best
+from ol2r_cli.loops.orders import descending
 from ol2r_cli.loops.random_numbers import POLICY, in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -121,7 +121,7 @@ def sample(share, sooner, sampled, space):
     order, total, rest = sampled
     for d in range(lane(), len(share), lanes()):
         rest[d] = share[d]
-    best(sooner, order, space)
+    descending(sooner, order, space)
     for place in range(lane(), len(order), lanes()):
         rest[order[place]] = 0.0
     barrier()

@@ -13,7 +13,7 @@ from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.launch import launch
-from ol2r_cli.loops.perturbed_optima import AT_ONCE, add_to_triangle, descend, find_gradients
+from ol2r_cli.loops.perturbed_optima import AT_ONCE, add_to_triangle, find_gradients, minimise
 from ol2r_cli.tensor.streams import Streams
 from tests.learning.noise import noise_of
 from tests.loops.lanes_by_threads import Lanes
@@ -127,7 +127,7 @@ def test_rounding_turns_no_row_of_a_factor(monkeypatch, lanes):
 
 @compiled
 def descends(b, space, table, theta, tilt, l2, steps, is_there, ranker):
-    is_there[b] = descend(b, space, table, theta[b], tilt[b], l2, 1e-3, steps, True, ranker)
+    is_there[b] = minimise(b, space, table, theta[b], tilt[b], l2, 1e-3, steps, True, ranker)
 
 
 def test_the_gap_is_reached_from_the_optimum_without_noise():

@@ -60,7 +60,7 @@ def test_the_best_documents_come_first(documents, places, seed):
     keys = np.random.default_rng(seed).permutation(documents) - documents / 2
     order = np.full(min(places, documents), -1)
     space = Workspace(np.empty(4 * documents), np.zeros(2, np.int64))
-    orders.best(keys, order, space)
+    orders.descending(keys, order, space)
     assert order.tolist() == np.argsort(-keys)[: len(order)].tolist()
 
 
