@@ -15,15 +15,13 @@ from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
 class RiskState(NamedTuple):
-    """A linear ranker that evaluates candidates on the clicks of one list: theta, moving, rate and decay as in
-    `GradientState`, the least rate [B], the distance `delta` [B] of candidates from theta, the penalty [B] of the
+    """A linear ranker that evaluates candidates on the clicks of one list: theta, moving and rate as in
+    `GradientState`, the distance `delta` [B] of candidates from theta, the penalty [B] of the
     variance, the temperature [B] of lists, and the number of candidates."""
 
     theta: Any
     moving: Any
     rate: Any
-    decay: Any
-    least: Any
     delta: Any
     penalty: Any
     temperature: Any
@@ -58,9 +56,6 @@ def learns_by_risk(b, space, round, queries, ranker):
     directions = numbers[: candidates * features].reshape((candidates, features))
     less_risk(round, queries.table, directions, ranker.delta[b], ranker.penalty[b], won, space)
     move_to_winners(b, directions, won, ranker)
-    if lane() == 0:
-        ranker.rate[b, 0] = max(ranker.rate[b, 0], ranker.least[b])
-    barrier()
     release(space, before)
 
 

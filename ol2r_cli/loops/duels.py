@@ -15,7 +15,7 @@ from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
 class DuelState(NamedTuple):
-    """A linear ranker that compares members: theta, moving, rate and decay as in `GradientState`, and delta [B], the
+    """A linear ranker that compares members: theta, moving and rate as in `GradientState`, and delta [B], the
     distance of the others from theta. Of the present round: directions [B, M, F] of length 1, and the weights
     [B, 1 + M, F] of all members, of which the first are theta. `space` is a `DocumentSpaceState`; nothing if steps are
     not projected."""
@@ -23,7 +23,6 @@ class DuelState(NamedTuple):
     theta: Any
     moving: Any
     rate: Any
-    decay: Any
     delta: Any
     directions: Any
     weights: Any
@@ -132,14 +131,14 @@ def number_of(won):
 @compiled
 def move_to_winners(b, directions, won, ranker):
     """Take a step along the mean of those directions [M, F] that have won, if any has."""
-    theta, rate, winners = ranker.moving[b], ranker.rate[b, 0], number_of(won)
+    theta, rate, winners = ranker.moving[b], ranker.rate.value[b, 0], number_of(won)
     for m in range(len(won)):
         if won[m]:
             for f in range(lane(), len(theta), lanes()):
                 theta[f] += rate * directions[m, f] / winners
     barrier()  # without winners, too: every lane has read `won` before its memory is given back
     if winners:
-        slow_down(b, ranker)
+        slow_down(b, ranker.rate)
 
 
 @compiled
@@ -158,7 +157,7 @@ def move_in_document_space(b, space, round, queries, won, ranker):
     """Take a step along what the mean of the winners has in the document space, if there are any."""
     before = mark(space)
     theta, directions = ranker.moving[b], ranker.directions[b]
-    rate, winners, inside = ranker.rate[b, 0], number_of(won), take(space, len(theta))
+    rate, winners, inside = ranker.rate.value[b, 0], number_of(won), take(space, len(theta))
     for f in range(lane(), len(theta), lanes()):
         inside[f] = 0.0
         for m in range(len(won)):
@@ -169,5 +168,5 @@ def move_in_document_space(b, space, round, queries, won, ranker):
         for f in range(lane(), len(theta), lanes()):
             theta[f] += rate * inside[f]
         barrier()
-        slow_down(b, ranker)
+        slow_down(b, ranker.rate)
     release(space, before)

@@ -11,14 +11,21 @@ from ol2r_cli.loops.pairs import examined
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
+class LearningRate(NamedTuple):
+    """The length of a step, `value` [B, 1]: it is multiplied by `decay` [B] after every step, down to `least` [B]."""
+
+    value: Any
+    decay: Any
+    least: Any
+
+
 class GradientState(NamedTuple):
     """A linear ranker that takes steps: theta [B, F], `moving` [B, F] (theta itself, or a copy that learns from rounds
-    which are to change theta together), rate [B, 1], which is multiplied by decay [B] after every step."""
+    which are to change theta together), and its `LearningRate`."""
 
     theta: Any
     moving: Any
     rate: Any
-    decay: Any
 
 
 @compiled
@@ -54,10 +61,10 @@ def learns_by_pdgd(b, space, round, queries, ranker):
     rows = take_integers(space, places)
     for place in range(lane(), places, lanes()):
         rows[place] = round.start + ranking[place]
-        pull[place] *= ranker.rate[b, 0]
+        pull[place] *= ranker.rate.value[b, 0]
     barrier()
     add_rows(ranker.moving[b], queries.table, rows, pull)
-    slow_down(b, ranker)
+    slow_down(b, ranker.rate)
     release(space, before)
 
 
@@ -144,12 +151,12 @@ def learns_by_ranknet(b, space, round, queries, ranker):
     for pair in range(lane(), pairs, lanes()):
         winner, loser = round.winners[pair], round.losers[pair]
         margin = round.scores[0, winner] - round.scores[0, loser]
-        pull[2 * pair] = ranker.rate[b, 0] / (1 + math.exp(margin))
+        pull[2 * pair] = ranker.rate.value[b, 0] / (1 + math.exp(margin))
         pull[2 * pair + 1] = -pull[2 * pair]
         rows[2 * pair], rows[2 * pair + 1] = round.start + winner, round.start + loser
     barrier()
     add_rows(ranker.moving[b], queries.table, rows, pull)
-    slow_down(b, ranker)
+    slow_down(b, ranker.rate)
     release(space, before)
 
 
@@ -165,8 +172,9 @@ def add_rows(theta, table, rows, weights):
 
 
 @compiled
-def slow_down(b, ranker):
-    """Multiply the rate by the decay, after a step."""
+def slow_down(b, rate):
+    """Let a learning rate decay, after a step."""
     if lane() == 0:
-        ranker.rate[b, 0] -= ranker.rate[b, 0] * (1 - ranker.decay[b])
+        value = rate.value[b, 0]
+        rate.value[b, 0] = max(value - value * (1 - rate.decay[b]), rate.least[b])
     barrier()

@@ -57,7 +57,6 @@ class NullSpaceState(NamedTuple):
     theta: Any
     moving: Any
     rate: Any
-    decay: Any
     delta: Any
     directions: Any
     weights: Any

@@ -28,7 +28,14 @@ from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.learning.refit import Adam, GradientRefit, HistoryLoss, Sample, ascent
 from ol2r_cli.ranker.model.linear import Linear
-from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, Growth, HistoryRanker, directions_on_sphere
+from ol2r_cli.ranker.model_ranker import (
+    Decay,
+    GradientRanker,
+    Growth,
+    HistoryRanker,
+    directions_on_sphere,
+    mean_of_winners,
+)
 from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -408,10 +415,10 @@ class COLTR(GradientRanker):
     """Evaluates `candidates` directions on the clicks of one list, and moves to the mean of those with less risk.
 
     The list is drawn by theta's scores / `temperature`. A candidate is theta + `delta` u with u from the unit sphere;
-    its risk is that of `counterfactual_risks` with `variance_penalty` and `renormalise`. `learning_rate` and `decay`
-    as in `GradientRanker`; the rate stays at `floor` times the first one once it has fallen to it. What was not to be
-    read in the paper is as in the authors' code, ArvinZhuang/OLTR at d601047, `ranker/COLTRLinearRanker.py` with
-    `experiments/run_ECIR_COLTR.py` (docs/algorithms/counterfactual.md).
+    its risk is that of `counterfactual_risks` with `variance_penalty` and `renormalise`. `learning_rate`, `decay`
+    and `floor` as in `GradientRanker`. What was not to be read in the paper is as in the authors' code,
+    ArvinZhuang/OLTR at d601047, `ranker/COLTRLinearRanker.py` with `experiments/run_ECIR_COLTR.py`
+    (docs/algorithms/counterfactual.md).
     """
 
     pairs = "none"
@@ -447,9 +454,7 @@ class COLTR(GradientRanker):
         state = loops.coltr.RiskState(
             theta=self.theta,
             moving=self.theta,
-            rate=self.rate,
-            decay=self.by_replica(self.decay),
-            least=self.by_replica(self.floor * self.learning_rate),
+            rate=self.rate_state(),
             delta=self.by_replica(self.delta),
             penalty=self.by_replica(self.variance_penalty),
             temperature=self.by_replica(self.temperature),
@@ -475,9 +480,7 @@ class COLTR(GradientRanker):
         lists = mask, ranking, interaction.shown, interaction.clicks
         risk = counterfactual_risks(scores, *lists, self.variance_penalty, self.renormalise)
         won = risk[:, 1:] < risk[:, :1]
-        share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
-        self.move(torch.bmm(share[:, None], directions).squeeze(1), won.any(1))
-        self.rate.clamp_(min=self.floor * self.learning_rate)
+        self.move(mean_of_winners(won, directions), won.any(1))
 
 
 def counterfactual_risks(

@@ -33,7 +33,7 @@ from ol2r_cli.interfaces import (
 from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
 from ol2r_cli.learning.model import Model
 from ol2r_cli.ranker.model.linear import Linear
-from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, directions_on_sphere
+from ol2r_cli.ranker.model_ranker import Decay, GradientRanker, directions_on_sphere, mean_of_winners
 from ol2r_cli.tensor.shapes import Bool, Float
 from ol2r_cli.tensor.streams import Random
 
@@ -117,9 +117,9 @@ class DuelingBandits(GradientRanker):
         replicas, features = self.theta.shape
         directions = self.theta.new_empty(replicas, self.candidates, features)
         weights = self.theta.new_empty(replicas, 1 + self.candidates, features)
-        settings = self.by_replica(self.decay), self.by_replica(self.delta)
+        rate, delta = self.rate_state(), self.by_replica(self.delta)
         space = () if self.space is None else self.space.state()
-        return loops.duels.DuelState(self.theta, self.theta, self.rate, *settings, directions, weights, space)
+        return loops.duels.DuelState(self.theta, self.theta, rate, delta, directions, weights, space)
 
     def projected_rows(self) -> int:
         """Return how many documents the document space is of at most; 0 without a projection."""
@@ -135,8 +135,7 @@ class DuelingBandits(GradientRanker):
             learn_by_stage(stages._replace(state=state), interaction, rows, random)
             return
         won = self.winners(interaction, random)
-        share = won.to(self.theta.dtype) / won.sum(1, keepdim=True).clamp(min=1)
-        direction = torch.bmm(share[:, None], self.directions).squeeze(1)
+        direction = mean_of_winners(won, self.directions)
         if self.space is not None:
             direction = self.space.project(direction, interaction, rows, random)
         self.move(direction, won.any(1))

@@ -135,14 +135,21 @@ def directions_on_sphere(random: Random, count: int, parameters: int) -> Float[T
     return directions
 
 
+def mean_of_winners(won: Bool[Tensor, "B M"], directions: Float[Tensor, "B M P"]) -> Float[Tensor, "B P"]:
+    """Return the mean of those directions that have won; zeros where none has."""
+    share = won.to(directions.dtype) / won.sum(1, keepdim=True).clamp(min=1)
+    return torch.bmm(share[:, None], directions).squeeze(1)
+
+
 class GradientRanker(ModelRanker):
     """Takes a step per round, along a direction that its subclass finds, from the model's initial parameters.
 
     `learning_rate` is the length of the first step in units of the direction; it is multiplied by `decay` after every
-    round that moved theta.
+    round that moved theta, and stays at `floor` times the first one once it has fallen to it.
     """
 
     starts = one_step = True
+    floor = 0.0
 
     theta: Tensor
     rate: Tensor
@@ -163,8 +170,13 @@ class GradientRanker(ModelRanker):
 
     def gradient_stages(self, learn: Any) -> Any:
         """Return the stages of a linear ranker that scores by theta and learns by this loop."""
-        state = loops.gradient_steps.GradientState(self.theta, self.theta, self.rate, self.by_replica(self.decay))
+        state = loops.gradient_steps.GradientState(self.theta, self.theta, self.rate_state())
         return loops.rounds.RankerStages(loops.gradient_steps.scores_by_theta, learn, state, by_theta=True)
+
+    def rate_state(self) -> Any:
+        """Return the learning rate as loops let it decay."""
+        least = self.by_replica(self.floor * self.learning_rate)
+        return loops.gradient_steps.LearningRate(self.rate, self.by_replica(self.decay), least)
 
     def by_replica(self, setting: float) -> Float[Tensor, "B"]:
         """Return a setting for each replica, as loops receive it."""
@@ -199,6 +211,7 @@ class GradientRanker(ModelRanker):
         self.theta.addcmul_(direction, self.rate)
         if self.decay < 1:
             self.rate.sub_(self.rate * moved[:, None], alpha=1 - self.decay)
+            self.rate.clamp_(min=self.floor * self.learning_rate)
 
 
 class SGDRankNet(GradientRanker):
