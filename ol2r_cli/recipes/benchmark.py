@@ -178,8 +178,10 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
 
 def _folds(recipe: Recipe, title: str, rows: Iterable[Entry]) -> str:
     """Return `, folds 1 and 2` where a table has only these folds of its dataset; empty where it has all."""
-    folds = sorted({run.fold for row in rows for run in row.group.runs if run.fold is not None})
+    folds: set[int] = set()
+    for row in rows:
+        folds.update(fold for fold in row.group.seeds if fold is not None)
     protocol = by_name(recipe.data[title].words)
     if not folds or len(folds) >= len(expand(protocol.get("dataset.fold", "dataset.fold=1"))):
         return ""
-    return f", {'fold' if len(folds) == 1 else 'folds'} {', '.join(map(str, folds))}"
+    return f", {'fold' if len(folds) == 1 else 'folds'} {', '.join(map(str, sorted(folds)))}"

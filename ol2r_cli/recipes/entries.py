@@ -31,6 +31,11 @@ class Entry(NamedTuple):
     group: Group
     choices: pl.DataFrame | None = None
 
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the ids of its runs, which other competitors may have, too."""
+        return frozenset(run.id for run in self.group.runs)
+
     def spread(self, metric: str) -> float:
         """Return what the choice of settings adds to the standard error; ValueError without its choosing runs."""
         if not self.about.aim:
@@ -97,7 +102,7 @@ def differences(rows: Mapping[str, Entry], metric: str, baseline: str) -> dict[s
     """
     if baseline not in rows:
         return {}
-    runs = {name: frozenset(run.id for run in row.group.runs) for name, row in rows.items()}
+    runs = {name: row.run_ids for name, row in rows.items()}
     uncorrected: dict[str, Difference] = {}
     for name, row in rows.items():
         difference = _difference(row, rows[baseline], metric) if runs[name] != runs[baseline] else None

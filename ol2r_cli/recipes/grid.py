@@ -69,7 +69,7 @@ def beyond_the_ends(cells: Sequence[PlayedTrial], competitor: Competitor) -> lis
 
     A new number is combined with all values of the other settings.
     """
-    values = {name: list(dict.fromkeys(cell.settings[name] for cell in cells)) for name in cells[0].settings}
+    values = {name: _distinct(cells, name) for name in cells[0].settings}
     added: dict[tuple[str, ...], Overrides] = {}  # by the overrides, so that both aims add the same settings once
     for aim in AIMS:
         for name, number in at_an_end(cells, choose(cells, aim, competitor).settings):
@@ -77,3 +77,8 @@ def beyond_the_ends(cells: Sequence[PlayedTrial], competitor: Competitor) -> lis
             for words in product(*grown.values()):
                 added[words] = {name_of(word): word for word in words}
     return list(added.values())
+
+
+def _distinct(cells: Sequence[PlayedTrial], name: str) -> list[str]:
+    """Return the overrides that a grid has for a setting, each once."""
+    return list(dict.fromkeys(cell.settings[name] for cell in cells))

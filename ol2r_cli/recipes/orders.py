@@ -87,10 +87,12 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     ]
     for title in dict.fromkeys(title for title, _ in tables):
         for metric in recipe.metrics:
-            of_users = {user: for_metric(both[title, user], metric) for user in users if (title, user) in both}
-            names = _compared_rankers(list(of_users.values()))
-            values = {user: by_unit([rows[name] for name in names], metric) for user, rows in of_users.items()}
-            paragraphs.append(f"### {title}, by {heading(metric)}, {len(names)} rankers")
+            rows_of_users = {user: for_metric(both[title, user], metric) for user in users if (title, user) in both}
+            rankers = _compared_rankers(list(rows_of_users.values()))
+            values = {}
+            for user, rows in rows_of_users.items():
+                values[user] = by_unit([rows[ranker] for ranker in rankers], metric)
+            paragraphs.append(f"### {title}, by {heading(metric)}, {len(rankers)} rankers")
             paragraphs.append(markdown(_table(taus(values))))
     return paragraphs
 
@@ -111,8 +113,11 @@ def _table(taus_of_users: Mapping[tuple[str, str], Tau]) -> TextTable:
     for (user, other), tau in taus_of_users.items():
         symmetric[other, user] = tau
     users = sorted({user for user, _ in symmetric}, key=click_order)
-    lines = [[user, *(_text(symmetric[user, other]) for other in users)] for user in users]
-    return TextTable.of(["user"], users, lines)
+
+    def line(user: str) -> list[str]:
+        return [user, *(_text(symmetric[user, other]) for other in users)]
+
+    return TextTable.of(["user"], users, map(line, users))
 
 
 def _text(tau: Tau) -> str:

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 from ol2r_cli.config.grammar import expand
 
@@ -41,7 +42,7 @@ def role(name: str) -> str:
 
 def expand_all(words: str) -> list[str]:
     """Return each override of a text for each of its values."""
-    return [override for several in by_name(words).values() for override in expand(several)]
+    return list(chain(*map(expand, by_name(words).values())))
 
 
 def brief(words: Iterable[str]) -> list[str]:

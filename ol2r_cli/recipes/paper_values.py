@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import chain
 from typing import NamedTuple
 
 from ol2r_cli.dataset.dataset_statistics import group_statistics
@@ -69,14 +70,18 @@ def data_values(plan: RunPlan) -> Values:
 
 def printed_numbers(plan: RunPlan, condition: Condition, metric: str) -> dict[str, float]:
     """Return the paper's numbers for a condition and metric, by the title of their dataset."""
-    stands_for = {name for slot in plan.slots if slot.title == condition.slot for name in slot.stands_for}
-    return {
-        plan.recipe.data[number["data"]].title: number["value"]
-        for number in plan.recipe.printed
-        if number["data"] in stands_for
-        and (number["competitor"], number["metric"]) == (condition.competitor, metric)
-        and number.get("click", "") in ("", condition.click)
+    stands_for = chain(*(slot.stands_for for slot in plan.slots if slot.title == condition.slot))
+    allowed = {
+        "data": set(stands_for),
+        "competitor": {condition.competitor},
+        "metric": {metric},
+        "click": {"", condition.click},
     }
+    numbers = {}
+    for number in plan.recipe.printed:
+        if all(number.get(name, "") in values for name, values in allowed.items()):
+            numbers[plan.recipe.data[number["data"]].title] = number["value"]
+    return numbers
 
 
 def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> TextTable:
@@ -86,7 +91,7 @@ def comparison_table(plan: RunPlan, values: Values, settings: bool = True) -> Te
     settings: whether to show the settings of competitors. Empty columns are left out.
     """
     _, comparable = protocol(plan)
-    metrics = list(dict.fromkeys(metric for reported in values.values() for metric in reported.estimates))
+    metrics = list(dict.fromkeys(chain(*(reported.estimates for reported in values.values()))))
     rows = []
     for condition, (chosen, estimates) in values.items():
         n = str(next(iter(estimates.values())).n) if plan.recipe.competitors else ""  # else statistics, without seeds

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from ol2r_cli.formatting import plural
@@ -76,8 +77,8 @@ def _chosen(plan: RunPlan, runs: RecipeRuns) -> dict[Condition, Overrides]:
 
 def _play(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> list[PlayedTrial]:
     """Return the trials whose runs have all finished; failures are printed, and added to `runs`."""
-    jobs = list(dict.fromkeys(job for trial in trials for job in trial.runs))
-    launcher = [*_ONE_AT_A_TIME, *plan.launcher] if plan.recipe.alone and not plan.launcher else plan.launcher
+    jobs = list(dict.fromkeys(chain(*(trial.runs for trial in trials))))
+    launcher = plan.launcher or (_ONE_AT_A_TIME if plan.recipe.alone else [])
     result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr, kind=plan.kind)
     for job in result.failed:
         runs.failed.append(f"`{job.command}` ({job.reason})")
@@ -85,17 +86,19 @@ def _play(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> list[Play
     runs.code = runs.code or result.code
     if result.code == INTERRUPTED:
         print("the same command goes on from here", file=sys.stderr)
-    directories = {job: path for job, path in zip(jobs, result.directories, strict=True) if path is not None}
-    return [
-        PlayedTrial(trial, _group_of([directories[run] for run in trial.runs]))
-        for trial in trials
-        if directories.keys() >= set(trial.runs)
-    ]
+    path_of_job = dict(zip(jobs, result.directories, strict=True))
+    played = []
+    for trial in trials:
+        paths = [path_of_job[job] for job in trial.runs]
+        finished = [path for path in paths if path is not None]
+        if len(finished) == len(paths):
+            played.append(PlayedTrial(trial, _group_of(finished)))
+    return played
 
 
-def _group_of(paths: Iterable[Path]) -> Group:
+def _group_of(paths: Sequence[Path]) -> Group:
     """Return the runs of one trial as a group; ValueError where one is damaged."""
-    collected = collect(list(paths))
+    collected = collect(paths)
     if collected.damaged:
         raise ValueError(f"a run is damaged, {collected.damaged[0]}: type force=true to run it again")
     (group,) = group_runs(collected.runs)
@@ -105,7 +108,8 @@ def _group_of(paths: Iterable[Path]) -> Group:
 def dry_run(plan: RunPlan) -> int:
     """Print the runs of a plan without running or writing anything; return the exit code."""
     candidates, final = list(plan.candidates()), list(plan.final())
-    jobs = [[*plan.job(run), *plan.launcher] for trial in candidates or final for run in trial.runs]
+    runs = chain(*(trial.runs for trial in candidates or final))
+    jobs = [[*plan.job(run), *plan.launcher] for run in runs]
     if not jobs:
         print("nothing is run: the figure is about the data")
         return DONE

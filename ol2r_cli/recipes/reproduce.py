@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -119,7 +120,7 @@ def _claims(recipe: Recipe) -> list[str]:
 def _notes(runs: RecipeRuns, values: Values) -> list[str]:
     """Return what the intervals below a table are over, and from how many settings those of a row were chosen."""
     notes = []
-    estimates = [estimate for reported in values.values() for estimate in reported.estimates.values()]
+    estimates = list(chain(*(reported.estimates.values() for reported in values.values())))
     if any(estimate.half_width is not None for estimate in estimates):
         several_folds = any(estimate.clusters > 1 for estimate in estimates)
         units = (runs.rows[0].group.units if runs.rows else SEEDS).below_table(several_folds)

@@ -67,7 +67,10 @@ def published(name: str) -> Results:
     file = published_dir() / f"{name}.parquet"
     if not file.is_file():
         return []
-    return [(run, About(**row)) for run, about in read_results(file) for row in about["rows"]]
+    results: Results = []
+    for run, about in read_results(file):
+        results += [(run, About(**row)) for row in about["rows"]]
+    return results
 
 
 def published_choices(name: str) -> pl.DataFrame | None:
@@ -81,9 +84,11 @@ def published_part(plan: RunPlan, missing: str = "") -> Results:
 
     missing: the end of the ValueError where there are none; by default, that the whole benchmark may have some.
     """
-    final = list(plan.final())
-    tables = {(trial.condition.slot, trial.condition.click) for trial in final}
-    folds = {value_of(by_name(run), "dataset.fold") for trial in final for run in trial.runs}
+    tables: set[tuple[str, str]] = set()
+    folds: set[str] = set()  # empty text for data without folds
+    for trial in plan.final():
+        tables.add((trial.condition.slot, trial.condition.click))
+        folds.update(value_of(by_name(run), "dataset.fold") for run in trial.runs)
     results = []
     for run, about in published(plan.recipe.name):
         row = about.row(run)

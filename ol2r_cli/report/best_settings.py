@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ol2r_cli.formatting import plural
 from ol2r_cli.report.comparison import paired
@@ -98,13 +99,14 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
 
 def grids(groups: Sequence[Group], keep: Collection[str] = ()) -> list[list[Group]]:
     """Return the cells of each competitor, as `select` defines it; ValueError for an unknown setting in `keep`."""
-    known = dict.fromkeys(name for group in groups for name in group.settings)
+    known = dict.fromkeys(chain(*(group.settings for group in groups)))
+    of_chosen_parts = [name for name in known if part_of(name) in CHOSEN]
     for name in keep:
         if name not in known:
-            examples = (name for name in known if part_of(name) in CHOSEN and not name.endswith("._target_"))
+            examples = [example for example in of_chosen_parts if not example.endswith("._target_")]
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
     # Another version of the code is another competitor.
-    chosen = {name for name in known if part_of(name) in CHOSEN and not name.endswith(f".{CODE}")} - set(keep)
+    chosen = {name for name in of_chosen_parts if not name.endswith(f".{CODE}")} - set(keep)
     cells_of: dict[str, list[Group]] = {}
     for group in groups:
         fixed = {name: value for name, value in group.settings.items() if name not in chosen}
