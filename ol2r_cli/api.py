@@ -102,7 +102,7 @@ class Run(run_reader.Run):
         return printable(f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>").replace("`", "'")
 
     def _repr_markdown_(self) -> str:
-        """What a notebook displays: the run, and its metrics over seeds."""
+        """Return what a notebook displays: the run, and its metrics over seeds."""
         declare(self.columns)
         rows = [
             f"| {in_markdown(described(name).heading)} | {with_interval(values, described(name).digits)} |"
@@ -120,7 +120,7 @@ class Run(run_reader.Run):
     def score(
         self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None
     ) -> pl.Series:
-        """Scores of all documents of a LETOR file, in the order of the file, as `ol2r score` writes them.
+        """Return the scores of all documents of a LETOR file, in the order of the file, as `ol2r score` writes them.
 
         `seed` selects the replica (None: the first). `data` is the folder of the run's dataset if it has moved.
         """
@@ -134,7 +134,7 @@ class Run(run_reader.Run):
         return pl.Series("score", scores.numpy())
 
     def plot(self, kind: str = "learning_curve", **options: Any) -> RunFigure:
-        """A figure of this run alone; see `draw`."""
+        """Return a figure of this run alone; see `draw`."""
         return draw(kind, self, **options)
 
 
@@ -162,7 +162,8 @@ RunOrFolder = Run | str | os.PathLike[str]
 
 
 def compose(*settings: Any, **more: Any) -> composer.Composition:
-    """The configuration of `ol2r run` with these settings, as `.config`, and the choice of each group, as `.choices`.
+    """Return the configuration of `ol2r run` with these settings, as `.config`, and the choice of each group, as
+    `.choices`.
 
     All functions here take settings in the same forms: "ranker=pdgd", rounds=500, {"ranker.learning_rate": 0.1}, and
     lists of these. ValueError for a setting or choice that does not exist.
@@ -172,7 +173,7 @@ def compose(*settings: Any, **more: Any) -> composer.Composition:
 
 
 def experiment(*settings: Any, **more: Any) -> runner.Experiment:
-    """An experiment with checked settings and its dataset loaded. Nothing is written.
+    """Return an experiment with checked settings and its dataset loaded. Nothing is written.
 
     `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
     the number of threads of this process to `device.threads`, and torch's default dtype, precision of matrix products,
@@ -182,7 +183,7 @@ def experiment(*settings: Any, **more: Any) -> runner.Experiment:
 
 
 def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
-    """The experiment of these overrides, and the command that runs it."""
+    """Return the experiment of these overrides, and the command that runs it."""
     words, _ = split_search_path(overrides)
     composition_of = composer.Composer(overrides)
     words = composition_of.catalogue.full_names(words)
@@ -207,7 +208,7 @@ def check(
 
 
 def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
-    """The run of `ol2r run` with these settings: run now, resumed, or loaded where it is finished.
+    """Return the run of `ol2r run` with these settings: run now, resumed, or loaded where it is finished.
 
     `progress` prints the progress and the summary. ValueError for a bad setting, `RunFailed` when the run ends with an
     error. An interrupted run keeps its rounds, and the same call resumes it.
@@ -231,14 +232,14 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 
 
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
-    """A run of settings that the caller has composed, so that their classes are the caller's own words."""
+    """Return a run of settings that the caller has composed, so that their classes are the caller's own words."""
     run = Run(path)
     run._own_targets = frozenset(targets(settings))
     return run
 
 
 def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
-    """All finished runs below the folders (default: as `draw`) as one frame with a row per run and seed.
+    """Return all finished runs below the folders (default: as `draw`) as one frame with a row per run and seed.
 
     Words, such as "dataset=mq2008", choose among them. The options are those of `ol2r_cli.report.load`;
     table="evaluation" gives a row per evaluated round.
@@ -247,7 +248,7 @@ def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
 
 
 def draw(kind: str, *places: RunOrFolder, names: Mapping[str, str] | None = None, **options: Any) -> RunFigure:
-    """A figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
+    """Return a figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
 
     Without runs and folders, over all below output_dir of the project file, or below outputs. Words, such as
     "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. names: of rows, by the
@@ -265,7 +266,7 @@ def compare(
     metrics: Sequence[str] = (),
     test: str = "t",
 ) -> Document:
-    """A table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
+    """Return a table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
 
     Runs that differ only in seed and fold are one row. With a `baseline`, such as "pairrank", each row is compared with
     it, otherwise each with every other; `test` is t or sign-flip, corrected by Holm. `metrics` are the columns, by
@@ -292,7 +293,8 @@ def _paths(places: tuple[RunOrFolder, ...]) -> list[str | os.PathLike[str]]:
 
 
 def grid(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every combination: {"ranker": ["pairrank", "pdgd"], "seed": range(3)} is six jobs, the last name varies fastest.
+    """Return every combination: {"ranker": ["pairrank", "pdgd"], "seed": range(3)} is six jobs, the last name varies
+    fastest.
 
     ValueError for a value that is no list; text would be taken letter by letter.
     """
@@ -310,7 +312,7 @@ def sweep(
     keep_going: bool = False,
     **more: Any,
 ) -> list[Run]:
-    """A run for each job, several at a time in processes of their own. A job has any form that `run` takes.
+    """Return a run for each job, several at a time in processes of their own. A job has any form that `run` takes.
 
     `settings` and `more` are settings of all jobs; what a job says decides over `settings`. `launcher` says where they
     run: {"launcher.jobs": 4}, "launcher=slurm". All jobs are checked before the first one starts: ValueError when one

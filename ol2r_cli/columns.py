@@ -61,7 +61,8 @@ class Column:
 
 
 def ndcg_columns(cutoff: int) -> tuple[Column, Column, Column]:
-    """NDCG of the shown list, its sum over rounds t times discount^(t - 1), and NDCG of the offline evaluation."""
+    """Return the columns of NDCG of the shown list, of its sum over rounds t times discount^(t - 1), and of NDCG of the
+    offline evaluation."""
     name, label = ("", "") if cutoff == CUTOFF else (f"_{cutoff}", f"@{cutoff}")
     return (
         Column(f"online_ndcg{name}", f"online NDCG{label}", "Float32", "mean", True, 4, f"mean online NDCG@{cutoff}"),
@@ -130,7 +131,8 @@ class RunColumns:
 
     @staticmethod
     def of(manifest: Mapping[str, Any]) -> RunColumns:
-        """The columns of the run with this run.json. What is not a column of this version of ol2r is left out."""
+        """Return the columns of the run with this run.json. What is not a column of this version of ol2r is left
+        out."""
         tables: dict[str, dict[str, Column]] = {"trace": {**TRACE_COLUMNS}, "evaluation": {**EVALUATION_COLUMNS}}
         for name, table in tables.items():
             declared = (manifest.get("columns") or {}).get(name)

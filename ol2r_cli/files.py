@@ -44,20 +44,21 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def text_of(content: bytes) -> str:
-    """The text of the bytes of JSON or YAML; ValueError for too many."""
+    """Return the text of the bytes of JSON or YAML; ValueError for too many."""
     if len(content) > LARGEST:
         raise ValueError(f"a text must have at most {LARGEST:,} bytes")
     return content.decode()
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a text."""
+    """Return the text of a file of JSON or YAML; OSError unless it is a regular file, ValueError for too long a
+    text."""
     with open_file(path) as file:
         return text_of(file.read(LARGEST + 1))
 
 
 def read_json(path: Path) -> Any:
-    """The value in a file of JSON; OSError, or a ValueError that names the file."""
+    """Return the value in a file of JSON; OSError, or a ValueError that names the file."""
     try:
         return parse_json(read_text(path))
     except ValueError as error:
@@ -65,7 +66,7 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of a text; ValueError."""
+    """Return the value of a text; ValueError."""
     try:
         return plain(json.loads(text))
     except RecursionError as error:
@@ -83,7 +84,7 @@ def as_json(value: Any, margin: str = "") -> str:
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a text; ValueError, also for aliases, which a run does not write."""
+    """Return the value of a text; ValueError, also for aliases, which a run does not write."""
     import yaml
 
     loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
@@ -98,8 +99,8 @@ def parse_yaml(text: str) -> Any:
 
 
 def plain(value: Any, depth: int = DEPTH) -> Any:
-    """The value; ValueError unless it consists of text that can be printed, 64-bit integers, finite numbers, true,
-    false and null, in at most `depth` levels of mappings and lists."""
+    """Return the value; ValueError unless it consists of text that can be printed, 64-bit integers, finite numbers,
+    true, false and null, in at most `depth` levels of mappings and lists."""
     if isinstance(value, dict | list):
         if not depth:
             raise ValueError(f"more than {DEPTH} levels")
@@ -116,7 +117,7 @@ def plain(value: Any, depth: int = DEPTH) -> Any:
 
 
 def invalid_fields(value: Any, schema: dict[Any, Any]) -> list[str]:
-    """The names in a schema {name: kind} whose values are not of their kind; "mapping" unless `value` is one.
+    """Return the names in a schema {name: kind} whose values are not of their kind; "mapping" unless `value` is one.
 
     A kind is a type, None for null, [kind] of a list with entries, a schema of a mapping, in which the name `...`
     stands for all, or a tuple of kinds, of which one is enough.
@@ -138,7 +139,7 @@ def _is_of(kind: Any, value: Any) -> bool:
 
 
 def no_link(path: str, flags: int) -> int:
-    """An `opener` for `open`, which raises OSError where the file is a link."""
+    """Return an `opener` for `open`, which raises OSError where the file is a link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
@@ -174,7 +175,8 @@ def write_output(file: Path, content: bytes) -> None:
 
 
 def is_special(file: Path) -> bool:
-    """Whether there is something that is neither a regular file, nor a link to one, nor a folder: a device, a FIFO."""
+    """Return whether there is something that is neither a regular file, nor a link to one, nor a folder: a device, a
+    FIFO."""
     try:
         mode = file.stat().st_mode
     except OSError:
@@ -239,14 +241,14 @@ class Lock:
         self._opened.close()
 
     def is_ours(self) -> bool:
-        """Whether the file still names this owner."""
+        """Return whether the file still names this owner."""
         with suppress(FileNotFoundError, NotADirectoryError):
             return self.file.read_bytes() == self._content
         return False
 
 
 def is_held(file: Path) -> bool:
-    """Whether a process, this one included, holds the lock in `file`, as far as flock tells. Changes nothing."""
+    """Return whether a process, this one included, holds the lock in `file`, as far as flock tells. Changes nothing."""
     try:
         with open_file(file) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

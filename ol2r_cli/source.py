@@ -49,7 +49,7 @@ def code_hash(*packages: str) -> str:
 
 
 def is_changed(file: Path) -> bool:
-    """Whether a file of ol2r is another one than that which was hashed; False for a file of others."""
+    """Return whether a file of ol2r is another one than that which was hashed; False for a file of others."""
     if not file.is_relative_to(PACKAGE):
         return False
     try:

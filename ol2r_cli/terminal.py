@@ -22,7 +22,7 @@ _IN_ASCII = {
 
 
 def _shown(error: UnicodeError) -> tuple[str, int]:
-    """A handler of `codecs`: characters that a stream does not have, in those that every stream has."""
+    """Return a handler of `codecs`: characters that a stream does not have, in those that every stream has."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     missing = error.object[error.start : error.end]
@@ -98,7 +98,8 @@ def _open_closed() -> set[int]:
 
 
 def _stream(descriptor: _Descriptor, like: Any) -> io.TextIOWrapper:
-    """Text that is written to a descriptor, in the encoding of a stream; None: of a closed one.
+    """Return a stream of text that is written to a descriptor, in the encoding of another stream; None: of a closed
+    one.
 
     Of an unbuffered process (PYTHONUNBUFFERED), every line is written at once.
     """

@@ -164,7 +164,8 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
 
 
 def _short(value: Any) -> str:
-    """A default in at most `_LONG` characters: of a mapping its keys or their number, of other values the beginning."""
+    """Return a default in at most `_LONG` characters: of a mapping its keys or their number, of other values the
+    beginning."""
     if isinstance(value, dict) and value:
         return f"{{{', '.join(map(str, value))}}}" if len(value) <= 4 else f"({len(value)} entries)"
     text = as_typed(value)

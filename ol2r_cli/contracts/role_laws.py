@@ -157,7 +157,7 @@ def shapes(subject: Subject) -> None:
 
 
 def _of_rounds(name: str, statement: str) -> Law:
-    """A law of each round of the ordinary run, by its name in `check_rounds`."""
+    """Return a law of each round of the ordinary run, by its name in `check_rounds`."""
 
     def law(subject: Subject) -> None:
         check_rounds(subject.ordinary, name)

@@ -154,7 +154,8 @@ def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
 
 
 def seen(interactions: Sequence[Interaction], replica: int | None = None) -> list[list[Seen]]:
-    """What a user can see of each round: for every replica (or one) the query, the documents shown and the clicks."""
+    """Return what a user can see of each round: for every replica (or one) the query, the documents shown and the
+    clicks."""
     rounds = []
     for one in interactions:
         documents = one.candidates.document.gather(1, one.ranking)

@@ -98,7 +98,7 @@ class DocumentDataset:
         )
 
     def _of_fold(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
-        """The numbers of the queries of each split, by which part of the fold they are in."""
+        """Return the numbers of the queries of each split, by which part of the fold they are in."""
         queries = len(table.query_ids)
         if queries < FOLDS:
             raise ValueError(f"dataset must have {FOLDS} queries or more, got {queries}")
@@ -110,7 +110,7 @@ class DocumentDataset:
         return {split: np.flatnonzero(mark) for split, mark in marks.items()}
 
     def _of_split(self, given: Collection[str], table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
-        """The numbers of the queries of each split that the documents name."""
+        """Return the numbers of the queries of each split that the documents name."""
         if self.fold != 1:
             raise ValueError(f"dataset.fold must be 1 where documents name their split, got {self.fold}")
         names = np.array([*given]).astype(str)
@@ -129,7 +129,7 @@ class DocumentDataset:
 
 
 def _table(documents: Documents) -> ParsedTable:
-    """The documents as a table; ValueError, with the row from 0, for what cannot be ranked."""
+    """Return the documents as a table; ValueError, with the row from 0, for what cannot be ranked."""
     try:
         label, features = np.array([*documents.label], np.float64), np.asarray(documents.features, np.float64)
     except (ValueError, TypeError) as error:
@@ -162,6 +162,6 @@ def _table(documents: Documents) -> ParsedTable:
 
 
 def _content(table: ParsedTable) -> str:
-    """A hash of all that documents are."""
+    """Return a hash of all that documents are."""
     arrays = table.features, table.labels, table.offsets
     return digest([table.query_ids, *(hashlib.sha256(each.tobytes()).hexdigest() for each in arrays)])

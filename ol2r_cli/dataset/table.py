@@ -183,7 +183,7 @@ class Split:
     def serve(
         self, query: Int[Tensor, "B"], longest: int | None = None, intent: Int[Tensor, "B"] | None = None
     ) -> tuple[Candidates, Int[Tensor, "B D"]]:
-        """Candidates and labels of `query`, which are numbers within this split. Labels of padding are 0.
+        """Return candidates and labels of `query`, which are numbers within this split. Labels of padding are 0.
 
         `longest` is D, the number of documents of the longest of these queries; None reads it from the device.
         `intent` is that by which each replica's user judges, from 0; None is the first.

@@ -50,7 +50,7 @@ def click_log(path: Path, data: Path | None = None, own_targets: Collection[str]
 
 
 def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Interaction) -> pl.DataFrame:
-    """A row for each document that was shown in round `t`, which the simulation has just recorded."""
+    """Return a row for each document that was shown in round `t`, which the simulation has just recorded."""
     measurement, shown = simulation.measurement, interaction.shown.cpu().numpy()
     grades = measurement.grades[measurement.recorded - 1, :, : shown.shape[1]]
     if measurement.full():

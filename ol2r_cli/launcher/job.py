@@ -44,11 +44,12 @@ class Job:
     before: bytes | None = None
 
     def has_begun(self) -> bool:
-        """Whether its run has begun since the job was made, or an earlier attempt at it."""
+        """Return whether its run has begun since the job was made, or an earlier attempt at it."""
         return manifest_bytes(self.directory) != self.before
 
     def payload_now(self) -> bytes:
-        """The payload; of a run that has begun with force=false, so that it resumes and does not start once more."""
+        """Return the payload; of a run that has begun with force=false, so that it resumes and does not start once
+        more."""
         if not self.has_begun():
             return self.payload
         run = pickle.loads(self.payload)
@@ -56,7 +57,7 @@ class Job:
 
 
 def manifest_bytes(directory: Path) -> bytes | None:
-    """The content of run.json in a directory; None without one."""
+    """Return the content of run.json in a directory; None without one."""
     with suppress(OSError):  # the job itself says what is wrong with its directory
         return (directory / MANIFEST).read_bytes()
     return None
@@ -92,16 +93,16 @@ class Launcher(Protocol):
     fail_fast: bool
 
     def free_slots(self) -> int:
-        """The number of jobs that may be submitted now."""
+        """Return the number of jobs that may be submitted now."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start these jobs or queue them. A job may be submitted again after it has ended."""
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended since the last call; waits up to `wait` seconds for the first one."""
+        """Return the jobs that have ended since the last call; waits up to `wait` seconds for the first one."""
 
     def location(self, job: Job) -> str:
-        """Where a submitted job runs or waits, in a few words: `pid 4711`, `slurm 12_3 pending`."""
+        """Return where a submitted job runs or waits, in a few words: `pid 4711`, `slurm 12_3 pending`."""
 
     def stop(self) -> None:
         """Ask all running jobs to stop: each writes a checkpoint and ends with code 130. Cancel those that wait."""
@@ -118,7 +119,8 @@ def payload(
     kind: str = "run",
     shares_gpu: bool = False,
 ) -> bytes:
-    """A run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and its id.
+    """Return a run for `run_payload`: its resolved configuration in plain containers, its choices, its overrides and
+    its id.
 
     `kind` is the name of its `RunKind`. `shares_gpu` is whether it is played on a GPU where it
     is in a batch; alone it does as its configuration says.
@@ -181,7 +183,8 @@ def run_payloads(payloads: Sequence[bytes], logs: Sequence[str], ended: Ended, m
 
 
 def _loaded(payload: bytes) -> dict[str, Any]:
-    """The run of a payload, for which this process has then the working directory, the modules and the classes."""
+    """Return the run of a payload, for which this process has then the working directory, the modules and the
+    classes."""
     run: dict[str, Any] = pickle.loads(payload)
     os.chdir(run["folder"])
     sys.path += [folder for folder in run["modules"] if folder not in sys.path]
@@ -194,7 +197,7 @@ _END = 8192  # bytes at the end of a log that are read
 
 
 def reason(job: Job, code: int) -> str:
-    """Why a job ended with this code, in one line; empty for code 0."""
+    """Return why a job ended with this code, in one line; empty for code 0."""
     if code == DONE:
         return ""
     if code == -signal.SIGKILL:
@@ -213,7 +216,7 @@ def reason(job: Job, code: int) -> str:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a file that is not blank, at most 300 characters; of a traceback this is the error."""
+    """Return the last line of a file that is not blank, at most 300 characters; of a traceback this is the error."""
     with suppress(OSError), open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - _END))
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]

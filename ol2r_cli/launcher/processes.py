@@ -129,7 +129,7 @@ class Processes:
         self._running.append(_Running(process, dict(enumerate(jobs)), receiving, len(jobs) > 1, gpu, deadline))
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
-        """The jobs that have ended. Jobs whose time is up are asked to stop, and killed if they do not."""
+        """Return the jobs that have ended. Jobs whose time is up are asked to stop, and killed if they do not."""
         awaited = [running.process.sentinel for running in self._running]
         awaited += [running.ends for running in self._running]
         if awaited:
@@ -148,7 +148,7 @@ class Processes:
         return ended
 
     def _left(self, running: _Running, code: int) -> list[tuple[Job, Outcome]]:
-        """The jobs that have not ended before their process has, with its exit code."""
+        """Return the jobs that have not ended before their process has, with its exit code."""
         self._running.remove(running)
         self._free.append(running.gpu)
         running.process.join()
@@ -177,7 +177,7 @@ class Processes:
 
 
 def _received(running: _Running) -> list[tuple[Job, Outcome]]:
-    """The jobs of a batch that have ended."""
+    """Return the jobs of a batch that have ended."""
     ended = []
     with suppress(EOFError, OSError):  # its process has ended
         while running.ends.poll():
@@ -234,7 +234,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _fork_server(threads: int, shared: Sequence[bytes] = ()) -> Iterator[None]:
-    """The environment in which the fork server starts, with the first job, and in which it forks.
+    """Return the environment in which the fork server starts, with the first job, and in which it forks.
 
     The program that started the sweep is hidden: otherwise every job would execute the user's script again.
     """

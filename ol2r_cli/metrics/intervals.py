@@ -19,7 +19,7 @@ LEAST_UNITS = 3  # for a test, and for an interval that is drawn unless another 
 
 
 def half_width(sd: float | None, n: int, bands: str | None = "ci") -> float | None:
-    """Half of an interval around the mean of n values; None where it is not drawn, and for one value.
+    """Return half of an interval around the mean of n values; None where it is not drawn, and for one value.
 
     ci: t sd / sqrt(n), with n - 1 degrees of freedom. sd: the standard deviation. se: sd / sqrt(n). None: ci from
     `LEAST_UNITS` values on.
@@ -34,12 +34,13 @@ def half_width(sd: float | None, n: int, bands: str | None = "ci") -> float | No
 
 @cache
 def quantile(degrees: int) -> float:
-    """The bound that |t| does not exceed with probability `LEVEL`: 12.7 for one degree of freedom, 1.96 for many."""
+    """Return the bound that |t| does not exceed with probability `LEVEL`: 12.7 for one degree of freedom, 1.96 for
+    many."""
     return float(special.stdtrit(degrees, (1 + LEVEL) / 2))  # the inverse of Student's t distribution
 
 
 def with_interval(values: Mapping[str, Any], digits: int) -> str:
-    """A metric of summary.json over seeds, as `0.4123 ± 0.0021`: its mean and half of its interval.
+    """Return a metric of summary.json over seeds, as `0.4123 ± 0.0021`: its mean and half of its interval.
 
     values: its "mean", "sd" and "n".
     """

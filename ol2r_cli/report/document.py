@@ -80,7 +80,8 @@ class Document:
         return lines + self.collection.left_out
 
     def frame(self) -> pl.DataFrame:
-        """Full precision: one row for each group or, with `differences_only`, for each comparison and metric."""
+        """Return one row in full precision for each group or, with `differences_only`, for each comparison and
+        metric."""
         table = self.instead or (self._differences if self.differences_only else self._groups)
         return as_frame(table.values())
 
@@ -125,7 +126,7 @@ class Document:
         return TextTable.about(labels.ordered(self.groups, measured), columns)
 
     def _letter(self, group: Group) -> Cell:
-        """The letter that names a group in the marks of others, where all are compared."""
+        """Return the letter that names a group in the marks of others, where all are compared."""
         letters = self.comparison.letters if self.comparison else {}
         letter = letters.get(group, "")
         return Cell(letter, values={"letter": letter} if letters else {})
@@ -139,14 +140,14 @@ class Document:
         return Cell(group.note, values={"note": group.note} if has_notes else {})
 
     def _chosen_from(self, group: Group) -> Cell:
-        """The number of cells of the grid that a group was chosen from."""
+        """Return the number of cells of the grid that a group was chosen from."""
         if self.selection is None:
             return Cell("")
         cells = self.selection.cells[group]
         return Cell(str(cells), values={"chosen_from": cells})
 
     def _value(self, metric: str, group: Group) -> Cell:
-        """The value of a group in the column of a metric, with its mark."""
+        """Return the value of a group in the column of a metric, with its mark."""
         estimate, text = group.estimate(metric), ""
         if estimate:
             text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
@@ -158,7 +159,7 @@ class Document:
         return Cell(text, mark, (group, metric) in self.best, columns)
 
     def _compared_values(self, metric: str, group: Group) -> dict[str, Any]:
-        """What a frame has of the comparison of a group in a metric; null for a group that is not compared."""
+        """Return what a frame has of the comparison of a group in a metric; null for a group that is not compared."""
         comparison = self.comparison
         if comparison is None:
             return {}
@@ -183,7 +184,7 @@ class Document:
         return self._differences_of(names, places)
 
     def _differences_of(self, names: Mapping[Group, str], places: Mapping[Group, tuple[str, str, str]]) -> TextTable:
-        """A row for each difference. places: dataset, users and intents of each group."""
+        """Return a row for each difference. places: dataset, users and intents of each group."""
         columns = [
             TableColumn[PairedDifference]("metric", lambda d: Cell(heading(d.metric), values={"metric": d.metric})),
             TableColumn("dataset", lambda d: Cell(places[d.group][0], values=choices(d.group))),
@@ -196,7 +197,7 @@ class Document:
         return TextTable.about(self.comparison.differences if self.comparison else (), columns)
 
     def text(self, form: str) -> str:
-        """The report as md, latex, csv or json."""
+        """Return the report as md, latex, csv or json."""
         if form == "csv":
             return as_csv(self.frame()).rstrip("\n")
         if form == "json":
@@ -206,7 +207,8 @@ class Document:
         return "\n\n".join([*map(markdown, self.tables), *map(in_markdown, self.notes)])
 
     def latex(self) -> LatexTable:
-        """One table: that of groups with click models as columns or, with `differences_only`, that of differences."""
+        """Return one table: that of groups with click models as columns or, with `differences_only`, that of
+        differences."""
         if self.instead:
             return plain_table(self.tables[0], self.notes)
         if self.differences_only:
@@ -243,7 +245,7 @@ class Document:
                 write_text(path, self.text(form) + "\n")
 
     def _page_content(self) -> html_page.PageContent:
-        """What a page shows: the usual metrics, and also the table of groups."""
+        """Return what a page shows: the usual metrics, and also the table of groups."""
         groups = self.labels.ordered(self.groups, ndcg_metrics(self.groups))
         shown = replace(self, metrics=usual_metrics(groups), differences_only=False)
         left_out = self.collection.left_out
@@ -262,7 +264,7 @@ class Document:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Makes the folder of `path`, and turns an error while writing into a ValueError."""
+    """Make the folder of `path`, and turn an error while writing into a ValueError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield

@@ -62,7 +62,7 @@ class Estimate:
         return self.band("ci")
 
     def band(self, bands: str | None = None, units: str | None = None) -> float | None:
-        """`half_width` over these units; None: clusters where there are several."""
+        """Return `half_width` over these units; None: clusters where there are several."""
         by_seed = units == "seeds" or (units is None and self.clusters == 1)
         return half_width(*((self.sd, self.n) if by_seed else (self.between, self.clusters)), bands)
 
@@ -111,7 +111,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def paired_t(differences: Sequence[float]) -> float:
-    """Two-sided p of the paired t test: the mean is 0, for two values or more.
+    """Return the two-sided p of the paired t test: the mean is 0, for two values or more.
 
     Equal differences have no spread, so p takes its limit: 1 if they are 0, otherwise 0.
     """
@@ -120,12 +120,13 @@ def paired_t(differences: Sequence[float]) -> float:
 
 
 def two_sided(mean: float, error: float, degrees: int) -> float:
-    """Two-sided p of a mean with this standard error; where that is 0 the limit: 1 if the mean is 0, otherwise 0."""
+    """Return the two-sided p of a mean with this standard error; where that is 0 the limit: 1 if the mean is 0,
+    otherwise 0."""
     return 2 * float(special.stdtr(degrees, -abs(mean) / error)) if error else float(mean == 0)
 
 
 def sign_flips(differences: Sequence[float]) -> float:
-    """Two-sided p of the sign-flip permutation test: differences are symmetric around 0.
+    """Return the two-sided p of the sign-flip permutation test: differences are symmetric around 0.
 
     The share of all 2^n sign assignments whose mean is at least as far from 0 as the observed one; from n = 21 on, of
     100,000 drawn assignments and the observed one. It is at least 2 / 2^n: see `least_p`.
@@ -147,12 +148,12 @@ TESTS = {"t": paired_t, "permutation": sign_flips}
 
 
 def least_p(test: str, units: int) -> float:
-    """The smallest p that a test of this number of units can have."""
+    """Return the smallest p that a test of this number of units can have."""
     return 2.0 ** (1 - min(units, EXACT)) if test == "permutation" else 0.0
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Adjusted p of a family (Holm, 1979): below alpha exactly where the step-down procedure rejects.
+    """Return the adjusted p of a family (Holm, 1979): below alpha exactly where the step-down procedure rejects.
 
     The probability of any false rejection is at most alpha. The k-th smallest of m is multiplied by m - k + 1; an
     adjusted p is not below one of a smaller p, and not above 1.
@@ -165,7 +166,8 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def effect_size(differences: Sequence[float]) -> float | None:
-    """Hedges' g_z: the mean difference in standard deviations of the differences (Cohen's d_z), corrected for bias.
+    """Return Hedges' g_z: the mean difference in standard deviations of the differences (Cohen's d_z), corrected for
+    bias.
 
     The expected d_z exceeds the true effect by a factor whose inverse, with m = n - 1 degrees of freedom, is
     gamma(m / 2) / (sqrt(m / 2) gamma((m - 1) / 2)), about 1 - 3 / (4 m - 1) (Hedges, 1981). None for fewer than three

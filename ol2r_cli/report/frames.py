@@ -28,7 +28,7 @@ def load(
     settings: bool = False,
     columns: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """One row for each (run, seed) of the finished runs below folders (default: `outputs`).
+    """Return one row for each (run, seed) of the finished runs below folders (default: `outputs`).
 
     Words of `ol2r run` choose among them: load("outputs", "dataset=mq2008", "click=per,inf").
     Columns: run (its id), path, group (rows with the same number differ in fold and seed only: a row of the report),
@@ -71,7 +71,7 @@ def load(
 
 
 def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
-    """The rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
+    """Return the rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
     known = getattr(run_reader, table.upper())
     for run in runs if table != "blocks" else ():
         known = known.with_columns(getattr(run.columns, table))
@@ -86,7 +86,8 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
 
 
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A column for each key. Numbers stay numbers; a column of several types is text, as typed on the command line."""
+    """Return a column for each key. Numbers stay numbers; a column of several types is text, as typed on the command
+    line."""
     columns = []
     for key in dict.fromkeys(key for row in rows for key in row):
         values = [row.get(key) for row in rows]
@@ -98,16 +99,16 @@ def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def as_csv(table: pl.DataFrame) -> str:
-    """CSV in which text is marked by a quote that a spreadsheet would calculate; numbers are not."""
+    """Return CSV in which text is marked by a quote that a spreadsheet would calculate; numbers are not."""
     mark = partial(_FORMULA.sub, "'")
     return table.rename(mark).with_columns(pl.col(pl.String).map_elements(mark, pl.String)).write_csv()
 
 
 def choices(group: Group) -> dict[str, str | None]:
-    """dataset, click, intent, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
+    """Return dataset, click, intent, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
     return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
 
 
 def differing_settings(groups: Iterable[Group], labels: Labels) -> list[str]:
-    """Names of the settings that distinguish groups, in the order of the table."""
+    """Return the names of the settings that distinguish groups, in the order of the table."""
     return list(dict.fromkeys(setting for group in groups for setting in labels.settings(group)))

@@ -39,7 +39,7 @@ class LatexTable:
     notes: Sequence[str] = ()
 
     def text(self) -> str:
-        """The table, for \\usepackage{booktabs}; ValueError where it is higher than a page."""
+        """Return the table, for \\usepackage{booktabs}; ValueError where it is higher than a page."""
         parts = self._parts()
         lines = sum(len(block.rows) + 2 for block in self.blocks) * len(parts)
         if lines > MOST_LINES:
@@ -67,14 +67,15 @@ class LatexTable:
         return [row for block in self.blocks for row in block.rows]
 
     def _width(self, columns: Sequence[int]) -> float:
-        """An estimate of the width of these columns, in points."""
+        """Return an estimate of the width of these columns, in points."""
         letters = 0
         for column in columns:
             letters += max([len(self.headings[column]), *(len(str(row[column])) for row in self._rows())])
         return _LETTER * letters + _GAP * len(columns)
 
     def _parts(self) -> list[list[int]]:
-        """The columns of each tabular: all, or as many as fit the page behind the name, one tabular below the other."""
+        """Return the columns of each tabular: all, or as many as fit the page behind the name, one tabular below the
+        other."""
         parts = [[0]]
         for column in range(1, len(self.headings)):
             if len(parts[-1]) > 1 and self._width([*parts[-1], column]) > PAGE:
@@ -95,7 +96,7 @@ class LatexTable:
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX; a minus before a digit is set in math mode."""
+    """Return text as LaTeX; a minus before a digit is set in math mode."""
     return re.sub(r"(?<![\w.])-(?=[\d.])", "$-$", "".join(_SIGNS.get(sign, sign) for sign in text))
 
 
@@ -105,6 +106,6 @@ def _cell(cell: Cell) -> str:
 
 
 def plain_table(table: TextTable, notes: Sequence[str]) -> LatexTable:
-    """A table as it is, with what is the same in all rows in the caption."""
+    """Return a table as it is, with what is the same in all rows in the caption."""
     kept, same = table.without_empty().without_same()
     return LatexTable(kept.headings, kept.numbers, [Block("", kept.rows)], [same] if same else [], notes)

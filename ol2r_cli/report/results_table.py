@@ -55,7 +55,7 @@ class ResultsTable:
             raise ValueError(f"--compare all needs at most {len(LETTERS)} rows, got {len(self.names)}")
 
     def latex(self, remarks: Sequence[str] = (), notes: Sequence[str] = ()) -> LatexTable:
-        """The table of LaTeX. remarks: further sentences of the caption. notes: lines of comment."""
+        """Return the table of LaTeX. remarks: further sentences of the caption. notes: lines of comment."""
         if len(self.users) > 1:
             headings = self.users
             blocks = [
@@ -71,7 +71,7 @@ class ResultsTable:
         return LatexTable(["", *headings], numbers, blocks, [*self._caption(), *remarks], notes)
 
     def _block(self, dataset: str, columns: Sequence[tuple[str, str]], metric: str) -> Block:
-        """The rows of a dataset, with a cell for each (users, metric); without names that have no cell there."""
+        """Return the rows of a dataset, with a cell for each (users, metric); without names that have no cell there."""
         title = [metric] * (len(self.metrics) > 1) + [dataset] * (len(self.datasets) > 1)
         rows = []
         for name in self.names:
@@ -81,7 +81,7 @@ class ResultsTable:
         return Block(", ".join(filter(None, title)), rows)
 
     def _letter(self, name: str) -> str:
-        """The letter of a row, where all rows are compared."""
+        """Return the letter of a row, where all rows are compared."""
         compares_all = self.comparison is not None and self.comparison.baseline is None
         return LETTERS[self.names.index(name)] if compares_all else ""
 
@@ -100,7 +100,7 @@ class ResultsTable:
         return Cell(text, mark, (group, metric) in self.best)
 
     def _caption(self) -> list[str]:
-        """What is common to all cells, what ± is, and what marks and bold values mean."""
+        """Return what is common to all cells, what ± is, and what marks and bold values mean."""
         common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
         common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
         common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []

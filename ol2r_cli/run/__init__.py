@@ -35,7 +35,7 @@ INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM; completed rounds are kept
 
 @contextmanager
 def exits_when_interrupted() -> Iterator[None]:
-    """Ctrl-C ends the process at once with code 130. For imports: KeyboardInterrupt in one can become another error,
+    """Let Ctrl-C end the process at once with code 130. For imports: KeyboardInterrupt in one can become another error,
     and in torch's it aborts the process."""
 
     def end(*_: object) -> None:
@@ -56,7 +56,7 @@ def exits_when_interrupted() -> Iterator[None]:
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """A list to which the first SIGINT or SIGTERM is appended; a second one raises KeyboardInterrupt at once.
+    """Yield a list to which the first SIGINT or SIGTERM is appended; a second one raises KeyboardInterrupt at once.
 
     The list stays empty outside of the main thread, because Python delivers signals only there.
     """

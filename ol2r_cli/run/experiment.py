@@ -131,7 +131,7 @@ class Experiment:
         self.measures = {name: _made(Measure, f"measure.{name}", node, make) for name, node in nodes}
 
     def _device(self, make: Make) -> tuple[Device, str]:
-        """The device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
+        """Return the device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
         node, reason = dict(self.settings["device"]), ""
         if node.get("name") == "auto":
             name, reason = automatic(self.break_even, self.settings["replicas"], self.settings["rounds"])
@@ -177,7 +177,8 @@ class Experiment:
         return all("stages" in vars(type(role)) for role in self.roles.values())
 
     def recorded_choices(self) -> dict[str, str]:
-        """The choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records them."""
+        """Return the choices of the dataset, the roles and their parts (`ranker/model`), as the manifest records
+        them."""
         groups = ("dataset", *self.roles)
         parts = [group for group in self.choices if "/" in group and group.partition("/")[0] in groups]
         if self.intent.changes:
@@ -190,19 +191,20 @@ class Experiment:
         return self.device.torch == torch.device("cuda")
 
     def stored(self) -> Run | None:
-        """The run as it is on disk, all of its files compared; None if it was not begun, and with `force=true`."""
+        """Return the run as it is on disk, all of its files compared; None if it was not begun, and with
+        `force=true`."""
         return None if self.settings["force"] else Run.read(self.directory.path, thorough=True)
 
     def finished(self) -> bool:
-        """Whether this run is finished, is as it was then, and does not have to be run again."""
+        """Return whether this run is finished, is as it was then, and does not have to be run again."""
         return (run := self.stored()) is not None and run.state == "finished"
 
     def is_evaluated(self, round: int) -> bool:
-        """Whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
+        """Return whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
         return is_evaluated(round, self.settings["evaluate_every"], self.settings["evaluate_rounds"])
 
     def setup_error(self) -> str:
-        """Why the roles do not fit each other or the data: they are set up for one round of one replica.
+        """Return why the roles do not fit each other or the data: they are set up for one round of one replica.
 
         A ranker that needs the labels is not set up, because it learns from them when it is.
         """
@@ -217,7 +219,7 @@ class Experiment:
         return ""
 
     def simulation(self) -> Simulation:
-        """The roles on the training queries, ready for round 1.
+        """Return the roles on the training queries, ready for round 1.
 
         ValueError if they do not fit together, NotEnoughMemory if they need more than there is.
         """
@@ -235,7 +237,7 @@ class Experiment:
             ) from None
 
     def _allocated(self, replicas: int) -> int:
-        """The bytes that the set-up of so many replicas allocates."""
+        """Return the bytes that the set-up of so many replicas allocates."""
         trial = self.renewed(replicas)
         with MemoryLimit(available_memory(self.device.torch)) as limit:
             trial._simulation()
@@ -279,7 +281,8 @@ class Experiment:
         )
 
     def warnings(self) -> list[str]:
-        """What a reader of the results should know, a line each: of dataset, intents, and roles that are set up."""
+        """Return what a reader of the results should know, a line each: of dataset, intents, and roles that are set
+        up."""
         found = self.intent.warnings(self.settings["rounds"])
         least = self.break_even.replicas_of(self.settings["rounds"]) if self.break_even else 0
         if self.device.torch.type == "cuda" and max(len(self.seeds), self.together) < least:
@@ -287,7 +290,7 @@ class Experiment:
         return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
 
     def evaluators(self) -> list[Evaluator]:
-        """One for each split in `evaluate_on` that the dataset has."""
+        """Return one for each split in `evaluate_on` that the dataset has."""
         seeds = torch.tensor(self.seeds, device=self.device.torch)
         splits = [name for name in self.settings["evaluate_on"] if len(self.dataset.splits.get(name, ()))]
 
@@ -304,7 +307,7 @@ class Experiment:
         ]
 
     def columns(self) -> RunColumns:
-        """The columns of the tables of this run."""
+        """Return the columns of the tables of this run."""
         measures = self.measures.values()
         trace = [*([INTENT] if self.intent.changes else []), *(column for each in measures for column in each.trace)]
         return RunColumns(
@@ -313,7 +316,7 @@ class Experiment:
         )
 
     def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
-        """The weights [F] of ranker=offline_ranknet with its default settings, fitted to this dataset.
+        """Return the weights [F] of ranker=offline_ranknet with its default settings, fitted to this dataset.
 
         None without `trace_cosine`.
         """
@@ -342,7 +345,7 @@ def _check_run(settings: Mapping[str, Any]) -> None:
 
 
 def _made(kind: type[Any], group: str, settings: Mapping[str, Any], make: Make) -> Any:
-    """What is made for a group; ValueError if the class that its settings name is none for this group."""
+    """Return what is made for a group; ValueError if the class that its settings name is none for this group."""
     made = make(settings, group)
     if isinstance(made, kind):
         return made

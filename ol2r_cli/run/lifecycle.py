@@ -66,7 +66,7 @@ class Lifecycle(ABC):
 
     @abstractmethod
     def _interrupted(self) -> tuple[str, str]:
-        """Where the run is, and what the same command does from there."""
+        """Return where the run is, and what the same command does from there."""
 
     def run(self) -> int:
         """Do the work that is left and return the exit code; ChangedSource where ol2r is another one now."""
@@ -99,7 +99,7 @@ class Lifecycle(ABC):
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Around everything that is done for this run while others are played too: its log, and the time it takes."""
+        """Surround everything that is done for this run while others are played too: its log, and the time it takes."""
         with self._log_file.receiving(), self.time.counting():
             yield
 
@@ -148,7 +148,7 @@ class Lifecycle(ABC):
         self.code = DONE
 
     def _explain(self, error: Exception) -> str:
-        """An error in one line, where possible with what to type."""
+        """Return an error in one line, where possible with what to type."""
         if isinstance(error, DamagedFile):
             return f"{error}, while the run was writing to it: run it again"
         if isinstance(error, ChangedSource):

@@ -61,7 +61,7 @@ class Progress:
             self.live.stop()
 
     def update(self, round: int) -> None:
-        """Round `round` is done."""
+        """Note that round `round` is done."""
         self.done = round
         every = self.plain_every if self.live is None else self.live_every
         if not self.quiet and time.monotonic() - self.shown > every:

@@ -179,8 +179,8 @@ def differences_of_experiment(run: Run, notes: list[str]) -> Iterator[str]:
 
 
 def _trace(run: Run) -> Iterator[str]:
-    """Whether the trace has each round of each seed once, and whether cumulative NDCG is the discounted sum of online
-    NDCG, where queries that are skipped count 0."""
+    """Yield a fault unless the trace has each round of each seed once, and cumulative NDCG is the discounted sum of
+    online NDCG, where queries that are skipped count 0."""
     trace, number, seeds = run.trace, pl.col("round"), sorted(run.seeds)
     rows = trace.group_by("seed").agg(number.len().alias("rows"), number.min(), number.max().alias("last")).rows()
     unique = not trace.select(pl.struct("seed", "round").is_duplicated().any()).item()
@@ -196,14 +196,14 @@ def _trace(run: Run) -> Iterator[str]:
 
 
 def _ndcg_discounts(run: Run) -> dict[int, float]:
-    """The discount of cumulative NDCG at each cutoff that a run has measured."""
+    """Return the discount of cumulative NDCG at each cutoff that a run has measured."""
     of_ndcg = [node for name, node in run.settings["measure"].items() if name.partition("@")[0] == "ndcg"]
     return {node["cutoff"]: node["discount"] for node in of_ndcg}
 
 
 def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
-    """Whether saved interactions have the queries and the numbers of clicks of the trace, and whether online NDCG is
-    that of their documents, by the labels of the run's data."""
+    """Yield a fault unless saved interactions have the queries and the numbers of clicks of the trace, and online NDCG
+    is that of their documents, by the labels of the run's data."""
     trace, columns = run.trace, ["seed", "round", "query", "clicks"]
     rounds = run.interactions.group_by("seed", "round").agg(pl.col("query").first(), clicks=pl.col("click").sum())
     if rounds.select(columns).sort("seed", "round").rows() != trace.select(columns).sort("seed", "round").rows():
@@ -239,7 +239,7 @@ def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
 
 
 def _evaluations(run: Run) -> Iterator[str]:
-    """Whether every split is evaluated for all seeds in the same rounds, the last one included."""
+    """Yield a fault unless every split is evaluated for all seeds in the same rounds, the last one included."""
     for (split,), rows in run.evaluation.group_by("split", maintain_order=True):
         of_seeds = [group["round"].to_list() for _, group in rows.group_by("seed", maintain_order=True)]
         same = all(numbers == of_seeds[0] for numbers in of_seeds)
@@ -250,7 +250,8 @@ def _evaluations(run: Run) -> Iterator[str]:
 
 
 def _summary(run: Run) -> Iterator[str]:
-    """Whether the summary is that of the tables, up to the last digits, which differ between versions of polars."""
+    """Yield a fault unless the summary is that of the tables, up to the last digits, which differ between versions of
+    polars."""
     content, expected = run.summary_file, summarise(run)
     if content.get("results_version") != RESULTS_VERSION:
         return

@@ -117,7 +117,7 @@ def parts(names: Iterable[str], table: Table) -> list[str]:
 
 
 def is_part(name: str, table: str = r"(trace|evaluation|blocks|interactions).parquet") -> bool:
-    """Whether a file of this name has some rows of a table of an unfinished run: `trace.part00001.parquet`."""
+    """Return whether a file of this name has some rows of a table of an unfinished run: `trace.part00001.parquet`."""
     return re.fullmatch(table.replace(".", r"\.part\d{5,}\."), name) is not None
 
 
@@ -127,7 +127,8 @@ def scan(file: Path) -> pl.LazyFrame:
 
 
 def _complete(table: Table, rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows of a file with all columns of a table: one that they lack is null, and one that only they have stays."""
+    """Return rows of a file with all columns of a table: one that they lack is null, and one that only they have
+    stays."""
     schema, present = table.schema, rows.collect_schema()
     for name, kind in present.items():
         wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)

@@ -71,7 +71,7 @@ class _Dumper(get_omega_conf_dumper()):  # type: ignore[misc]
     """That of `OmegaConf.to_yaml`, for plain containers: making others first takes longer than all tables."""
 
     def ignore_aliases(self, _: object) -> bool:
-        """Whether to write a value anew that was written before: no file of a run has aliases."""
+        """Return whether to write a value anew that was written before: no file of a run has aliases."""
         return True
 
 
@@ -301,7 +301,7 @@ class Runner(Lifecycle):
                 raise KeyboardInterrupt
 
     def _is_saved(self, t: int) -> bool:
-        """Whether there is a checkpoint after this round, whenever that is."""
+        """Return whether there is a checkpoint after this round, whenever that is."""
         every = self.settings["checkpoint_rounds"]
         return bool(every and t % every == 0)
 
@@ -363,7 +363,7 @@ class Runner(Lifecycle):
     def _evaluated(
         self, evaluator: Evaluator, deployed: Float[Tensor, "E B P"], rounds: Sequence[int]
     ) -> dict[str, Float[Tensor, "E B"]]:
-        """What an evaluator returns of these snapshots; FloatingPointError if their scores are out of range."""
+        """Return what an evaluator returns of these snapshots; FloatingPointError if their scores are out of range."""
         try:
             return evaluator(self.simulation.ranker, deployed, rounds)
         except ScoresOverflow as error:
@@ -375,7 +375,7 @@ class Runner(Lifecycle):
             raise FloatingPointError(self._diverged("scores", when, error.replicas)) from None
 
     def _check_parameters(self, rounds: Sequence[int], deployed: Float[Tensor, "E B P"]) -> None:
-        """FloatingPointError if a parameter of a snapshot after one of `rounds` is NaN or infinite."""
+        """Raise FloatingPointError if a parameter of a snapshot after one of `rounds` is NaN or infinite."""
         bad = ~deployed.isfinite().all(2)
         if bad.any():
             self._measure()  # which names the round exactly if a score was bad as well
@@ -384,7 +384,7 @@ class Runner(Lifecycle):
             raise FloatingPointError(self._diverged("parameters", f"after round {rounds[row]}", replicas))
 
     def _diverged(self, what: str, when: str, replicas: Sequence[int]) -> str:
-        """Why the run fails, which replicas are concerned, and the likely setting."""
+        """Return why the run fails, which replicas are concerned, and the likely setting."""
         seeds, name = self.experiment.seeds, self.experiment.choices["ranker"]
         bad = [seeds[replica] for replica in replicas]
         others = [seed for seed in seeds if seed not in bad]
@@ -393,7 +393,7 @@ class Runner(Lifecycle):
         return f"the {what} of ranker={name}{which} are not finite {when}{rest}: {self._likely_setting()}"
 
     def _likely_setting(self) -> str:
-        """What to type where numbers are out of range."""
+        """Return what to type where numbers are out of range."""
         settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
         if self.experiment.dataset.has_large_features():
             if self.settings["dataset"].get("normalise") == "none":
@@ -420,7 +420,7 @@ class Runner(Lifecycle):
         save_checkpoint(self.directory, state, self.experiment.id)
 
     def _written(self) -> Run:
-        """The run as far as it is written."""
+        """Return the run as far as it is written."""
         return Run(self.directory.path, self.manifest.content, files=self.directory.files)
 
     def _write_results(self) -> None:

@@ -64,7 +64,8 @@ class WarmStart:
                 raise ValueError(str(error).replace("RUN must", "start.run must")) from None
 
     def decisive(self) -> dict[str, Any]:
-        """What of it decides the results, for the id of a run: of another run its id and the hash of its ranker."""
+        """Return what of it decides the results, for the id of a run: of another run its id and the hash of its
+        ranker."""
         run = self.trained and self.trained.run
         return {**vars(self.start), "run": run and [run.id, run.manifest["files"][RANKER]["sha256"]]}
 
@@ -134,5 +135,5 @@ def startable() -> list[str]:
 
 
 def _model(ranker: Ranker, features: int) -> str:
-    """A linear score, or the class of a network and its number of parameters."""
+    """Return a linear score, or the class of a network and its number of parameters."""
     return "linear" if ranker.linear else f"{type(getattr(ranker, 'model', ranker)).__name__}, {ranker.size(features)}"

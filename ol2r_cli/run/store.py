@@ -139,7 +139,7 @@ class RunDirectory:
         self.write_bytes(name, content.encode())
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Strict JSON (NaN is a ValueError); a mapping that is too long for a line has a line per entry."""
+        """Write strict JSON (NaN is a ValueError); a mapping that is too long for a line has a line per entry."""
         self.write_text(name, as_json(content) + "\n")
 
     # polars and torch write to memory, because they would hide the error of a full disk.
@@ -148,7 +148,8 @@ class RunDirectory:
         self.write_bytes(name, content.getbuffer())
 
     def write_torch(self, name: str, content: Any) -> None:
-        """Anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists, dicts."""
+        """Write anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists,
+        dicts."""
         torch.save(content, stream := io.BytesIO())
         self.write_bytes(name, stream.getbuffer())
 

@@ -74,7 +74,7 @@ def summarise(run: Run) -> dict[str, Any]:
 
 
 def _summarised(column: Column) -> list[pl.Expr]:
-    """What summary.json has of a column. A sum without values is null and not 0: the measure does not apply."""
+    """Return what summary.json has of a column. A sum without values is null and not 0: the measure does not apply."""
     values, last = pl.col(column.name), pl.col(column.name).drop_nulls().last()
     mean = values.cast(pl.Float64).mean()
     last_tenth = values.cast(pl.Float64).filter(10 * pl.col("round") > 9 * pl.col("round").max()).mean()
@@ -85,17 +85,17 @@ def _summarised(column: Column) -> list[pl.Expr]:
 
 
 def main_ndcg(evaluation: pl.DataFrame) -> str:
-    """The column of NDCG by which a round is chosen: that of `main_cutoff` among the columns with values."""
+    """Return the column of NDCG by which a round is chosen: that of `main_cutoff` among the columns with values."""
     return f"ndcg_{main_cutoff(name for name in evaluation.columns if evaluation[name].count())}"
 
 
 def record(run: Run) -> dict[str, Any]:
-    """A finished run for other programs: its path, the content of run.json, and the metrics of summary.json."""
+    """Return a finished run for other programs: its path, the content of run.json, and the metrics of summary.json."""
     return {"path": str(run.path), **run.manifest, "metrics": run.summary}
 
 
 def render(run: Run, finished_before: bool = False) -> str:
-    """The text that `ol2r run` prints for a finished run: its summary, and the commands to type next."""
+    """Return the text that `ol2r run` prints for a finished run: its summary, and the commands to type next."""
     manifest, metrics, choices, seeds = run.manifest, run.summary, run.choices, run.seeds
 
     def of(name: str, digits: int = 4, words: str = "{}") -> str:
@@ -168,7 +168,7 @@ def _next_commands(run: Run) -> list[tuple[str, str]]:
 
 
 def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
-    """Whether the user chose a fairness, groups (which generated data has), exposure, or what is measured."""
+    """Return whether the user chose a fairness, groups (which generated data has), exposure, or what is measured."""
     choices = manifest["choices"]
     if choices["dataset"] != "synthetic" or choices.get("fairness", "none") != "none":
         return True

@@ -115,7 +115,7 @@ class Trace:
             del files[joined]
 
     def _recorded(self, table: Table) -> list[pl.DataFrame]:
-        """The rows of a table that are not on disk; they are not kept any more."""
+        """Return the rows of a table that are not on disk; they are not kept any more."""
         waiting = self._waiting[table]
         if table is self.trace:
             for first, names, measures in self._rounds:
@@ -134,7 +134,7 @@ class Trace:
 
 
 def _frame(table: Table, values: Columns) -> pl.DataFrame:
-    """Arrays [rows] as a frame with the columns of a table.
+    """Return arrays [rows] as a frame with the columns of a table.
 
     Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never below
     zero. Whole numbers that are too large for the type of their column are Int64.
@@ -152,7 +152,7 @@ def _frame(table: Table, values: Columns) -> pl.DataFrame:
 
 
 def _fits(column: np.ndarray, kind: Any) -> bool:
-    """Whether a type of whole numbers has all numbers of a column, of which NaN is none."""
+    """Return whether a type of whole numbers has all numbers of a column, of which NaN is none."""
     limits = np.iinfo(str(kind).lower())
     return not ((column < limits.min) | (column > limits.max)).any()
 

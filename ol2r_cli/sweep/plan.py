@@ -120,11 +120,12 @@ class SweepJob:
         return shared_form(self.settings, self.choices) if self.run_kind.plays_rounds else None
 
     def run_state(self) -> Run | None:
-        """The run that is in its directory now, if there is one."""
+        """Return the run that is in its directory now, if there is one."""
         return Run.read(self.directory) if self.directory else None
 
     def state(self) -> tuple[str, int]:
-        """Its state, `new`, `resumes`, `finished`, `running` (in another process) or `bad`, and the round of its run.
+        """Return its state, `new`, `resumes`, `finished`, `running` (in another process) or `bad`, and the round of its
+        run.
 
         The state is that before the sweep; a run resumes from its round.
         """
@@ -179,7 +180,8 @@ def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int)
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
-    """A line for each reason why jobs are bad, with the first job that has it; `jobs` is the size of the sweep."""
+    """Return a line for each reason why jobs are bad, with the first job that has it; `jobs` is the size of the
+    sweep."""
     by_reason: dict[str, list[SweepJob]] = defaultdict(list)
     for sweep_job in bad:
         by_reason[sweep_job.reason].append(sweep_job)
@@ -315,7 +317,8 @@ def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Why a job is bad, in one line; raises an error that is neither of its settings, nor of files, nor of own code."""
+    """Return why a job is bad, in one line; raises an error that is neither of its settings, nor of files, nor of own
+    code."""
     if isinstance(error, ValueError) or is_own(error):
         return one_line(explained(error))
     if not isinstance(error, OSError):

@@ -103,7 +103,7 @@ class Scheduler:
                 self.launcher.submit_batch([sweep_job.job for sweep_job in batch])  # type: ignore[attr-defined]
 
     def _is_ready(self, sweep_job: SweepJob) -> bool:
-        """Whether a job can be submitted: another process may have taken its run since the sweep was planned."""
+        """Return whether a job can be submitted: another process may have taken its run since the sweep was planned."""
         if not sweep_job.attempts:
             if self._is_elsewhere(sweep_job):
                 return False
@@ -125,7 +125,7 @@ class Scheduler:
         return companions
 
     def _batch_size(self, first: SweepJob) -> int:
-        """How many jobs the batch of a job may have, with which every worker still has work."""
+        """Return how many jobs the batch of a job may have, with which every worker still has work."""
         most = getattr(self.launcher, "batch", 1)
         waiting = 1 + len(self.waiting)
         if most == "auto" and first.shares_gpu:
@@ -135,12 +135,12 @@ class Scheduler:
         return min(int(most), -(-waiting // self.workers))
 
     def _seconds_alone(self, kind: str) -> float | None:
-        """How long jobs of a kind take that are done, each for itself; None if none is."""
+        """Return how long jobs of a kind take that are done, each for itself; None if none is."""
         done = [job.seconds / job.batch for job in self.sweep_jobs if job.ending == Ending.DONE and job.kind == kind]
         return mean(done) if done else None
 
     def _is_elsewhere(self, sweep_job: SweepJob) -> bool:
-        """Whether another process has finished the run of a job, which ends it, or is running it."""
+        """Return whether another process has finished the run of a job, which ends it, or is running it."""
         state = sweep_job.state()[0]
         if state == "finished":
             sweep_job.ending, sweep_job.reason = Ending.SKIPPED, ""
@@ -282,7 +282,7 @@ class StatusDisplay:
             self.live.update(table(running, launcher, totals, console.height - 5, console.width))
 
     def left(self, running: Running) -> float | None:
-        """Seconds left; None while that is unknown for a job.
+        """Return seconds left; None while that is unknown for a job.
 
         A round takes as long as the mean of those of the jobs of its kind that are done or have a speed; the jobs of a
         batch share the time of their process.
