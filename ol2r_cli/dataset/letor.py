@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text, parse, rounded_off
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, ParsedFile, open_text, parse, rounded_off
 from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
@@ -31,7 +31,7 @@ from ol2r_cli.dataset.prepare import (
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
-from ol2r_cli.tensor.shapes import Int
+from ol2r_cli.tensor.shapes import Float, Int
 
 # Of files that are found. The parser reads the first two and says of the others what to type; they are found so that no
 # split is silently missing.
@@ -115,38 +115,14 @@ class Letor:
         """
         location = self.locate()
         table = self.parse(location)
-        largest = int(table.labels.max())
-        if self.grades is not None and largest >= self.grades:
-            up_to = f"(labels go up to {largest})"
-            raise DataError(f"dataset.grades must be at least {largest + 1} {up_to}, got {self.grades}")
-        grades = self.grades or max(2, largest + 1)
+        grades = self._number_of_grades(table)
         splits = self._divided(table)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
         features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
-        rule: Any = self.cache.sha256(self.rule) if isinstance(self.rule, Path) else None
-        if isinstance(self.rule, GroupRule):
-            rule = {name: value for name, value in vars(self.rule).items() if value is not None}
-        split_off = self.validation if "validation" not in location.files else None
-        decisive = {  # all that changes the numbers; paths do not count
-            "parser": PARSER_VERSION,
-            "files": {split: self.cache.sha256(file) for split, file in location.files.items()},
-            "overflow": self.overflow,
-            "features": table.features.shape[1],
-            "grades": grades,
-            "normalise": self.normalise,
-            "drop_constant": self.drop_constant,
-            "queries": self.queries,
-            "validation": split_off,
-            "seed": self.seed if self.queries is not None or split_off is not None else None,
-            "group": rule,
-            **({} if self.missing == "error" else {"missing": self.missing}),
-        }
+        decisive = self._decisive(location, table, grades)
         intents = None
         if self.judgements is not None:
-            file = location.root / Path(self.judgements.file).expanduser()
-            if not file.is_file():
-                without = "without judgements of intents type dataset.intents=null"
-                raise ValueError(f"dataset.intents.file must be a file, got {file}: {without}")
+            file = self._judgements_file(location)
             decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
             intents = _intents(file, self.judgements.binary, table, location.files.values())
         dataset = Dataset(
@@ -165,34 +141,84 @@ class Letor:
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
 
+    def _number_of_grades(self, table: ParsedTable) -> int:
+        """Return the setting `grades`, or if it is None the number in the files; DataError for labels beyond it."""
+        largest = int(table.labels.max())
+        if self.grades is None:
+            return max(2, largest + 1)
+        if largest >= self.grades:
+            up_to = f"(labels go up to {largest})"
+            raise DataError(f"dataset.grades must be at least {largest + 1} {up_to}, got {self.grades}")
+        return self.grades
+
+    def _decisive(self, location: Location, table: ParsedTable, grades: int) -> dict[str, Any]:
+        """Return all that changes the numbers, apart from intents; paths do not count."""
+        rule: Any = None
+        if isinstance(self.rule, Path):
+            rule = self.cache.sha256(self.rule)
+        elif isinstance(self.rule, GroupRule):
+            rule = {name: value for name, value in vars(self.rule).items() if value is not None}
+        split_off = self.validation if "validation" not in location.files else None
+        draws_queries = self.queries is not None or split_off is not None
+        decisive = {
+            "parser": PARSER_VERSION,
+            "files": {split: self.cache.sha256(file) for split, file in location.files.items()},
+            "overflow": self.overflow,
+            "features": table.features.shape[1],
+            "grades": grades,
+            "normalise": self.normalise,
+            "drop_constant": self.drop_constant,
+            "queries": self.queries,
+            "validation": split_off,
+            "seed": self.seed if draws_queries else None,
+            "group": rule,
+        }
+        if self.missing != "error":
+            decisive["missing"] = self.missing
+        return decisive
+
+    def _judgements_file(self, location: Location) -> Path:
+        """Return the file of judgements of intents; ValueError if there is none."""
+        assert self.judgements is not None
+        file = location.root / Path(self.judgements.file).expanduser()
+        if not file.is_file():
+            without = "without judgements of intents type dataset.intents=null"
+            raise ValueError(f"dataset.intents.file must be a file, got {file}: {without}")
+        return file
+
     def _divided(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
-        """Return the query numbers of train, validation and test; ValueError if no training query would be left.
-
-        n queries are chosen in the order of sha256("<seed>/<purpose>/<query id>"), so that the choice depends neither
-        on the order of the file nor on a random number library, and a smaller choice is part of a larger one.
-        """
-
-        def chosen(queries: Int[np.ndarray, "q"], number: int, purpose: str) -> Int[np.ndarray, "n"]:
-            text = {query: f"{self.seed}/{purpose}/{table.query_ids[query]}".encode() for query in queries}
-            by_hash = sorted(queries, key=lambda query: hashlib.sha256(text[query]).digest())
-            return np.sort(np.array(by_hash[:number], dtype=np.int64))
-
+        """Return the query numbers of train, validation and test; ValueError if no training query would be left."""
         train, held_out, test = np.split(np.arange(len(table.query_ids)), np.cumsum(table.counts)[:2])
         if self.validation is not None and not len(held_out):  # a validation file is not replaced
-            if (number := max(1, round(self.validation * len(train)))) >= len(train):
+            number = max(1, round(self.validation * len(train)))
+            if number >= len(train):
                 taken = f"{self.validation} of {len(train)} is {number}"
                 raise ValueError(
                     f"dataset.validation must leave training queries: {taken}; type dataset.validation=null"
                 )
-            held_out = chosen(train, number, "validation")
+            held_out = self._chosen(train, number, "validation", table.query_ids)
             train = np.setdiff1d(train, held_out)
         if self.queries is not None:
             if self.queries > len(train):
                 raise ValueError(
                     f"dataset.queries must be at most {len(train)} (the training queries), got {self.queries}"
                 )
-            train = chosen(train, self.queries, "queries")
+            train = self._chosen(train, self.queries, "queries", table.query_ids)
         return {"train": train, "validation": held_out, "test": test}
+
+    def _chosen(
+        self, queries: Int[np.ndarray, "q"], number: int, purpose: str, query_ids: Sequence[str]
+    ) -> Int[np.ndarray, "n"]:
+        """Return so many of the queries, in their order: the first in the order of sha256("<seed>/<purpose>/<id>").
+
+        So the choice depends neither on the order of the file nor on a random number library, and a smaller choice is
+        part of a larger one.
+        """
+
+        def by_hash(query: int) -> bytes:
+            return hashlib.sha256(f"{self.seed}/{purpose}/{query_ids[query]}".encode()).digest()
+
+        return np.sort(np.array(sorted(queries.tolist(), key=by_hash)[:number], dtype=np.int64))
 
     @property
     def zeroed(self) -> int | None:
@@ -207,11 +233,8 @@ class Letor:
             return location
         names = " or ".join(self.files.get("train", []))
         looked = ", ".join(map(str, roots)) or "nowhere, because dataset.path is null"
-        if self.path and roots[0].is_dir():
-            folders = sorted(each.name for each in roots[0].iterdir() if each.is_dir())
-            looked += f", which has {'the folders ' * bool(folders)}{_listed(folders)}"
-        elif self.path:
-            looked += ", which is a file" if roots[0].exists() else ", which does not exist"
+        if self.path:
+            looked += f", which {_what_it_is(roots[0])}"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
             f"dataset.path must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
@@ -230,40 +253,75 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
     decides the folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError
     when a root has a dataset without this fold, and when the files of all roots have other names.
     """
-    unknown = None  # why the files of a folder are not those of the dataset
+    problem = None
     for root in roots:
-        folders = sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
-        for folder in (root / f"Fold{fold}", root):
-            files = {}
-            for split in SPLITS:
-                candidates = (folder / f"{name}{ending}" for name in names.get(split, ()) for ending in ENDINGS)
-                if file := next((file for file in candidates if file.is_file()), None):
-                    files[split] = file
-            if "train" not in files:
-                continue
-            if folder == root and fold != 1 and root.name != f"Fold{fold}":
-                raise ValueError(f"dataset.fold must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
-            return Location(root, files)
-        if folders and f"Fold{fold}" not in folders:
-            choices = ", ".join(folders)
-            raise ValueError(f"dataset.fold must be one of the folders of {root} ({choices}), got {fold}")
-        folder = root / f"Fold{fold}" if folders else root
-        present = sorted(each.name for each in folder.glob("[!.]*") if each.is_file())
-        if unknown is None and (folders or present):
-            likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
-            typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
-            looked_for = " or ".join(names.get("train", ())) or "no name"
-            unknown = (
-                f"dataset.files.train must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
-                f"type 'dataset.files.train=[{typed}]', and likewise dataset.files.validation and dataset.files.test"
-            )
-    if unknown is not None:
-        raise ValueError(unknown)
+        location = _location_in(root, names, fold)
+        if location is not None:
+            return location
+        problem = problem or _other_names(root, names, fold)
+    if problem is not None:
+        raise ValueError(problem)
     return None
 
 
+def _location_in(root: Path, names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
+    """Return the files of one fold in a root; None without a training file. ValueError if the root has other folds."""
+    for folder in (root / f"Fold{fold}", root):
+        files = _files_of_splits(folder, names)
+        if "train" in files:
+            if folder == root and fold != 1 and root.name != f"Fold{fold}":
+                raise ValueError(f"dataset.fold must be 1, got {fold}: {root} has no folders Fold1, Fold2, ...")
+            return Location(root, files)
+    folders = _folders_of_folds(root)
+    if folders and f"Fold{fold}" not in folders:
+        choices = ", ".join(folders)
+        raise ValueError(f"dataset.fold must be one of the folders of {root} ({choices}), got {fold}")
+    return None
+
+
+def _files_of_splits(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+    """Return the file of every split that a folder has."""
+    files = {}
+    for split in SPLITS:
+        candidates = (folder / f"{name}{ending}" for name in names.get(split, ()) for ending in ENDINGS)
+        file = next((file for file in candidates if file.is_file()), None)
+        if file is not None:
+            files[split] = file
+    return files
+
+
+def _folders_of_folds(root: Path) -> list[str]:
+    return sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
+
+
+def _other_names(root: Path, names: Mapping[str, Sequence[str]], fold: int) -> str | None:
+    """Return what to type for the files of a root, none of which has the name of a training file; None without any."""
+    folders = _folders_of_folds(root)
+    folder = root / f"Fold{fold}" if folders else root
+    present = sorted(file.name for file in folder.glob("[!.]*") if file.is_file())
+    if not folders and not present:
+        return None
+    likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
+    typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
+    looked_for = " or ".join(names.get("train", ())) or "no name"
+    return (
+        f"dataset.files.train must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
+        f"type 'dataset.files.train=[{typed}]', and likewise dataset.files.validation and dataset.files.test"
+    )
+
+
+def _what_it_is(path: Path) -> str:
+    """Return what is at a path where no dataset was found, as the end of "which .."."""
+    if path.is_dir():
+        folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
+        return f"has {'the folders ' if folders else ''}{_listed(folders)}"
+    return "is a file" if path.exists() else "does not exist"
+
+
 def _listed(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])]) or "no files"
+    if not names:
+        return "no files"
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> tuple[str, ...]:
@@ -273,26 +331,34 @@ def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]
     may number its queries for itself.
     """
 
-    def documents(query: int) -> list[bytes]:
-        return sorted(row.tobytes() for row in table.features[table.offsets[query] : table.offsets[query + 1]])
-
     lines = []
     for first, second in combinations(splits, 2):
         numbers = {table.query_ids[query]: query for query in splits[first].tolist()}
         shared = [query for query in splits[second].tolist() if table.query_ids[query] in numbers]
+        if not shared:
+            continue
         compared = shared[:_COMPARED]
-        equal = [query for query in compared if documents(query) == documents(numbers[table.query_ids[query]])]
+        equal = [query for query in compared if _same_documents(table, query, numbers[table.query_ids[query]])]
         harm = f"results on {second} are not results on unseen queries"
-        same = f"; {len(equal)} of the {len(compared)} that were compared have the same documents: {harm}"
         if len(equal) == len(compared):
             same = f", with the same documents: {harm}"
-        elif not equal:
+        elif equal:
+            same = f"; {len(equal)} of the {len(compared)} that were compared have the same documents: {harm}"
+        else:
             same = ", with other documents: this is harmless only if each file numbers its queries for itself"
-        if shared:
-            example = table.query_ids[(equal or shared)[0]]
-            number = f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too"
-            lines.append(f"{number}, such as qid:{example}{same}")
+        example = table.query_ids[(equal or shared)[0]]
+        number = f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too"
+        lines.append(f"{number}, such as qid:{example}{same}")
     return tuple(lines)
+
+
+def _same_documents(table: ParsedTable, first: int, second: int) -> bool:
+    """Return whether two queries have the same documents, in any order."""
+
+    def documents(query: int) -> list[bytes]:
+        return sorted(row.tobytes() for row in table.features[table.offsets[query] : table.offsets[query + 1]])
+
+    return documents(first) == documents(second)
 
 
 def document_ids(files: Iterable[Path]) -> list[str]:
@@ -302,8 +368,9 @@ def document_ids(files: Iterable[Path]) -> list[str]:
         with open_text(file) as lines:
             for line in lines:
                 content, _, comment = line.partition(b"#")
-                if content.strip() and (match := _DOCUMENT.search(comment)):
-                    names.append(match[1].decode(errors="replace"))
+                name = _DOCUMENT.search(comment)
+                if content.strip() and name is not None:
+                    names.append(name[1].decode(errors="replace"))
     return names
 
 
@@ -318,15 +385,11 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     if len(names) != len(query):
         raise DataError("dataset.intents needs a comment `# docid = NAME` behind every document of the data")
     row_of = {(table.query_ids[q], name): row for row, (q, name) in enumerate(zip(query, names, strict=True))}
-    expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
     judged = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() or [""], 1):
-        fields = line.split("\t")
-        whole = len(fields) == len(_JUDGEMENT) and fields[1].isdecimal() and fields[3].isdecimal()
-        if fields != _JUDGEMENT if number == 1 else not whole or int(fields[1]) < 1 or int(fields[3]) > LARGEST_GRADE:
-            raise DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
-        if number > 1 and (row := row_of.get((fields[0], fields[2]))) is not None:
-            judged.append((row, int(fields[1]), int(fields[3])))
+    for judgement in _judgements(path):
+        row = row_of.get((judgement.query, judgement.document))
+        if row is not None:
+            judged.append((row, judgement.intent, judgement.grade))
     if not judged:
         raise DataError(f"{path} must have judgements of documents of the data, found none")
     rows, intents, grades = np.array(judged).T
@@ -335,6 +398,36 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     labels = np.zeros((intents.max(), len(names)), np.int8)
     labels[intents - 1, rows] = grades
     return Intents(torch.from_numpy(labels), max(2, int(grades.max()) + 1))
+
+
+class _Judgement(NamedTuple):
+    """What a document is worth to users with an intent."""
+
+    query: str
+    intent: int  # from 1
+    document: str
+    grade: int
+
+
+def _judgements(path: Path) -> Iterator[_Judgement]:
+    """Yield the judgements of a file; DataError for a malformed line."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() or [""], 1):
+        fields = line.split("\t")
+        judgement = _judgement(fields)
+        if number == 1 and fields == _JUDGEMENT:
+            continue
+        if number == 1 or judgement is None:
+            expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
+            raise DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
+        yield judgement
+
+
+def _judgement(fields: Sequence[str]) -> _Judgement | None:
+    """Return the judgement of a line with these fields; None if it is malformed."""
+    if len(fields) != len(_JUDGEMENT) or not (fields[1].isdecimal() and fields[3].isdecimal()):
+        return None
+    judgement = _Judgement(fields[0], int(fields[1]), fields[2], int(fields[3]))
+    return judgement if judgement.intent >= 1 and judgement.grade <= LARGEST_GRADE else None
 
 
 def inference_data(file: Path, source: DatasetSource, features: int, fingerprint: str) -> Dataset:
@@ -348,37 +441,62 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
     if not file.is_file():
         problem = "is a folder" if file.is_dir() else "does not exist"
         raise ValueError(f"FILE must be a file in LETOR form, got {file}, which {problem}")
-    letor = source if isinstance(source, Letor) else None
-    table, train = _training_data(letor, fingerprint) if letor else (None, np.arange(0))
-    width = features if table is None else table.features.shape[1]
-    documents = parse(file, None, *((letor.overflow, letor.missing) if letor else ()))
-    values, offsets, present = documents.features, documents.offsets, documents.features.shape[1]
-    with open_text(file) as lines:  # a sparse file may leave out the last features; qid has a colon too
-        contents = (line.split(b"#", 1)[0] for line in lines)
-        dense = present < width and all(each.count(b":") > present for each in contents if each.strip())
-    if present > width or dense:
-        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
-    values = np.pad(values, ((0, 0), (0, width - present)))
-    if letor:
-        if table is None:  # the transformation does not depend on it
-            counts = np.array([0, 0, len(documents.query_ids)])
-            given = documents.labels, offsets, documents.query_ids, counts, present
-            table = ParsedTable("", values, *given, rounded=[], large=[])
-        transform, _ = fit_transformation(table, train, letor.normalise, letor.zeroed, letor.drop_constant)
-        values = np.concatenate(list(transform(values, offsets)))
+    if isinstance(source, Letor):
+        documents = parse(file, None, source.overflow, source.missing)
+        values = _as_transformed(file, documents, source, features, fingerprint)
+        normalise: Normalisation = source.normalise
+    else:
+        documents = parse(file)
+        values = _as_wide(file, documents, features)
+        normalise = "none"
     return Dataset(
         name=file.name,
         fingerprint="",
         features=torch.from_numpy(values),
         labels=torch.from_numpy(documents.labels),
-        offsets=torch.from_numpy(offsets),
+        offsets=torch.from_numpy(documents.offsets),
         query_ids=documents.query_ids,
         grades=int(documents.labels.max()) + 1,
         splits={"test": torch.arange(len(documents.query_ids))},
-        warnings=feature_warnings(
-            rounded_off([documents]), large_features(documents.features), letor.normalise if letor else "none"
-        ),
+        warnings=feature_warnings(rounded_off([documents]), large_features(documents.features), normalise),
     )
+
+
+def _as_transformed(
+    file: Path, documents: ParsedFile, source: Letor, features: int, fingerprint: str
+) -> Float[np.ndarray, "N F"]:
+    """Return the features of a file's documents, transformed as those of the dataset `source`."""
+    table, train = _training_data(source, fingerprint)
+    values = _as_wide(file, documents, features if table is None else table.features.shape[1])
+    if table is None:  # the transformation does not depend on it
+        table = ParsedTable(
+            key="",
+            features=values,
+            labels=documents.labels,
+            offsets=documents.offsets,
+            query_ids=documents.query_ids,
+            counts=np.array([0, 0, len(documents.query_ids)]),
+            largest_id=documents.features.shape[1],
+            rounded=[],
+            large=[],
+        )
+    transform, _ = fit_transformation(table, train, source.normalise, source.zeroed, source.drop_constant)
+    return np.concatenate(list(transform(values, documents.offsets)))
+
+
+def _as_wide(file: Path, documents: ParsedFile, width: int) -> Float[np.ndarray, "N F"]:
+    """Return the features of a file's documents, so many; ValueError if the file does not have these features."""
+    present = documents.features.shape[1]
+    if present > width or (present < width and _has_all(file, present)):
+        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
+    return np.pad(documents.features, ((0, 0), (0, width - present)))
+
+
+def _has_all(file: Path, features: int) -> bool:
+    """Return whether each document states all these features: a sparse file may leave out the last ones."""
+    with open_text(file) as lines:
+        contents = (line.split(b"#", 1)[0] for line in lines)
+        return all(content.count(b":") > features for content in contents if content.strip())  # qid has a colon too
 
 
 def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable | None, Int[np.ndarray, "q"]]:
