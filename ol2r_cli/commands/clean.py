@@ -58,18 +58,20 @@ def main(given: argparse.Namespace) -> int:
     of_runs = [removal for run in runs for removal in run.removals(given.state, names, root)]
     chosen = [*of_runs, *(logs if given.logs else ()), *cached]
     removals = [removal for removal in chosen if removal.changed < before]
-    is_specific = bool(given.state or names or given.logs or given.cache)
     if not removals:
-        advice = "" if is_specific else ": choose with --state, --checkpoints, .. (ol2r clean --help)"
+        advice = "" if _is_specific(given) else ": choose with --state, --checkpoints, .. (ol2r clean --help)"
         print(wrapped(f"nothing to remove{as_called(advice)}"))
         return DONE
     _print_removals(removals)
-    if is_specific and not given.yes and not sys.stdin.isatty():
-        raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")
-    if not given.yes and not _confirmed():
-        print("nothing was removed")
-        return DONE
-    return _remove(removals)
+    if given.yes or _is_confirmed(given):
+        return _remove(removals)
+    print("nothing was removed")
+    return DONE
+
+
+def _is_specific(given: argparse.Namespace) -> bool:
+    """Return whether it was typed what to remove."""
+    return any((given.state, given.checkpoints, given.interactions, given.logs, given.cache))
 
 
 def _before(age: str | None) -> float:
@@ -145,9 +147,14 @@ def _remove(removals: Sequence[Removal]) -> int:
     return code
 
 
-def _confirmed() -> bool:
+def _is_confirmed(given: argparse.Namespace) -> bool:
+    """Ask on a terminal whether to remove; without one, ValueError where it was typed what."""
+    if not sys.stdin.isatty():
+        if _is_specific(given):
+            raise ValueError("nothing was removed, because there is no terminal to ask: type --yes to remove it")
+        return False
     try:
-        return sys.stdin.isatty() and input("remove? [y/N] ").strip().lower() in ("y", "yes")
+        return input("remove? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         print()
         return False
