@@ -8,10 +8,10 @@ from ol2r_cli.kinds import RunKind
 from ol2r_cli.lazy import lazy
 
 if TYPE_CHECKING:
-    from ol2r_cli.run import experiment, recomputed, runner, summary
+    from ol2r_cli.run import experiment, printed, recomputed, runner
 else:
     experiment, recomputed = lazy("ol2r_cli.run.experiment"), lazy("ol2r_cli.run.recomputed")
-    runner, summary = lazy("ol2r_cli.run.runner"), lazy("ol2r_cli.run.summary")
+    runner, printed = lazy("ol2r_cli.run.runner"), lazy("ol2r_cli.run.printed")
 
 KIND = RunKind(
     name="run",
@@ -23,6 +23,6 @@ KIND = RunKind(
     plays_rounds=True,
     experiment=lambda *configuration: experiment.Experiment(*configuration),
     runner=lambda *arguments, **more: runner.Runner(*arguments, **more),
-    render=lambda run, finished_before: summary.render(run, finished_before),
+    render=lambda run, finished_before: printed.render(run, finished_before),
     differences=lambda run, notes: recomputed.differences_of_experiment(run, notes),
 )

@@ -41,6 +41,7 @@ from ol2r_cli.run import (
 )
 from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.lifecycle import Lifecycle
+from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.progress import Progress
 from ol2r_cli.run.run import EVALUATION, TRACE, Run
 from ol2r_cli.run.store import (
@@ -51,7 +52,7 @@ from ol2r_cli.run.store import (
     restore_checkpoint,
     save_checkpoint,
 )
-from ol2r_cli.run.summary import main_ndcg, render, shows_unfairness, summarise
+from ol2r_cli.run.summary import main_ndcg, summarise
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.summary import render, shows_unfairness, summarise
+from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.trace import Trace
 
 ROUNDS = 20
