@@ -25,34 +25,26 @@ def add_gram(total, delta, hidden, weight):
     half, few = np.zeros_like(delta), np.empty_like(hidden)
     chosen, room = np.empty(documents, np.int64), np.empty(documents * documents, hidden.dtype)
     for j in range(units):
-        zeros, alike, value = 0, True, delta[0, j]
-        for i in range(documents):
-            if delta[i, j] == 0:
-                zeros += 1
-            elif value == 0:
-                value = delta[i, j]
-            else:
-                alike &= delta[i, j] == value
-        others = alike and 2 * zeros < documents
-        size = 0
-        for i in range(documents):
-            if others:
+        value, zeros, alike = one_number(delta[:, j])
+        of_zeros = alike and 2 * zeros < documents  # the product is of the documents with delta 0
+        if of_zeros:
+            for i in range(documents):
                 half[i, j] = 0.5 if delta[i, j] != 0 else -0.5
-            if (delta[i, j] == 0) == others:
-                factor = value if others else delta[i, j]
-                for f in range(hidden.shape[1]):
-                    few[size, f] = factor * root[j, f] * hidden[i, f]
-                chosen[size] = i
-                size += 1
+        size = choose_documents(delta[:, j], of_zeros, chosen)
+        for row in range(size):
+            i = chosen[row]
+            factor = value if of_zeros else delta[i, j]
+            for f in range(hidden.shape[1]):
+                few[row, f] = factor * root[j, f] * hidden[i, f]
         for f in range(hidden.shape[1]):
             squared[j, f] = value * value * weight[j, f]
         if size:
             product = room[: size * size].reshape(size, size)
             np.dot(few[:size], few[:size].T, product)
             for a in range(size):
-                row = total[chosen[a]]
+                row_of_total = total[chosen[a]]
                 for b in range(a, size):
-                    row[chosen[b]] += product[a, b]
+                    row_of_total[chosen[b]] += product[a, b]
     common = np.dot(half, squared)
     for i in range(documents):
         for f in range(hidden.shape[1]):
@@ -62,3 +54,29 @@ def add_gram(total, delta, hidden, weight):
         for k in range(i, documents):
             total[i, k] += product[i, k] + product[k, i]
             total[k, i] = total[i, k]
+
+
+@compiled
+def one_number(column):
+    """Return the first number of a column [d] that is not 0 (0 without one), how many of its numbers are 0, and whether
+    all others are that number."""
+    value, zeros, alike = column[0], 0, True
+    for i in range(len(column)):
+        if column[i] == 0:
+            zeros += 1
+        elif value == 0:
+            value = column[i]
+        else:
+            alike &= column[i] == value
+    return value, zeros, alike
+
+
+@compiled
+def choose_documents(column, of_zeros, chosen):
+    """Write in which rows a column [d] is 0 or, without `of_zeros`, is not; return how many there are."""
+    size = 0
+    for i in range(len(column)):
+        if (column[i] == 0) == of_zeros:
+            chosen[size] = i
+            size += 1
+    return size
