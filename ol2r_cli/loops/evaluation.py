@@ -52,18 +52,8 @@ def write_top_labels(scores, slack, weights, table, tails, label, length, top, s
         for s in range(snapshots):
             undecided = 2 * slack[s, b]  # differences up to it
             for q in range(queries):
-                rounded, size, lowest = scores[s, b, q], min(places, length[q]), np.float32(np.inf)
-                for i in range(size):
-                    found[i] = last[q, i]
-                    single[i] = rounded[found[i]]
-                    lowest = min(lowest, single[i])
-                    rounded[found[i]] = np.nan  # not found again
-                lowest, count = np.float32(lowest - undecided), size
-                for d in range(length[q]):
-                    found[count] = d
-                    count += rounded[d] >= lowest  # without a branch, which would be mispredicted
-                for i in range(size, count):
-                    single[i] = rounded[found[i]]
+                size = min(places, length[q])
+                count = find_candidates(scores[s, b, q], last[q, :size], length[q], undecided, found, single)
                 first = order[: min(count, places + 1)]
                 for final in range(2):
                     for i in range(count):
@@ -72,13 +62,43 @@ def write_top_labels(scores, slack, weights, table, tails, label, length, top, s
                         keys[i] = single[i] + _TINY
                         bits[i] |= tails[b, q, found[i]]
                     descending(keys[:count], first, space)
-                    decided = True
-                    for place in range(1, len(first)):
-                        upper, lower = first[place - 1], first[place]
-                        close = not single[upper] - single[lower] > undecided
-                        decided &= not close or (place < places and (bits[upper] ^ bits[lower]) & label == 0)
-                    if decided or undecided == 0:
+                    if undecided == 0 or are_labels_decided(first, single, bits, places, label, undecided):
                         break
                 for place in range(size):
                     last[q, place] = found[first[place]]
                     top[s, b, q, place] = bits[first[place]] & label
+
+
+@compiled
+def find_candidates(scores, last, documents, undecided, found, single):
+    """Write the documents that may be the first of a list to found, and their scores [D] to single; return how many
+    there are.
+
+    They are the first ones of the last list, and all whose score is not below all of theirs by more than `undecided`.
+    The scores of the former are NaN afterwards.
+    """
+    size, lowest = len(last), np.float32(np.inf)
+    for i in range(size):
+        found[i] = last[i]
+        single[i] = scores[found[i]]
+        lowest = min(lowest, single[i])
+        scores[found[i]] = np.nan  # not found again
+    lowest, count = np.float32(lowest - undecided), size
+    for d in range(documents):
+        found[count] = d
+        count += scores[d] >= lowest  # without a branch, which would be mispredicted
+    for i in range(size, count):
+        single[i] = scores[found[i]]
+    return count
+
+
+@compiled
+def are_labels_decided(first, single, bits, places, label, undecided):
+    """Return whether the labels of the first places stay if scores differ by less than `undecided`: neighbours in the
+    order `first` are further apart, or have the same label and are both shown."""
+    decided = True
+    for place in range(1, len(first)):
+        upper, lower = first[place - 1], first[place]
+        close = not single[upper] - single[lower] > undecided
+        decided &= not close or (place < places and (bits[upper] ^ bits[lower]) & label == 0)
+    return decided
