@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from glob import escape, glob
 from importlib import import_module
 from typing import Any
@@ -50,11 +51,11 @@ class _Finder(CompletionFinder):
         self, completions: list[str], cword_prequote: str, last_wordbreak_pos: int | None
     ) -> list[str]:
         """Leave out what cannot be printed; quote what begins a comment or a home folder, unless it was typed."""
-        shown = [each for each in completions if each.isprintable()]
+        shown = [word for word in completions if word.isprintable()]
         quoted = super().quote_completions(shown, cword_prequote, last_wordbreak_pos)
         if cword_prequote or self.typed or os.environ.get("_ARGCOMPLETE_SHELL") not in ("bash", "zsh"):
             return quoted
-        return [f"\\{each}" if each.startswith(("#", "~")) else each for each in quoted]
+        return [f"\\{word}" if word.startswith(("#", "~")) else word for word in quoted]
 
 
 def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
@@ -62,67 +63,101 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
 
     Choices and settings are read from their YAML files. Nothing is composed, so that it is fast.
     """
-    words = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
-    name, words = words[0] if words else "", words[1:]
+    typed = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))[3][1:]
+    name, words = (typed[0], typed[1:]) if typed else ("", [])
     if name in COMMANDS:
         top = import_module(f"ol2r_cli.commands.{name}").main.parser()
         os.environ["_ARGCOMPLETE"] = "2"  # the arguments begin behind the second word
-    try:
-        catalogue = Catalogue([folder.path for folder in choice_folders(split_search_path(words)[1])])
-    except ValueError:  # a folder does not exist, or the project file is bad; `ol2r run` says so
-        catalogue = Catalogue()
+    line = Line(name, words, _catalogue(words))
+    for action in top._actions:
+        if action.choices is None:
+            action.completer = line.offered  # type: ignore[attr-defined]
+    _Finder()(top, always_complete_options=False, **settings)
 
-    def values(prefix: str, action: argparse.Action, **_: Any) -> Iterable[str]:
-        """Return what may stand for an argument of the command."""
-        match name, action.dest:
+
+def _catalogue(words: Sequence[str]) -> Catalogue:
+    """Return the choices of ol2r and of the folders that words and the project file name, where these are good."""
+    try:
+        return Catalogue([folder.path for folder in choice_folders(split_search_path(words)[1])])
+    except ValueError:  # a folder does not exist, or the project file is bad; `ol2r run` says so
+        return Catalogue()
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line that is completed: the command, empty while it is typed, and the words behind it."""
+
+    command: str
+    words: Sequence[str]
+    catalogue: Catalogue
+
+    def offered(self, prefix: str, action: argparse.Action, **_: Any) -> Iterable[str]:
+        """Return what may stand for an argument of the command, at which `prefix` is typed."""
+        names = self._names(action.dest)
+        if names is not None:
+            return names
+        metavar = str(action.metavar or "")
+        offered = _paths(prefix) if metavar.startswith(_FILES) else []
+        if action.dest in _OVERRIDES and metavar.startswith("RANKER"):
+            offered += self.catalogue.choices["ranker"]
+        if action.dest in _OVERRIDES:
+            offered += self._overrides(prefix)
+        return offered
+
+    def _names(self, argument: str) -> Iterable[str] | None:
+        """Return the names that may stand for an argument; None for one that takes other words."""
+        match self.command, argument:
             case "", "command":
                 return COMMANDS
             case "reproduce" | "benchmark", "name":
-                return recipe_names(name)
+                return recipe_names(self.command)
             case "new", "group":
                 return GROUPS
             case "list", "group":
-                return catalogue.groups
+                return self.catalogue.groups
             case "list", "choice":
-                return catalogue.choices.get("".join(words[:1]), {})
+                return self.catalogue.choices.get("".join(self.words[:1]), {})
             case "report", "figure":
                 from ol2r_cli.report.figures.kinds import KINDS
 
                 return KINDS
-        metavar = str(action.metavar or "")
-        found = _paths(prefix) if metavar.startswith(_FILES) else []
-        if action.dest in _OVERRIDES:
-            found += catalogue.choices["ranker"] if metavar.startswith("RANKER") else ()
-            found += _overrides(prefix, name == "check", words, catalogue)
-        return found
+        return None
 
-    for action in top._actions:
-        if action.choices is None:
-            action.completer = values  # type: ignore[attr-defined]
-    _Finder()(top, always_complete_options=False, **settings)
+    def _overrides(self, prefix: str) -> list[str]:
+        """Return overrides that begin so; `+`, `++` and `~` before a name are kept."""
+        setting, equals, value = prefix.lstrip("+~").partition("=")
+        sign = prefix[: len(prefix) - len(prefix.lstrip("+~"))]
+        if not equals:
+            return [f"{sign}{name}=" for name in self._groups_and_settings(setting)]
+        if setting.rpartition(".")[2] in _FOLDERS:
+            return _paths(value, f"{sign}{setting}=")
+        return [f"{sign}{setting}={listed}" for listed in self._values(setting, value)]
+
+    def _groups_and_settings(self, typed: str) -> list[str]:
+        """Return the names of groups, and of settings as deep as the one that is typed or one deeper.
+
+        Measures are chosen by a list, except by `ol2r check`.
+        """
+        hidden = {*self.catalogue.parts} - self.catalogue.chosen(self.words).keys()
+        if self.command != "check":
+            hidden.add(MEASURE)
+        groups = [group for group in self.catalogue.choices if group not in hidden]
+        deepest = 1 + typed.count(".")
+        settings = [name for name, _ in dotted(self.catalogue.tree(self.words)) if name.count(".") <= deepest]
+        return [*groups, *settings]
+
+    def _values(self, setting: str, typed: str) -> list[str]:
+        """Return the choices of a group, or the measures, behind the values that are typed before the last comma."""
+        before, comma, _ = typed.rpartition(",")
+        if setting == "measures":
+            bracket = "" if comma else "["
+            return [f"{before}{comma}{bracket}{name}" for name in self.catalogue.choices.get(MEASURE, ())]
+        return [f"{before}{comma}{name}" for name in self.catalogue.choices.get(setting, ())]
 
 
 def _paths(prefix: str, before: str = "") -> list[str]:
     """Return the paths that begin so; a `~` stays as typed."""
     typed = os.path.expanduser(prefix)
     paths = sorted(glob(f"{escape(typed)}*"))
-    return [f"{before}{prefix}{path[len(typed) :]}{'/' * os.path.isdir(path)}" for path in paths]
-
-
-def _overrides(prefix: str, checked: bool, words: Sequence[str], catalogue: Catalogue) -> list[str]:
-    """Return groups, settings and choices; `+`, `++` and `~` before a name are kept. Measures are in a list."""
-    setting, equals, value = prefix.lstrip("+~").partition("=")
-    sign = prefix[: len(prefix) - len(prefix.lstrip("+~"))]
-    if not equals:
-        hidden = {*catalogue.parts} - catalogue.chosen(words).keys() | ({MEASURE} if not checked else set())
-        deepest = 1 + setting.count(".")
-        settings = [each for each, _ in dotted(catalogue.tree(words)) if each.count(".") <= deepest]
-        return [
-            f"{sign}{each}=" for each in [*(group for group in catalogue.choices if group not in hidden), *settings]
-        ]
-    if setting.rpartition(".")[2] in _FOLDERS:
-        return _paths(value, f"{sign}{setting}=")
-    listed, comma, _ = value.rpartition(",")  # in a list, the last value is completed
-    bracket = "[" if setting == "measures" and not comma else ""
-    choices = catalogue.choices.get(MEASURE if setting == "measures" else setting, ())
-    return [f"{sign}{setting}={listed}{comma}{bracket}{choice}" for choice in choices]
+    ends = [f"{path}/" if os.path.isdir(path) else path for path in paths]
+    return [f"{before}{prefix}{end[len(typed) :]}" for end in ends]

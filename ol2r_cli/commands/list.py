@@ -29,6 +29,7 @@ from ol2r_cli.text_table import show
 
 RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
+_FEW_KEYS = 4  # of a mapping; of more, their number is shown
 
 
 @command(
@@ -44,9 +45,10 @@ def main(given: argparse.Namespace) -> None:
     if not group:
         _show_all(catalogues)
         return
-    catalogue = next((one for one in catalogues if group in (one.root.name, *one.groups)), None)
-    if catalogue is None:
+    having = [catalogue for catalogue in catalogues if group in (catalogue.root.name, *catalogue.groups)]
+    if not having:
         raise ValueError(_no_group(group, catalogues))
+    catalogue = having[0]
     if group == catalogue.root.name:
         _show_settings_of_root(catalogue)
     else:
@@ -93,7 +95,7 @@ def _show_settings_of_root(catalogue: Catalogue) -> None:
     words = f"settings of `ol2r {root.name}`, as in `ol2r {root.name} {next(iter(root.values))}=..`"
     print(wrapped(as_called(f"{words}; those of choices: `ol2r list GROUP`")))
     variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
-    rows = [(each.name, variable.sub(r"$\1 or \2", each.default), each.comment) for each in root.settings]
+    rows = [(name, variable.sub(r"$\1 or \2", default), comment) for name, default, comment in root.settings]
     show(rows, indent=4)
 
 
@@ -136,13 +138,22 @@ def _defaults(catalogue: Catalogue) -> set[str]:
 
 def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
     """Print one line per choice of some groups, as it is typed; `*` marks the defaults."""
-    rows, defaults = [], _defaults(catalogue)
-    for choice in (choice for group in groups for choice in catalogue.choices[group].values()):
-        short = [alias for alias, name in ALIASES.get(choice.group, {}).items() if name == choice.name]
-        title = choice.header[0].rstrip(":") + "".join(f" Short: {choice.group}={alias}" for alias in short)
-        yours = "" if catalogue.comes_along(choice) else f" (yours: {shown_path(choice.path)})"
-        rows.append(("*" if _typed(choice) in defaults else "", _typed(choice), title + yours))
+    rows = []
+    defaults = _defaults(catalogue)
+    for group in groups:
+        for choice in catalogue.choices[group].values():
+            mark = "*" if _typed(choice) in defaults else ""
+            rows.append((mark, _typed(choice), _title(catalogue, choice)))
     show(rows)
+
+
+def _title(catalogue: Catalogue, choice: Choice) -> str:
+    """Return what a choice is, with its short names, and where it is if it is the user's."""
+    title = choice.header[0].rstrip(":")
+    for alias, name in ALIASES.get(choice.group, {}).items():
+        if name == choice.name:
+            title += f" Short: {choice.group}={alias}"
+    return title if catalogue.comes_along(choice) else f"{title} (yours: {shown_path(choice.path)})"
 
 
 def _typed(choice: Choice) -> str:
@@ -155,19 +166,27 @@ def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in choice.grid.items()]
-    rows, defaults = [], catalogue.values(choice)
+    values = catalogue.values(choice)
+    rows = []
     for name, default, comment in catalogue.settings(choice):
-        typed = f"{choice.node}.{choice.name}.{name}" if choice.group == MEASURE else f"{choice.node}.{name}"
-        typed = f"measures=[{choice.name}@CUTOFF]" if typed == f"{MEASURE}.{choice.name}.cutoff" else typed
-        rows.append((typed, default if len(default) <= _LONG else _short(defaults[name]), comment))
+        shown = default if len(default) <= _LONG else _short(values[name])
+        rows.append((_typed_setting(choice, name), shown, comment))
     return rows
+
+
+def _typed_setting(choice: Choice, name: str) -> str:
+    """Return a setting of a choice as it is typed; the cutoff of a measure is typed in the list."""
+    if choice.group != MEASURE:
+        return f"{choice.node}.{name}"
+    return f"measures=[{choice.name}@CUTOFF]" if name == "cutoff" else f"{MEASURE}.{choice.name}.{name}"
 
 
 def _short(value: Any) -> str:
     """Return a default in at most `_LONG` characters: of a mapping its keys or their number, of other values the
     beginning."""
     if isinstance(value, dict) and value:
-        return f"{{{', '.join(map(str, value))}}}" if len(value) <= 4 else f"({len(value)} entries)"
+        keys = ", ".join(map(str, value))
+        return f"{{{keys}}}" if len(value) <= _FEW_KEYS else f"({len(value)} entries)"
     text = as_typed(value)
     return text if len(text) <= _LONG else text[: _LONG - 2] + ".."
 
@@ -178,14 +197,24 @@ def _show_tables(tables: Mapping[str, Any]) -> None:
     Tables of another form, which a model of the user's may have, are left to the list of settings.
     """
     by_name = {name: table for name, table in tables.items() if isinstance(table, dict)}
-    for grades in sorted({key for table in by_name.values() for key in table if isinstance(key, int)}, reverse=True):
+    sizes = {grades for table in by_name.values() for grades in table if isinstance(grades, int)}
+    for grades in sorted(sizes, reverse=True):
         having = {name: table[grades] for name, table in by_name.items() if isinstance(table.get(grades), dict)}
-        events = list(dict.fromkeys(event for table in having.values() for event in table))
-        headings = [f"P({event} | {g})" if g == 0 else f"{g})" for event in events for g in range(grades)]
         with suppress(TypeError, ValueError, IndexError):
-            rows = [
-                [name, *(number(value, 2) for event in events for value in table.get(event, [None] * grades))]
-                for name, table in having.items()
-            ]
-            show(rows, [f"{grades} grades", *headings], numbers=True)
-            print()
+            _show_table(having, grades)
+
+
+def _show_table(tables: Mapping[str, Mapping[str, Sequence[float]]], grades: int) -> None:
+    """Print the probabilities of events by grade, for each click model that has them for so many grades."""
+    events = list(dict.fromkeys(event for table in tables.values() for event in table))
+    headings = [f"{grades} grades"]
+    for event in events:
+        headings += [f"P({event} | 0)", *(f"{grade})" for grade in range(1, grades))]
+    rows = []
+    for name, table in tables.items():
+        row = [name]
+        for event in events:
+            row += [number(value, 2) for value in table.get(event, [None] * grades)]
+        rows.append(row)
+    show(rows, headings, numbers=True)
+    print()

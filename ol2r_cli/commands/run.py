@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, NoReturn
 
@@ -71,10 +72,11 @@ class RunParser(Parser):
         super().error(message)
 
     def hint(self, option: str, given: argparse.Namespace) -> str:
-        if of_hydra := _OF_HYDRA.get(option.partition("=")[0]):
-            return of_hydra
+        of_hydra = option.partition("=")[0]
+        if of_hydra in _OF_HYDRA:
+            return _OF_HYDRA[of_hydra]
         name, _, value = option.lstrip("-").replace("-", "_").partition("=")
-        after = [*self.words[self.words.index(option) + 1 :], ".."][0]
+        after = next(iter(self.words[self.words.index(option) + 1 :]), "..")
         return meant(name, value or after, given.overrides, self._catalogue()) or super().hint(option, given)
 
     def _catalogue(self) -> Catalogue:
@@ -113,18 +115,8 @@ def main(given: argparse.Namespace) -> int:
 def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
     """Run what the arguments say, as a run of a kind."""
     overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
-    paired = [[name for name in names.split(",") if name] for names in given.paired]
-    for names in paired:
-        if len(names) < 2:
-            raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
-        if len(set(names)) < len(names):
-            raise ValueError(f"--paired must have each setting once, got {','.join(names)}")
-    for option, used in (("--paired", paired), ("--keep-going", given.keep_going)):
-        if used and not given.multirun:
-            raise ValueError(f"{option} is for several runs: add -m")
-    for option, used in (("--package", given.package), ("--resolve", given.resolve)):
-        if used and not given.cfg:
-            raise ValueError(f"{option} is for showing a configuration: add --cfg job")
+    paired = _paired(given.paired)
+    _check_options(given)
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
 
@@ -139,6 +131,29 @@ def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
         _tell_replaced(overrides, kind)
         return _sweep(given, composer, jobs, kind)
     return _run(given, composer, overrides, kind)
+
+
+def _paired(typed: Sequence[str]) -> list[list[str]]:
+    """Return the settings behind each --paired; ValueError for one alone, and for one that is there twice."""
+    paired = []
+    for words in typed:
+        names = [name for name in words.split(",") if name]
+        if len(names) < 2:
+            raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
+        if len(set(names)) < len(names):
+            raise ValueError(f"--paired must have each setting once, got {','.join(names)}")
+        paired.append(names)
+    return paired
+
+
+def _check_options(given: argparse.Namespace) -> None:
+    """Raise ValueError for an option without the one that it belongs to."""
+    for option, used in (("--paired", given.paired), ("--keep-going", given.keep_going)):
+        if used and not given.multirun:
+            raise ValueError(f"{option} is for several runs: add -m")
+    for option, used in (("--package", given.package), ("--resolve", given.resolve)):
+        if used and not given.cfg:
+            raise ValueError(f"{option} is for showing a configuration: add --cfg job")
 
 
 def _tell_replaced(overrides: list[str], kind: RunKind) -> None:
@@ -200,5 +215,9 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
         if kind.plays_rounds:
             _ = loops.random_numbers  # imports all loops, and numba, which must not be interrupted
 
-    shown = None if given.quiet else (lambda run, _: as_json(record(run))) if given.json else kind.render
-    return run_experiment(composition.settings, composition.choices, words, render=shown, kind=kind)
+    def as_record(run: Run, _: bool) -> str:
+        return as_json(record(run))
+
+    rendered = as_record if given.json else kind.render
+    render = None if given.quiet else rendered
+    return run_experiment(composition.settings, composition.choices, words, render=render, kind=kind)

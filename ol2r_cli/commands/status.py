@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.overrides import split_words
@@ -41,24 +42,36 @@ _COMMANDS = 10  # that a terminal shows; a file has all
 )
 def main(given: argparse.Namespace) -> None:
     folders, words = split_words(given.directory)
-    if len(folders) > 1:
-        raise ValueError(f"DIR must be one folder, got {' '.join(map(str, folders))}")
-    root = folders[0] if folders else default_output_dir()
-    if not root.is_dir():
-        missing = f"DIR must be a folder with runs, got {root}, which does not exist"
-        raise ValueError(f"{missing}: start a run with `ol2r run`")
+    root = _folder(folders)
     runs = _chosen_runs(root, words)
     if given.json:
-        print(as_json([{"path": str(r.path), "state": r.state, **r.manifest, "error": r.error} for r in runs]))
+        print(as_json([_as_record(run) for run in runs]))
     elif not runs:
         print(as_called(f"no runs below {root}: start one with `ol2r run`"))
     else:
         _show_runs(runs, root)
 
 
+def _folder(folders: Sequence[Path]) -> Path:
+    """Return the folder that is typed, or the default one; ValueError for several, and for one that does not exist."""
+    if len(folders) > 1:
+        raise ValueError(f"DIR must be one folder, got {' '.join(map(str, folders))}")
+    root = folders[0] if folders else default_output_dir()
+    if not root.is_dir():
+        missing = f"DIR must be a folder with runs, got {root}, which does not exist"
+        raise ValueError(f"{missing}: start a run with `ol2r run`")
+    return root
+
+
+def _as_record(run: Run) -> dict[str, Any]:
+    """Return what --json prints of a run."""
+    return {"path": str(run.path), "state": run.state, **run.manifest, "error": run.error}
+
+
 def _chosen_runs(root: Path, words: Sequence[str]) -> list[Run]:
     """Return the runs below a folder, with `words` those with these settings; ValueError for a word that no run has."""
-    runs = [run for path in find_runs(root) if (run := Run.read(path)) is not None]
+    below = [Run.read(path) for path in find_runs(root)]
+    runs = [run for run in below if run is not None]
     if words:
         chosen = RunFilter(words)
         runs = list(filter(chosen.run, runs))
@@ -78,7 +91,8 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
     else:
         show(rows, HEADINGS)
     counts = Counter(run.state for run in runs)
-    print(f"{plural(len(runs), 'run')}: {', '.join(f'{counts[name]} {name}' for name in STATES if counts[name])}")
+    states = [f"{counts[state]} {state}" for state in STATES if counts[state]]
+    print(f"{plural(len(runs), 'run')}: {', '.join(states)}")
     stopped = [(run, name) for run, name in zip(runs, names, strict=True) if run.state in _EFFECT and run.command]
     shown = stopped[:_COMMANDS] if on_terminal else stopped
     for run, name in shown:
@@ -90,15 +104,23 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
 
 def _show_differences(rows: Sequence[Sequence[str]], root: Path) -> None:
     """Print the columns in which rows differ, and above them what all rows have in the others."""
-    columns = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
-    same = [f"{HEADINGS[c]} {cell.strip()}" for c, cell in enumerate(rows[0]) if cell and c not in columns]
-    print(wrapped(printable(", ".join([f"all below {root}", *same]))))
-    shown = [[row[column] for column in columns] for row in rows]
-    for ends in _BREAKS:  # a table of short lines is easier to read than one of many
-        shown = [[re.sub(ends, r"\g<0>\n", row[c]) if c == 1 else row[c] for c in columns] for row in rows]
-        if _width(shown) <= shutil.get_terminal_size().columns:
+    differing = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
+    same = [column for column in range(len(HEADINGS)) if column not in differing and rows[0][column]]
+    shared = [f"{HEADINGS[column]} {rows[0][column].strip()}" for column in same]
+    print(wrapped(printable(", ".join([f"all below {root}", *shared]))))
+    room = shutil.get_terminal_size().columns
+    for breaks in _BREAKS:  # a table of short lines is easier to read than one of many
+        broken = [_with_broken_name(row, breaks) for row in rows]
+        shown = [[row[column] for column in differing] for row in broken]
+        if _width(shown) <= room:
             break
-    show(shown, [HEADINGS[column] for column in columns])
+    show(shown, [HEADINGS[column] for column in differing])
+
+
+def _with_broken_name(row: Sequence[str], breaks: str) -> list[str]:
+    """Return a row in which the name of the run has a line break behind what `breaks` matches."""
+    state, name, *others = row
+    return [state, re.sub(breaks, r"\g<0>\n", name), *others]
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:
@@ -109,15 +131,27 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _row(run: Run, name: str) -> tuple[str, ...]:
-    """Return the cells of a run; the note has what the user wrote, the reason of a failure and the time left."""
+    """Return the cells of a run."""
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
     speed = run.manifest.get("rounds_per_second")
     percent = f" ({run.round / run.rounds:.0%})" if run.round < run.rounds else ""
-    note = [run.manifest.get("note", ""), (run.error or "") if run.state in _EFFECT else ""]
-    if run.state == "running" and run.remaining is not None:
-        note.append(f"{duration(run.remaining)} to go")
+    seconds = run.manifest.get("seconds") or 0.0
     return (
-        *(run.state, name, f"{run.round}/{run.rounds}{percent}", f"{speed:8,.1f}" if speed else ""),
-        *(duration(run.manifest.get("seconds") or 0.0), "; ".join(filter(None, note))),
+        run.state,
+        name,
+        f"{run.round}/{run.rounds}{percent}",
+        f"{speed:8,.1f}" if speed else "",
+        duration(seconds),
+        "; ".join(_notes(run)),
     )
+
+
+def _notes(run: Run) -> list[str]:
+    """Return what the user wrote, the reason of a failure and the time left, as far as there are such."""
+    notes = [run.manifest.get("note", "")]
+    if run.state in _EFFECT:
+        notes.append(run.error or "")
+    if run.state == "running" and run.remaining is not None:
+        notes.append(f"{duration(run.remaining)} to go")
+    return [note for note in notes if note]

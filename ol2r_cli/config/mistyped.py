@@ -345,7 +345,8 @@ def meant(name: str, value: str, words: Sequence[str], catalogue: Catalogue) -> 
     if name == "cutoff":
         return f": type {shlex.quote(f'measures=[ndcg@{value}]')}"
     measure = name.removeprefix("trace_")
-    if measure in catalogue.choices.get(MEASURE, {}):
+    is_flag = measure != name or value.lower() in ("true", "false")
+    if is_flag and measure in catalogue.choices.get(MEASURE, {}):
         return f": type {_typed('measures', as_typed(_with_or_without(measure, value, catalogue)))}"
     typed = Typed(words, catalogue)
     usual = USUAL.get(name, name)
