@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ol2r_cli.config import composer
     from ol2r_cli.dataset import click_log, parse, position_bias
     from ol2r_cli.dataset import dataset_statistics as statistics
+    from ol2r_cli.dataset.dataset_statistics import GroupStatistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
@@ -37,6 +40,7 @@ else:
     position_bias = lazy("ol2r_cli.dataset.position_bias")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
+_MOST = 12  # constant features that are listed
 
 
 @command(
@@ -57,73 +61,99 @@ def main(given: argparse.Namespace) -> None:
         return
     if given.fit or given.skip_bad:
         raise ValueError(f"--fit and --skip-bad go with fit-clicks, got {given.action}: leave them out")
-    groups = [word.partition("=")[0].partition(".")[0] for word in given.override]
-    if roots := {group: root for group, root in Catalogue().elsewhere.items() if group in groups}:
-        group, root = next(iter(roots.items()))  # data of another kind of run
-        if given.action != "info":
-            raise ValueError(f"{group} have no {given.action}: type ol2r data info {' '.join(given.override)}")
-        words = [*given.override, *as_options(given.config_dir)]
-        rows, headings = build(composer.Composer(words, root)(words).settings[group], group).load().described()
-        show(rows, headings, numbers=True)
-        return
-    source = build(composer.compose([*given.override, *as_options(given.config_dir)]).config.dataset)
+    words = [*given.override, *as_options(given.config_dir)]
+    for group, root in Catalogue().elsewhere.items():  # data of another kind of run
+        if any(re.match(rf"{group}([.=]|$)", word) for word in given.override):
+            if given.action != "info":
+                raise ValueError(f"{group} have no {given.action}: type ol2r data info {' '.join(given.override)}")
+            _describe(group, root, words)
+            return
+    source = build(composer.compose(words).config.dataset)
     if given.action == "check":
         _check(source)
-        return
+    elif given.action == "prepare":
+        _prepare(source)
+    else:
+        _show(_load(source))
+
+
+def _describe(group: str, root: str, words: Sequence[str]) -> None:
+    """Print what there is to say about the data of another kind of run, in their own columns."""
+    data = build(composer.Composer(words, root)(words).settings[group], group).load()
+    rows, headings = data.described()
+    show(rows, headings, numbers=True)
+
+
+def _prepare(source: DatasetSource) -> None:
+    """Parse a dataset, so that runs find it in the cache, and print its sizes."""
     start = time.perf_counter()
     dataset = _load(source)
-    if given.action == "info":
-        _show(dataset)
-    else:
-        sizes = f"{len(dataset.query_ids):,} queries, {len(dataset.labels):,} documents"
-        took = f"ready in {time.perf_counter() - start:.2f} s"
-        print(f"{dataset.name}: {sizes}, {dataset.features.shape[1]} features, {took}")
+    seconds = time.perf_counter() - start
+    sizes = f"{len(dataset.query_ids):,} queries, {len(dataset.labels):,} documents"
+    print(f"{dataset.name}: {sizes}, {dataset.features.shape[1]} features, ready in {seconds:.2f} s")
 
 
 def _load(source: DatasetSource) -> Dataset:
+    """Return a dataset, and print its warnings."""
     dataset = source.load()
     for line in dataset.warnings:
         print(f"warning: {line}", file=sys.stderr)
     return dataset
 
 
-def _show(dataset: Dataset, most: int = 12) -> None:
-    """Print sizes, grades and list lengths of every split, and the document groups if the dataset has any.
+def _show(dataset: Dataset) -> None:
+    """Print the features, sizes of every split, and the document groups if the dataset has any."""
+    print(wrapped(_features(dataset)))
+    _show_splits(dataset)
+    groups = statistics.group_statistics(dataset)
+    if groups:
+        print()
+        _show_groups(groups)
 
-    Of groups these are shares and mean labels; merit and parity are the ratios of group 0 to each other one of both.
-    """
+
+def _features(dataset: Dataset) -> str:
+    """Return how many features a dataset has, and which of them are constant."""
     constant = statistics.constant_features(dataset)
-    listed = f" ({', '.join(map(str, constant[:most]))}{', ...' * (len(constant) > most)})" if constant else ""
-    told = f"{len(constant) or 'none'} constant over the training split{listed}"
-    print(wrapped(f"{dataset.name}: {dataset.features.shape[1]} features, {told}"))
-    rows = [
-        [split.name, f"{split.queries:,}", f"{split.documents:,}"]
-        + [f"{split.shortest} / {split.median:g} / {split.longest}"]
-        + [f"{100 * share:.2f}" for share in (*split.grades, split.without_relevant)]
-        + [f"{split.attainable:.4f}"]
-        for split in statistics.split_statistics(dataset)
-    ]
+    listed = ", ".join(map(str, constant[:_MOST]))
+    more = ", ..." if len(constant) > _MOST else ""
+    which = f" ({listed}{more})" if constant else ""
+    count = f"{len(constant) or 'none'} constant over the training split{which}"
+    return f"{dataset.name}: {dataset.features.shape[1]} features, {count}"
+
+
+def _show_splits(dataset: Dataset) -> None:
+    """Print sizes, grades and list lengths of every split."""
     grades = [f"grade {grade} %" for grade in range(dataset.grades)]
     lengths = "list length min / median / max"
     headings = ["split", "queries", "documents", lengths, *grades, "queries without relevant %", "attainable NDCG"]
+    rows = []
+    for split in statistics.split_statistics(dataset):
+        lengths = f"{split.shortest} / {split.median:g} / {split.longest}"
+        shares = [f"{100 * share:.2f}" for share in (*split.grades, split.without_relevant)]
+        sizes = [f"{split.queries:,}", f"{split.documents:,}"]
+        rows.append([split.name, *sizes, lengths, *shares, f"{split.attainable:.4f}"])
     show(rows, headings, numbers=True)
-    if not (of_groups := statistics.group_statistics(dataset)):
-        return
-    groups = range(len(of_groups[0].sizes))
-    headings = [f"group {group} {column}" for group in groups for column in ("documents", "%", "mean label")]
-    others = [f" 0:{group}" for group in groups[1:]] if len(groups) > 2 else [""]
-    rows = [
-        [split.name]
-        + [
-            cell
-            for size, utility in zip(split.sizes, split.utilities, strict=True)
-            for cell in (f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility))
-        ]
-        + [number(ratio) for ratio in split.ratios]
-        for split in of_groups
-    ]
-    print()
-    show(rows, ["split", *headings, *(f"{of}{other}" for of in ("merit", "parity") for other in others)], numbers=True)
+
+
+def _show_groups(splits: Sequence[GroupStatistics]) -> None:
+    """Print sizes and mean labels of the document groups of every split.
+
+    Sizes are also shares; merit and parity are the ratios of group 0 to each other one of both.
+    """
+    count = len(splits[0].sizes)
+    headings = ["split"]
+    for group in range(count):
+        headings += [f"group {group} {column}" for column in ("documents", "%", "mean label")]
+    others = [f" 0:{group}" for group in range(1, count)] if count > 2 else [""]
+    for ratio in ("merit", "parity"):
+        headings += [f"{ratio}{other}" for other in others]
+    rows = []
+    for split in splits:
+        row = [split.name]
+        for size, utility in zip(split.sizes, split.utilities, strict=True):
+            row += [f"{size:,}", f"{100 * size / sum(split.sizes):.2f}", number(utility)]
+        rows.append([*row, *(number(ratio) for ratio in split.ratios)])
+    show(rows, headings, numbers=True)
 
 
 def _check(source: DatasetSource) -> None:
@@ -142,13 +172,13 @@ def _check(source: DatasetSource) -> None:
         print("nothing is known about this dataset to compare with: it has no dataset.expected, no dataset.checksums")
         return
     # Of checksums the beginning is shown.
-    shown = [[text[:16] + "..." if len(text) == 64 else text for text in each] for each in comparisons]
-    rows = [[*row, "ok" if row[1] == row[2] else "DIFFERS"] for row in shown]
+    shown = [[text[:16] + "..." if len(text) == 64 else text for text in row] for row in comparisons]
+    rows = [[what, found, expected, "ok" if found == expected else "DIFFERS"] for what, found, expected in shown]
     show(rows, ["", "found", "expected", ""], numbers=True)
-    if different := [row for row in shown if row[1] != row[2]]:
-        more = f", and {len(different) - 1} more differences" if len(different) > 1 else ""
-        must = "{0} must be {2}, got {1}".format(*different[0])
-        raise ValueError(f"{must}{more}: this is not the published set, or not all of it")
+    differences = [f"{what} must be {expected}, got {found}" for what, found, expected in shown if found != expected]
+    if differences:
+        more = f", and {len(differences) - 1} more differences" if len(differences) > 1 else ""
+        raise ValueError(f"{differences[0]}{more}: this is not the published set, or not all of it")
 
 
 def _fit_clicks(given: argparse.Namespace) -> None:
@@ -156,21 +186,24 @@ def _fit_clicks(given: argparse.Namespace) -> None:
     fit = given.fit or "adjacent"
     if len(given.override) != 1 or given.config_dir:
         raise ValueError("fit-clicks needs one FILE: type ol2r data fit-clicks log.csv")
-    file, what = Path(given.override[0]), "continuation" if fit == "dcm" else "examination"
+    file = Path(given.override[0])
     logging.info("reading %s", file)
     try:
         log, skipped = click_log.read(file, "malformed" if given.skip_bad else "none")
     except parse.DataError as error:
         raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
-    queries, left_out = int(log.query.max()) + 1, f", {skipped:,} malformed rows left out" if skipped else ""
+    queries = int(log.query.max()) + 1
+    left_out = f", {skipped:,} malformed rows left out" if skipped else ""
     sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
     if fit == "dcm" and log.pages is None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
-    if (folds := min(5, queries)) < 2:
+    folds = min(5, queries)
+    if folds < 2:
         raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
     reached = position_bias.held_out(log, folds)
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
+    what = "continuation" if fit == "dcm" else "examination"
     comments = [
         f"Users of {file.name}: {what} by place, {fit} of ol2r data fit-clicks.",
         f"Fitted to {sizes}{left_out}.",

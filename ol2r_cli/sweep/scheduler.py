@@ -168,36 +168,42 @@ class Scheduler:
         time.sleep(_WAIT)
 
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
+        """Note how a job has ended; it may wait once more, or its run may be one of another process."""
         sweep_job.seconds += time.monotonic() - sweep_job.submitted
-        sweep_job.ending, sweep_job.reason = Ending.FAILED, outcome.reason
-        bad = outcome.code == BAD_CONFIGURATION
-        if outcome.code == DONE:
-            sweep_job.ending = Ending.DONE
-            sweep_job.log.unlink(missing_ok=True)
-        elif outcome.again_alone and not self.stopping:
-            sweep_job.alone, sweep_job.attempts = True, sweep_job.attempts - 1
-            advice = " (device=cpu would use all cores)" if sweep_job.shares_gpu else ""
-            self._run_again(sweep_job, f"again alone, as it was in a batch of jobs{advice}")
+        sweep_job.reason = outcome.reason
+        again = self._again(sweep_job, outcome)
+        if again:
+            self.waiting.append(sweep_job)
+            self.display.say(f"{sweep_job.name}: {sweep_job.reason}; {again}")
             return
-        elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
-            sweep_job.ending = Ending.STOPPED
-            sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
-        elif bad and self._is_elsewhere(sweep_job):  # another process has started the run first
+        if outcome.code == BAD_CONFIGURATION and self._is_elsewhere(sweep_job):  # another process was first
             if self.stopping:
                 self._leave_waiting()
             return
-        elif sweep_job.attempts <= self.launcher.retries and not self.stopping and not bad:
-            self._run_again(sweep_job, f"again ({sweep_job.attempts} of {self.launcher.retries})")
-            return
+        if outcome.code == DONE:
+            sweep_job.ending = Ending.DONE
+            sweep_job.log.unlink(missing_ok=True)
+        elif self.stopping and outcome.code in (INTERRUPTED, -signal.SIGTERM):
+            sweep_job.ending = Ending.STOPPED
+            sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
+        else:
+            sweep_job.ending = Ending.FAILED
         self.display.ended(sweep_job)
         if sweep_job.ending == Ending.FAILED and self.launcher.fail_fast and not self.stopping:
             self._stop("one has failed, and launcher.fail_fast=true")
 
-    def _run_again(self, sweep_job: SweepJob, how: str) -> None:
-        """Let a job wait once more."""
-        sweep_job.ending = None
-        self.waiting.append(sweep_job)
-        self.display.say(f"{sweep_job.name}: {sweep_job.reason}; {how}")
+    def _again(self, sweep_job: SweepJob, outcome: Outcome) -> str:
+        """Return how a job is run again; empty where it is not. One that was in a batch is then alone."""
+        if self.stopping or outcome.code == DONE:
+            return ""
+        if outcome.again_alone:
+            sweep_job.alone = True
+            sweep_job.attempts -= 1
+            advice = " (device=cpu would use all cores)" if sweep_job.shares_gpu else ""
+            return f"again alone, as it was in a batch of jobs{advice}"
+        if outcome.code != BAD_CONFIGURATION and sweep_job.attempts <= self.launcher.retries:
+            return f"again ({sweep_job.attempts} of {self.launcher.retries})"
+        return ""
 
     def _stop(self, why: str) -> None:
         """Leave the jobs that wait, and ask those that run to write a checkpoint."""
@@ -270,11 +276,15 @@ class StatusDisplay:
         self.shown = time.monotonic()
         counts = Counter(sweep_job.ending for sweep_job in self.sweep_jobs)
         endings = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
-        parts = [f"{counts[ending]} {ending}" for ending in endings if counts[ending]]
-        parts += [f"{len(running)} running"] + ([f"{waiting} waiting"] if waiting else [])
+        states = [f"{counts[ending]} {ending}" for ending in endings if counts[ending]]
+        states.append(f"{len(running)} running")
+        if waiting:
+            states.append(f"{waiting} waiting")
         left = self.left(running)
-        clock = f"{duration(time.monotonic() - self.start)} so far" + (f", about {duration(left)} left" if left else "")
-        totals = f"{', '.join(parts)} of {len(self.sweep_jobs)}; {clock}"
+        clock = f"{duration(time.monotonic() - self.start)} so far"
+        if left:
+            clock += f", about {duration(left)} left"
+        totals = f"{', '.join(states)} of {len(self.sweep_jobs)}; {clock}"
         if self.live is None:
             self.say(totals)
         else:
@@ -287,22 +297,32 @@ class StatusDisplay:
         A round takes as long as the mean of those of the jobs of its kind that are done or have a speed; the jobs of a
         batch share the time of their process.
         """
-        times, left = defaultdict(list), 0.0
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
+        times = self._seconds_of_a_round(running, ran)
+        left = 0.0
+        for sweep_job in self.sweep_jobs:
+            if sweep_job.ending is None:
+                if not times[sweep_job.kind]:
+                    return None
+                needed = mean(times[sweep_job.kind]) * sweep_job.rounds
+                left += max(0.0, needed - ran.get(sweep_job.number, 0.0) / sweep_job.batch)
         processes = sum(1 / sweep_job.batch for sweep_job in running.values())
+        return left / max(1.0, processes)
+
+    def _seconds_of_a_round(self, running: Running, ran: Mapping[int, float]) -> Mapping[str, list[float]]:
+        """Return by kind of job the seconds of a round, of each job that is done or has a speed.
+
+        `ran` has the seconds for which those run that are running.
+        """
+        times: dict[str, list[float]] = defaultdict(list)
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending == Ending.DONE:
                 times[sweep_job.kind].append(sweep_job.seconds / sweep_job.rounds / sweep_job.batch)
         for number, sweep_job in running.items():
-            if (run := sweep_job.run_state()) is not None and run.remaining is not None:
+            run = sweep_job.run_state()
+            if run is not None and run.remaining is not None:
                 times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.rounds / sweep_job.batch)
-        for sweep_job in self.sweep_jobs:
-            if sweep_job.ending is None:
-                if not (known := times[sweep_job.kind]):
-                    return None
-                of_job = ran.get(sweep_job.number, 0.0) / sweep_job.batch
-                left += max(0.0, mean(known) * sweep_job.rounds - of_job)
-        return left / max(1.0, processes)
+        return times
 
 
 def table(running: Running, launcher: Launcher, totals: str, height: int, width: int) -> Any:

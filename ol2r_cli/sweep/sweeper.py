@@ -9,7 +9,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class SweepResult:
 
     @property
     def failed(self) -> list[SweepJob]:
-        """The jobs that have failed or are bad."""
+        """Return the jobs that have failed or are bad."""
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending in (Ending.FAILED, Ending.BAD)]
 
 
@@ -74,30 +74,46 @@ def sweep(
     """
     start = time.monotonic()
     if composer is None:
-        split = [split_search_path(job) for job in jobs]
-        folders = dict.fromkeys(f"--config-dir={folder}" for _, own in split for folder in own)
-        composer = Composer(list(folders), kind.name)
-        jobs = [words for words, _ in split]
+        jobs, composer = _without_folders(jobs, kind)
     plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
-    sweep_jobs = plan.sweep_jobs
     if plan.bad and not keep_going:
         raise _refusal(plan, len(jobs))
+    to_run = _unfinished(plan)
+    _create_folders(to_run)
+    display = StatusDisplay(plan.sweep_jobs, terminal)
+    for line in [*_lines_of_left_out(plan, len(jobs)), plan.share_gpus(to_run)]:
+        if line:
+            display.say(line)
+    stopped = False
+    if to_run and plan.launcher is not None:
+        stopped = Scheduler(to_run, plan.launcher, display).run()
+    code = INTERRUPTED if stopped else _exit_code(plan)
+    return SweepResult(plan.sweep_jobs, _directories(plan, len(jobs)), code, time.monotonic() - start)
+
+
+def _without_folders(jobs: Sequence[Sequence[str]], kind: RunKind) -> tuple[list[list[str]], Composer]:
+    """Return jobs without the words that name folders of own choices, and a composer that finds those of all jobs."""
+    words_of_jobs = []
+    folders: dict[Path, None] = {}
+    for job in jobs:
+        words, own = split_search_path(job)
+        words_of_jobs.append(words)
+        folders |= dict.fromkeys(own)
+    return words_of_jobs, Composer([f"--config-dir={folder}" for folder in folders], kind.name)
+
+
+def _unfinished(plan: Plan) -> list[SweepJob]:
+    """Return the jobs to run; the good ones whose run is finished end here."""
     for sweep_job in plan.good:
         if sweep_job.state()[0] == "finished":
             sweep_job.ending = Ending.SKIPPED
-    to_run = [sweep_job for sweep_job in sweep_jobs if not sweep_job.ending]
-    _create_folders(to_run)
-    display = StatusDisplay(sweep_jobs, terminal)
-    for line in _lines_of_left_out(plan, len(jobs)):
-        display.say(line)
-    device = plan.share_gpus(to_run)
-    if device:
-        display.say(device)
-    stopped = Scheduler(to_run, plan.launcher, display).run() if to_run and plan.launcher is not None else False
-    finished = {sweep_job.number: sweep_job.directory for sweep_job in sweep_jobs if sweep_job.succeeded}
-    directories = [finished.get(plan.duplicates.get(number, number)) for number in range(len(jobs))]
-    code = INTERRUPTED if stopped else _exit_code(plan)
-    return SweepResult(sweep_jobs, directories, code, time.monotonic() - start)
+    return [sweep_job for sweep_job in plan.sweep_jobs if not sweep_job.ending]
+
+
+def _directories(plan: Plan, jobs: int) -> list[Path | None]:
+    """Return the directory of the finished run of each of so many jobs; those that are the same run have one."""
+    finished = {sweep_job.number: sweep_job.directory for sweep_job in plan.sweep_jobs if sweep_job.succeeded}
+    return [finished.get(plan.duplicates.get(number, number)) for number in range(jobs)]
 
 
 def _create_folders(to_run: Sequence[SweepJob]) -> None:
@@ -132,7 +148,8 @@ def _exit_code(plan: Plan) -> int:
 
 def _refusal(plan: Plan, count: int) -> BadJobs:
     """Return why the bad ones among `count` jobs cannot be run, and what to type to run the others."""
-    lines, good = reason_lines(plan.bad, count), count - len(plan.bad)
+    lines = reason_lines(plan.bad, count)
+    good = count - len(plan.bad)
     advice = f"--keep-going runs the other {good}"
     paired = settings_to_pair(plan.sweep_jobs)
     if paired:
@@ -140,7 +157,9 @@ def _refusal(plan: Plan, count: int) -> BadJobs:
     if len(lines) == 1:
         return BadJobs(f"{lines[0]}; nothing has been run: {advice}" if good else lines[0])
     heading = f"{len(plan.bad)} of {count} jobs cannot be run, and nothing has been run:"
-    return BadJobs("\n  ".join([heading, *lines, *([advice] if good else [])]))
+    if good:
+        lines.append(advice)
+    return BadJobs("\n  ".join([heading, *lines]))
 
 
 def print_summary(result: SweepResult) -> None:
@@ -154,27 +173,39 @@ def print_summary(result: SweepResult) -> None:
         run = Run.read_finished(sweep_jobs[0].directory)
         print(sweep_jobs[0].run_kind.render(run, sweep_jobs[0].ending == Ending.SKIPPED))
         return
-    counts = Counter(sweep_job.ending for sweep_job in sweep_jobs)
-    names = {Ending.SKIPPED: "finished before"}
-    parts = [f"{counts[ending]} {names.get(ending, ending)}" for ending in Ending if counts[ending]]
-    print(f"{plural(len(sweep_jobs), 'job')} in {duration(result.seconds)}: {', '.join(parts)}")
-    if finished := [sweep_job for sweep_job in sweep_jobs if sweep_job.succeeded]:
-        folders = dict.fromkeys(str(sweep_job.settings["output_dir"]) for sweep_job in finished)
-        print(f"next: {as_called(shlex.join(['ol2r', 'report', *folders]))}")
-    if elsewhere := [sweep_job for sweep_job in sweep_jobs if sweep_job.ending == Ending.ELSEWHERE]:
-        what = f"another process is running some of them: see `{status_command(elsewhere)}`"
-        print(as_called(what), file=sys.stderr)
-    for line in reason_lines([job for job in sweep_jobs if job.ending == Ending.BAD], len(sweep_jobs)):
-        print(f"\nbad: {as_called(line)}", file=sys.stderr)
+    by_ending: dict[Ending | None, list[SweepJob]] = defaultdict(list)
     for sweep_job in sweep_jobs:
-        if sweep_job.ending == Ending.FAILED:
-            print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
-            if sweep_job.log.is_file():
-                print(f"  printed: {sweep_job.log}", file=sys.stderr)
-            print(f"  again:   {as_called(sweep_job.command)}", file=sys.stderr)
-    if counts[Ending.STOPPED] or counts[Ending.LEFT]:
-        forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
-        print(f"the same command{' without force=true' if forced else ''} goes on from here", file=sys.stderr)
+        by_ending[sweep_job.ending].append(sweep_job)
+    names = {Ending.SKIPPED: "finished before"}
+    counts = [f"{len(by_ending[ending])} {names.get(ending, ending)}" for ending in Ending if ending in by_ending]
+    print(f"{plural(len(sweep_jobs), 'job')} in {duration(result.seconds)}: {', '.join(counts)}")
+    _print_next([sweep_job for sweep_job in sweep_jobs if sweep_job.succeeded])
+    if Ending.ELSEWHERE in by_ending:
+        command = status_command(by_ending[Ending.ELSEWHERE])
+        print(as_called(f"another process is running some of them: see `{command}`"), file=sys.stderr)
+    for line in reason_lines(by_ending[Ending.BAD], len(sweep_jobs)):
+        print(f"\nbad: {as_called(line)}", file=sys.stderr)
+    for sweep_job in by_ending[Ending.FAILED]:
+        _print_failure(sweep_job)
+    if by_ending[Ending.STOPPED] or by_ending[Ending.LEFT]:
+        is_forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
+        without = " without force=true" if is_forced else ""
+        print(f"the same command{without} goes on from here", file=sys.stderr)
+
+
+def _print_next(finished: Sequence[SweepJob]) -> None:
+    """Print what to type for a report of finished jobs, if there are any."""
+    folders = dict.fromkeys(str(sweep_job.settings["output_dir"]) for sweep_job in finished)
+    if folders:
+        print(f"next: {as_called(shlex.join(['ol2r', 'report', *folders]))}")
+
+
+def _print_failure(sweep_job: SweepJob) -> None:
+    """Print why a job has failed, where its output is, and how to run it again."""
+    print(f"\nfailed: {sweep_job.name}\n  {sweep_job.reason}", file=sys.stderr)
+    if sweep_job.log.is_file():
+        print(f"  printed: {sweep_job.log}", file=sys.stderr)
+    print(f"  again:   {as_called(sweep_job.command)}", file=sys.stderr)
 
 
 def print_plan(
@@ -183,21 +214,21 @@ def print_plan(
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
     plan = Plan(jobs, composer, sys.stderr, kind=kind)
     states = [(sweep_job, *sweep_job.state()) for sweep_job in plan.sweep_jobs]
-    show(
-        [
-            (f"#{job.number}", job.name, state + f" at round {round}" * (state == "resumes"), job.reason)
-            for job, state, round in states
-        ]
-    )
+    rows = []
+    for sweep_job, state, round in states:
+        shown = f"resumes at round {round}" if state == "resumes" else state
+        rows.append((f"#{sweep_job.number}", sweep_job.name, shown, sweep_job.reason))
+    show(rows)
     counts = Counter("to resume" if state == "resumes" else state for _, state, _ in states)
-    shown = ", ".join(f"{count} {state}" for state, count in counts.items())
-    print(f"\n{plural(len(states), 'job')}: {shown}")
+    counted = [f"{count} {state}" for state, count in counts.items()]
+    print(f"\n{plural(len(states), 'job')}: {', '.join(counted)}")
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
     to_run = [sweep_job for sweep_job, state, _ in states if state in ("new", "resumes")]
     if to_run and plan.launcher is not None:
-        if reason := plan.share_gpus(to_run):
-            print(reason)
+        device = plan.share_gpus(to_run)
+        if device:
+            print(device)
         print(f"{max(1, min(plan.launcher.free_slots(), len(to_run)))} at a time")
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r {kind.name}: {as_called(line)}", file=sys.stderr)
