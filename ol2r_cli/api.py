@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.config.instantiate import as_overrides, command_of, trusted_targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
+from ol2r_cli.config.passed_objects import as_overrides, command_of
+from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.formatting import printable
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval

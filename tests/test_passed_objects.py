@@ -15,7 +15,7 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli.click.models import DependentClick
 from ol2r_cli.columns import Column
-from ol2r_cli.config.instantiate import as_overrides
+from ol2r_cli.config.passed_objects import as_overrides
 from ol2r_cli.fairness.by_merit import NoFairness
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.ranker.model.linear import Linear

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
+from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plural
 from ol2r_cli.lazy import lazy, pl, torch

@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.instantiate import trusted_targets
 from ol2r_cli.config.own_choices import add_config_dir
+from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import is_special, write_text
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.run.run import Run, find_run

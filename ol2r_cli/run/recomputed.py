@@ -20,8 +20,9 @@ from torch import Tensor
 
 from ol2r_cli.columns import ndcg_columns
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.instantiate import build, check_stored
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.config.trusted import check_stored
 from ol2r_cli.dataset.letor import inference_data
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker

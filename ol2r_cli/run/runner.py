@@ -20,7 +20,8 @@ from omegaconf._utils import get_omega_conf_dumper
 from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.config.instantiate import build, command_of
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction

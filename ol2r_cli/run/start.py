@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.catalogue import Catalogue, targets
-from ol2r_cli.config.instantiate import build, import_target, trusted_targets
+from ol2r_cli.config.instantiate import build, import_target
 from ol2r_cli.config.ranges import PositiveShare, Share, check_settings
+from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Oracle, Ranker, RunContext
 from ol2r_cli.run import RANKER

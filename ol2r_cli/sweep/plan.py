@@ -20,8 +20,9 @@ from typing import Any, TextIO
 import torch
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
-from ol2r_cli.config.instantiate import build, command_of
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import split_launcher
+from ol2r_cli.config.passed_objects import command_of
 from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
 from ol2r_cli.formatting import one_line, plural

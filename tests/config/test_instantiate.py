@@ -18,10 +18,11 @@ import pytest
 from omegaconf import OmegaConf
 from torch import nn
 
-from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.composer import compose
-from ol2r_cli.config.instantiate import build, check_stored, import_target, targets, trusted_targets
+from ol2r_cli.config.instantiate import build, import_target
 from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.config.trusted import check_stored, trusted_targets
 from ol2r_cli.contracts.role_laws import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ol2r_cli.config.instantiate import trusted_targets
+from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.report.figures.look import Integer, NothingToDraw, Shown, integer
 from ol2r_cli.report.figures.panels import Panels, shades
 from ol2r_cli.report.legend import Legend, dataset_name
