@@ -52,7 +52,9 @@ LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabyt
 def main(given: argparse.Namespace) -> int:
     """Return 1 when something that `ol2r run` needs is broken. Of broken packages nothing else is examined."""
     rows = [("ol2r", f"{version_line()} in {Path(__file__).parents[1]}, Python {sys.version.split()[0]}")]
-    notes, broken, working = list[str](), list[str](), list[str]()
+    notes: list[str] = []
+    broken: list[str] = []
+    working: list[str] = []
     for package, module in PACKAGES.items():
         try:
             importlib.import_module(module)  # because an installed one may be broken
@@ -65,8 +67,10 @@ def main(given: argparse.Namespace) -> int:
         _examine([*given.override, *as_options(given.config_dir)], rows, notes, broken)
     show(rows)
     print()
-    for line in (*(f"BROKEN: {line}" for line in broken), *(f"note: {line}" for line in notes)):
-        print(wrapped(line))
+    for line in broken:
+        print(wrapped(f"BROKEN: {line}"))
+    for line in notes:
+        print(wrapped(f"note: {line}"))
     if broken:
         return FAILED
     print(as_called("all that `ol2r run` needs is there"))
@@ -92,8 +96,8 @@ def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], br
 
 def _examine_gpu(rows: list[tuple[str, str]], notes: list[str]) -> None:
     """Append which GPUs there are, when device=auto takes one, and whether loops can be compiled for it."""
-    devices = [torch.cuda.get_device_properties(each) for each in range(torch.cuda.device_count())]
-    gpus = ", ".join(f"{each.name} ({each.total_memory / 2**30:.0f} GiB)" for each in devices)
+    devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    gpus = ", ".join(f"{gpu.name} ({gpu.total_memory / 2**30:.0f} GiB)" for gpu in devices)
     built = torch.version.cuda or torch.version.hip
     why = f"is built for {built}, and finds no driver or no GPU" if built else "is built for the CPU alone"
     rows.append(("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}"))
@@ -106,9 +110,10 @@ def _examine_gpu(rows: list[tuple[str, str]], notes: list[str]) -> None:
 
 def _examine_folder(setting: str, path: Path, rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
     """Append how much room a folder has that `ol2r run` writes to, and whether it can be written and locked."""
-    folder = next(each for each in (path.absolute(), *path.absolute().parents) if each.is_dir())
-    free, locks = shutil.disk_usage(folder).free, False
-    rows.append((setting, f"{path} ({byte_size(free)} free{'' if path.is_dir() else ', does not exist yet'})"))
+    folder = next(place for place in (path.absolute(), *path.absolute().parents) if place.is_dir())
+    free = shutil.disk_usage(folder).free
+    missing = "" if path.is_dir() else ", does not exist yet"
+    rows.append((setting, f"{path} ({byte_size(free)} free{missing})"))
     if free < LITTLE_DISK:
         notes.append(f"disk: {byte_size(free)} free: type {setting}=DIR to write elsewhere than {folder}")
     try:
@@ -117,6 +122,7 @@ def _examine_folder(setting: str, path: Path, rows: list[tuple[str, str]], notes
         broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
         return
     file = Path(scratch.name, ".lock")
+    locks = False
     with scratch, suppress(OSError), Lock(file):
         locks = is_held(file)
     if setting == "output_dir" and not locks:
@@ -129,20 +135,25 @@ def _examine_datasets(root: Path, catalogue: Any, rows: list[tuple[str, str]], n
     rows.append(("data_dir", str(root)))
     for name, choice in catalogue.choices["dataset"].items():
         values = catalogue.values(choice)
-        files = {split: [file.format(set=values["set"]) for file in n] for split, n in values.get("files", {}).items()}
+        files = {}
+        for split, templates in values.get("files", {}).items():
+            files[split] = [template.format(set=values["set"]) for template in templates]
+        places = [root / folder for folder in values.get("folders", ())]
         try:
-            places = [root / folder for folder in values.get("folders", ())]
-            if location := letor.locate(places, files, values.get("fold", 1)):
-                rows.append((name, str(location.root)))
+            location = letor.locate(places, files, values.get("fold", 1))
         except ValueError as error:
             rows.append((name, str(error)))
+            continue
+        if location:
+            rows.append((name, str(location.root)))
     if len(rows) == before + 1:
         notes.append("data_dir: no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none")
 
 
 def _numba_cuda(has_gpu: bool, notes: list[str]) -> str:
     """Return whether loops compile for a GPU, and whether one plays them as the CPU does; append a note if not."""
-    if reason := loops.gpu_is_missing():
+    reason = loops.gpu_is_missing()
+    if reason:
         if has_gpu:
             notes.append(f"GPU: {reason}, and a GPU needs it for linear rankers: type: pip install 'ol2r[gpu]'")
         return f"none: {reason}; only a GPU needs it"

@@ -235,16 +235,15 @@ def check_settings(
         parameters, kinds = keywords(target), _kinds(target)
     except ValueError:
         raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
-    unknown = [str(key) for key in settings if key not in parameters]
-    if unknown:
-        hint = nearest(unknown[0], parameters, prefix) or f": it has {', '.join(parameters) or 'none'}"
-        raise ValueError(f"{name} has no setting '{unknown[0]}'{hint}")
+    for key in settings:
+        if key not in parameters:
+            hint = nearest(str(key), parameters, prefix) or f": it has {', '.join(parameters) or 'none'}"
+            raise ValueError(f"{name} has no setting '{key}'{hint}")
     for key, parameter in parameters.items():
         place, kind = f"{prefix}{key}", kinds.get(key, Anything())
-        if parts and key in parts and kind.fits(object()):
-            is_default = key in settings and settings[key] is parameter.default
-            if not is_default:
-                _check_part(place, key in settings, settings.get(key), parts[key])
+        is_default = key in settings and settings[key] is parameter.default
+        if parts and key in parts and kind.fits(object()) and not is_default:
+            _check_part(place, key in settings, settings.get(key), parts[key])
         if key in settings:
             _check_value(place, settings[key], kind)
         elif parameter.default is parameter.empty:

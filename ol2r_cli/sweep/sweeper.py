@@ -169,9 +169,7 @@ def print_summary(result: SweepResult) -> None:
     """
     sweep_jobs = result.sweep_jobs
     if len(sweep_jobs) == 1 and sweep_jobs[0].succeeded:
-        assert sweep_jobs[0].directory is not None
-        run = Run.read_finished(sweep_jobs[0].directory)
-        print(sweep_jobs[0].run_kind.render(run, sweep_jobs[0].ending == Ending.SKIPPED))
+        print(_rendered(sweep_jobs[0]))
         return
     by_ending: dict[Ending | None, list[SweepJob]] = defaultdict(list)
     for sweep_job in sweep_jobs:
@@ -191,6 +189,13 @@ def print_summary(result: SweepResult) -> None:
         is_forced = any(sweep_job.settings.get("force") for sweep_job in sweep_jobs)
         without = " without force=true" if is_forced else ""
         print(f"the same command{without} goes on from here", file=sys.stderr)
+
+
+def _rendered(sweep_job: SweepJob) -> str:
+    """Return what `ol2r run` prints of the finished run of a job."""
+    assert sweep_job.directory is not None
+    run = Run.read_finished(sweep_job.directory)
+    return sweep_job.run_kind.render(run, sweep_job.ending == Ending.SKIPPED)
 
 
 def _print_next(finished: Sequence[SweepJob]) -> None:
@@ -213,18 +218,9 @@ def print_plan(
 ) -> int:
     """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
     plan = Plan(jobs, composer, sys.stderr, kind=kind)
-    states = [(sweep_job, *sweep_job.state()) for sweep_job in plan.sweep_jobs]
-    rows = []
-    for sweep_job, state, round in states:
-        shown = f"resumes at round {round}" if state == "resumes" else state
-        rows.append((f"#{sweep_job.number}", sweep_job.name, shown, sweep_job.reason))
-    show(rows)
-    counts = Counter("to resume" if state == "resumes" else state for _, state, _ in states)
-    counted = [f"{count} {state}" for state, count in counts.items()]
-    print(f"\n{plural(len(states), 'job')}: {', '.join(counted)}")
+    to_run = _print_states(plan.sweep_jobs)
     if plan.duplicates:
         print(f"{len(plan.duplicates)} more are the same run as another, and are left out")
-    to_run = [sweep_job for sweep_job, state, _ in states if state in ("new", "resumes")]
     if to_run and plan.launcher is not None:
         device = plan.share_gpus(to_run)
         if device:
@@ -233,3 +229,21 @@ def print_plan(
     for line in reason_lines(plan.bad, len(jobs)):
         print(f"ol2r {kind.name}: {as_called(line)}", file=sys.stderr)
     return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
+
+
+def _print_states(sweep_jobs: Sequence[SweepJob]) -> list[SweepJob]:
+    """Print a table of jobs and how many are in each state; returns those that would be run."""
+    rows = []
+    counts: Counter[str] = Counter()
+    to_run = []
+    for sweep_job in sweep_jobs:
+        state, round = sweep_job.state()
+        shown = f"resumes at round {round}" if state == "resumes" else state
+        rows.append((f"#{sweep_job.number}", sweep_job.name, shown, sweep_job.reason))
+        counts["to resume" if state == "resumes" else state] += 1
+        if state in ("new", "resumes"):
+            to_run.append(sweep_job)
+    show(rows)
+    counted = [f"{count} {state}" for state, count in counts.items()]
+    print(f"\n{plural(len(sweep_jobs), 'job')}: {', '.join(counted)}")
+    return to_run

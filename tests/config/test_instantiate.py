@@ -21,7 +21,7 @@ from torch import nn
 from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, import_target
-from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.config.ranges import Steps, check_settings
 from ol2r_cli.config.trusted import check_stored, trusted_targets
 from ol2r_cli.contracts.role_laws import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
@@ -115,6 +115,20 @@ def test_unknown_and_missing_settings_and_parts():
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             check_settings(target, settings, group, {"model": ["linear", "mlp"]} if target is Open else None)
+
+
+def test_lists_of_anything_and_numbers_beyond_floats():
+    """Neither has words of its own in an error: what a list holds, and how near a number is to infinity."""
+
+    def target(entries: Sequence[Any], steps: Steps):
+        pass
+
+    good = {"entries": [1, "a", None], "steps": 1}
+    check_settings(target, good, "")
+    with pytest.raises(ValueError, match=r"^entries must be a list \[..,..\], got 5$"):
+        check_settings(target, good | {"entries": 5}, "")
+    with pytest.raises(ValueError, match=r"^steps must be from 1 to 100000, got 1000000"):
+        check_settings(target, good | {"steps": 10**400}, "")
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

@@ -39,6 +39,7 @@ ranker=pdgd ranker.model=mlp | ranker.model must be chosen: type | or ranker/mod
 ranker=pdgd +ranker/model=mlp | type ranker/model=mlp | without +
 ranker=pdgd ranker/model=mlp ~ranker.model.width | ranker.model.width is missing: MLP needs it
 device=gpu | device=gpu: did you mean device=cuda?
+clicks=perfect | no setting or group 'clicks': did you mean click?$
 seeds=5 | no setting or group 'seeds': type replicas=5$
 cutoff=20 | type 'measures=[ndcg@20]'$
 alpha=.1 | type exploration.alpha=.1$
