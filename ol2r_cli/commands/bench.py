@@ -48,7 +48,7 @@ class Benchmark:
 
     @property
     def speed(self) -> float:
-        """Replica-rounds per second, evaluation included."""
+        """Return replica-rounds per second, evaluation included."""
         return self.rounds * self.replicas / (self.learning + self.evaluation)
 
 

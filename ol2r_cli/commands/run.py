@@ -200,7 +200,7 @@ def _sweep(given: argparse.Namespace, composer: Composer, jobs: list[list[str]],
 
 
 def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], kind: RunKind) -> int:
-    """Import torch after everything that can be checked without it."""
+    """Run one job; torch is imported after everything that can be checked without it."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import check_grid
 

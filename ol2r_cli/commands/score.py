@@ -70,7 +70,7 @@ def main(given: argparse.Namespace) -> None:
 
 @contextmanager
 def _regular(file: Path) -> Iterator[Path]:
-    """Return a file that can be read more than once, which a pipe cannot: a copy of what it has. `-` is stdin."""
+    """Yield a file that can be read more than once, which a pipe cannot: a copy of what it has. `-` is stdin."""
     is_stdin = str(file) == "-"
     if not is_stdin and not is_special(file):
         yield file

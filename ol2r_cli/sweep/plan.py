@@ -92,12 +92,12 @@ class SweepJob:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The settings of its data."""
+        """Return the settings of its data."""
         return self.settings[self.run_kind.data]
 
     @property
     def rounds(self) -> int:
-        """The number of its rounds; 1 for a run without rounds."""
+        """Return the number of its rounds; 1 for a run without rounds."""
         return int(self.settings.get("rounds", 1))
 
     @property
@@ -106,18 +106,18 @@ class SweepJob:
 
     @property
     def plays_together(self) -> bool:
-        """Whether one launch plays many of its rounds, as far as its experiment says."""
+        """Return whether one launch plays many of its rounds, as far as its experiment says."""
         return self.break_even is not None
 
     @cached_property
     def kind(self) -> str:
-        """What jobs of similar speed have in common: choices, data apart from fold and seed, replicas and device."""
+        """Return what jobs of similar speed share: choices, data apart from fold and seed, replicas and device."""
         data = {name: value for name, value in self.data.items() if name not in ("fold", "seed")}
         return _as_json([self.choices, data, self.settings.get("replicas"), self.settings["device"]])
 
     @cached_property
     def form(self) -> str | None:
-        """What it has in common with the jobs that it can be played together with; None: it is played alone."""
+        """Return what it has in common with the jobs that it can be played together with; None: it is played alone."""
         return shared_form(self.settings, self.choices) if self.run_kind.plays_rounds else None
 
     def run_state(self) -> Run | None:
@@ -125,10 +125,9 @@ class SweepJob:
         return Run.read(self.directory) if self.directory else None
 
     def state(self) -> tuple[str, int]:
-        """Return its state, `new`, `resumes`, `finished`, `running` (in another process) or `bad`, and the round of its
-        run.
+        """Return its state and the round of its run, from which it resumes.
 
-        The state is that before the sweep; a run resumes from its round.
+        The state is that before the sweep: `new`, `resumes`, `finished`, `running` (in another process) or `bad`.
         """
         if self.ending == Ending.BAD:
             return "bad", 0
@@ -144,14 +143,14 @@ class SweepJob:
 
     @property
     def log(self) -> Path:
-        """The file for its output; its folder is below `output_dir` and its name that of the run."""
+        """Return the file for its output; its folder is below `output_dir` and its name that of the run."""
         assert self.directory is not None
         root, dataset, name = self.directory.parents[1], self.directory.parent.name, self.directory.name
         return root / SWEEPS / dataset / f"{name}.log"
 
     @cached_property
     def job(self) -> Job:
-        """The job for a launcher, made when it is first submitted."""
+        """Return the job for a launcher, made when it is first submitted."""
         assert self.directory is not None
         id, overrides = self.directory.name.rpartition("-")[2], [*self.words, *self.options]
         content = payload(self.settings, self.choices, overrides, id, self.run_kind.name, self.shares_gpu)
@@ -181,8 +180,7 @@ def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int)
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:
-    """Return a line for each reason why jobs are bad, with the first job that has it; `jobs` is the size of the
-    sweep."""
+    """Return a line for each reason why jobs are bad, with the first job that has it, of a sweep of so many `jobs`."""
     by_reason: dict[str, list[SweepJob]] = defaultdict(list)
     for sweep_job in bad:
         by_reason[sweep_job.reason].append(sweep_job)
@@ -318,8 +316,7 @@ def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Return why a job is bad, in one line; raises an error that is neither of its settings, nor of files, nor of own
-    code."""
+    """Return why a job is bad, in one line; raises an error that is not of its settings, of files or of own code."""
     if isinstance(error, ValueError) or is_own(error):
         return one_line(explained(error))
     if not isinstance(error, OSError):
