@@ -200,7 +200,7 @@ def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str]
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("a slip")
 
-    monkeypatch.setattr("ol2r_cli.run.runner.Experiment", fails)
+    monkeypatch.setattr("ol2r_cli.run.experiment.Experiment", fails)
     assert main([]) == 1
     err = capsys.readouterr().err
     assert "in fails" in err
