@@ -10,10 +10,10 @@ from ol2r_cli.learning import covariance
 from ol2r_cli.learning.covariance import FullCovariance, add_outer_products, remove_outer_products
 from ol2r_cli.learning.tangents import (
     chosen,
-    differences,
     gram,
     kernel,
     layers_of,
+    pair_differences,
     parameters,
     squared_distances,
     to_first,
@@ -118,7 +118,7 @@ def test_pairs_appended_to_what_is_solved_count_for_it_at_once():
     layers = documents(99)
     solved = full.solve(layers)
     full.append(solved, torch.tensor([[0, 2]]), torch.tensor([[1, 3]]))
-    v = differences(chosen(layers, torch.tensor([[0, 1, 2, 3]])))
+    v = pair_differences(chosen(layers, torch.tensor([[0, 1, 2, 3]])))
     expected = explicit(layers, matrix + v.mT @ v)
     torch.testing.assert_close(squared_distances(solved.residual) / 0.1, expected)
     torch.testing.assert_close(squared_distances(full.solve(layers).residual) / 0.1, expected)
@@ -137,7 +137,7 @@ def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
 
 def test_distances_by_the_diagonal_alone():
     layers, pairs = documents(1), documents(2, count=10)
-    diagonal = 0.1 + differences(pairs).square().sum(1)
+    diagonal = 0.1 + pair_differences(pairs).square().sum(1)
     g, inverse = written_out(layers), weights(layers, diagonal)
     expected = ((g[:, :, None] - g[:, None, :]).square() / diagonal[:, None, None]).sum(3)
     torch.testing.assert_close(squared_distances(gram(layers, inverse)), expected)
