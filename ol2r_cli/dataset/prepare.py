@@ -21,6 +21,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +29,7 @@ import numpy as np
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import blocks, parse, rounded_off
+from ol2r_cli.dataset.parse import ParsedFile, blocks, parse, rounded_off
 from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -63,42 +64,62 @@ def parsed_table(
 ) -> ParsedTable:
     """Return the table of the files of the splits, from the cache where possible; the last three are for `parse`."""
 
-    def build(folder: Path) -> None:
-        parts = {}
-        for split, file in files.items():
-            start = time.perf_counter()
-            parts[split] = parse(file, features, overflow, missing)
-            log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
-        largest_id = max(part.features.shape[1] for part in parts.values())
-        width = features or largest_id
-        lengths = np.concatenate([np.diff(part.offsets) for part in parts.values()])
-        arrays = {
-            "labels": np.concatenate([part.labels for part in parts.values()]),
-            "offsets": np.cumsum([0, *lengths], dtype=np.int64),
-            "query_ids": np.array([query for part in parts.values() for query in part.query_ids]),
-            "counts": np.array([len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]),
-            "largest_id": np.array([largest_id]),
-            "rounded": np.array(rounded_off(parts.values()), np.int64),
-            "large": np.unique([feature for part in parts.values() for feature in large_features(part.features)]),
-        }
-        for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", array)
-        padded = (
-            np.pad(part.features[rows], ((0, 0), (0, width - part.features.shape[1])))
-            for part in parts.values()
-            for rows, _ in blocks(part.offsets)
-        )
-        _write_features(folder, (int(lengths.sum()), width), padded)
-
     sha256 = {split: cache.sha256(file) for split, file in files.items()}
     code = code_hash("dataset", "loops"), np.__version__
     identity = {"code": code, "files": sha256, "features": features, "overflow": overflow, "missing": missing}
     key = digest(identity)[:24]
-    arrays = cache.open(key, build)
-    offsets, counts = np.array(arrays["offsets"]), np.array(arrays["counts"])
-    ids, largest_id = arrays["query_ids"].tolist(), int(arrays["largest_id"][0])
-    rounded, large = (arrays[name].astype(int).tolist() for name in ("rounded", "large"))
-    return ParsedTable(key, arrays["features"], arrays["labels"], offsets, ids, counts, largest_id, rounded, large)
+    arrays = cache.open(key, lambda folder: _write_table(folder, _parsed(files, features, overflow, missing), features))
+    return ParsedTable(
+        key=key,
+        features=arrays["features"],
+        labels=arrays["labels"],
+        offsets=np.array(arrays["offsets"]),
+        query_ids=arrays["query_ids"].tolist(),
+        counts=np.array(arrays["counts"]),
+        largest_id=int(arrays["largest_id"][0]),
+        rounded=arrays["rounded"].astype(int).tolist(),
+        large=arrays["large"].astype(int).tolist(),
+    )
+
+
+def _parsed(
+    files: Mapping[str, Path], features: int | None, overflow: str, missing: float | str
+) -> dict[str, ParsedFile]:
+    """Return the documents of the file of each split."""
+    parts = {}
+    for split, file in files.items():
+        start = time.perf_counter()
+        parts[split] = parse(file, features, overflow, missing)
+        log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
+    return parts
+
+
+def _write_table(folder: Path, parts: Mapping[str, ParsedFile], features: int | None) -> None:
+    """Write the arrays of one table, a file each, from those of the splits; it has so many features, None as needed."""
+    files = parts.values()
+    largest_id = max(part.features.shape[1] for part in files)
+    width = features or largest_id
+    lengths = np.concatenate([np.diff(part.offsets) for part in files])
+    large = [large_features(part.features) for part in files]
+    arrays = {
+        "labels": np.concatenate([part.labels for part in files]),
+        "offsets": np.cumsum([0, *lengths], dtype=np.int64),
+        "query_ids": np.array(list(chain.from_iterable(part.query_ids for part in files))),
+        "counts": np.array([len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]),
+        "largest_id": np.array([largest_id]),
+        "rounded": np.array(rounded_off(files), np.int64),
+        "large": np.unique(list(chain.from_iterable(large))),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    _write_features(folder, (int(lengths.sum()), width), _padded_blocks(files, width))
+
+
+def _padded_blocks(parts: Iterable[ParsedFile], width: int) -> Iterator[Float[np.ndarray, "n F"]]:
+    """Yield the features of all documents, block by block, with zeros beyond those that a file has."""
+    for part in parts:
+        for rows, _ in blocks(part.offsets):
+            yield np.pad(part.features[rows], ((0, 0), (0, width - part.features.shape[1])))
 
 
 def large_features(features: Float[np.ndarray, "N F"]) -> list[int]:
@@ -111,7 +132,9 @@ def feature_warnings(rounded: Sequence[int], large: Sequence[int], normalise: st
     """Return a line for the features with these ids that float32 does not hold, and one for large ones as they are."""
 
     def named(features: Sequence[int]) -> str:
-        listed = ", ".join(map(str, features[:_NAMED])) + (", .." if len(features) > _NAMED else "")
+        listed = ", ".join(map(str, features[:_NAMED]))
+        if len(features) > _NAMED:
+            listed += ", .."
         return f"feature {listed} has" if len(features) == 1 else f"features {listed} have"
 
     lines = []
@@ -249,8 +272,10 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
 
     A file has one integer per line, in the order of the documents. ValueError for other settings.
     """
-    if settings is None or set(settings) == {"file"}:
-        return None if settings is None else expand(str(settings["file"]))
+    if settings is None:
+        return None
+    if set(settings) == {"file"}:
+        return expand(str(settings["file"]))
     cuts = settings.get("threshold")
     if "feature" not in settings or (cuts is None) == (settings.get("quantiles") is None):
         raise ValueError(
@@ -277,8 +302,10 @@ def document_groups(
 
     ValueError if the feature or the file does not fit the table, or a group by quantiles would be empty.
     """
-    if not isinstance(rule, GroupRule):
-        return None if rule is None else _read_groups(rule, len(table.labels))
+    if rule is None:
+        return None
+    if isinstance(rule, Path):
+        return _read_groups(rule, len(table.labels))
     if rule.feature > table.features.shape[1]:
         raise ValueError(f"dataset.group.feature must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]
@@ -294,23 +321,34 @@ def document_groups(
         else:
             normalise = normaliser(method, column, table.offsets, training)
             values = np.concatenate(list(normalise(column, table.offsets)))[:, 0]
-        thresholds = rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
-        if rule.quantiles:
-            ascending, parts = np.sort(values[training]), rule.quantiles
-            ranks = [-(-len(ascending) * (parts - number) // parts) for number in range(1, parts)]  # without rounding
-            thresholds = [float(ascending[rank - 1]) for rank in ranks]
-            if len(set(thresholds)) < len(thresholds) or thresholds[0] >= ascending[-1]:
-                listed = ", ".join(f"{cut:.4g}" for cut in thresholds)
-                raise ValueError(
-                    f"dataset.group.quantiles must be less, or dataset.group.feature another, as feature "
-                    f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
-                )
-        np.save(folder / "group.npy", np.sum([values <= each for each in thresholds], axis=0).astype(np.int8))
+        not_exceeded = [values <= threshold for threshold in _thresholds(rule, values[training])]
+        np.save(folder / "group.npy", np.sum(not_exceeded, axis=0).astype(np.int8))
 
     return cache.open(digest(identity)[:24], build)["group"]
 
 
+def _thresholds(rule: GroupRule, training: Float[np.ndarray, "n"]) -> Sequence[float]:
+    """Return the thresholds of a rule; `training` has the values of the feature of training documents.
+
+    ValueError if a group by quantiles would be empty.
+    """
+    if rule.threshold is not None:
+        return rule.threshold if isinstance(rule.threshold, Sequence) else [rule.threshold]
+    assert rule.quantiles is not None
+    ascending, groups = np.sort(training), rule.quantiles
+    ranks = [-(-len(ascending) * (groups - number) // groups) for number in range(1, groups)]  # without rounding
+    thresholds = [float(ascending[rank - 1]) for rank in ranks]
+    if len(set(thresholds)) < len(thresholds) or thresholds[0] >= ascending[-1]:
+        listed = ", ".join(f"{threshold:.4g}" for threshold in thresholds)
+        raise ValueError(
+            f"dataset.group.quantiles must be less, or dataset.group.feature another, as feature "
+            f"{rule.feature} has too few values: its quantiles are {listed}, the largest is {ascending[-1]:.4g}"
+        )
+    return thresholds
+
+
 def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:
+    """Return the groups in a file; ValueError if it is not one for so many documents."""
     if not file.is_file():
         raise ValueError(f"dataset.group.file must be a file, got {file}")
     lines = file.read_text(encoding="utf-8").splitlines()

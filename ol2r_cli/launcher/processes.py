@@ -76,18 +76,14 @@ class Processes:
     ):
         self.threads, self.timeout, self.retries, self.fail_fast = threads, timeout, retries, fail_fast
         self.make, self._shared = build if fresh else make, list[bytes]()
-        single = "launcher.timeout" if timeout is not None else "launcher.fresh=true" if fresh else ""
-        if single and batch not in ("auto", 1):
-            raise ValueError(f"launcher.batch must be 1 with {single}, got {batch}: type launcher.batch=1")
-        self.batch = 1 if single else batch
-        if gpus == "auto":
-            visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
-            names = (visible or list(map(str, range(torch.cuda.device_count()))))[: torch.cuda.device_count()]
-        else:  # in the form of CUDA_VISIBLE_DEVICES
-            names = [str(number) for number in gpus]
-        devices = names * per_gpu
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        slots = jobs if isinstance(jobs, int) else len(devices) or max(1, cores // threads)
+        self.batch = batch
+        about_one_job = "launcher.timeout" if timeout is not None else "launcher.fresh=true" if fresh else ""
+        if about_one_job:
+            if batch not in ("auto", 1):
+                raise ValueError(f"launcher.batch must be 1 with {about_one_job}, got {batch}: type launcher.batch=1")
+            self.batch = 1
+        devices = _gpus(gpus) * per_gpu
+        slots = jobs if isinstance(jobs, int) else len(devices) or max(1, _cores() // threads)
         if devices and slots > len(devices):
             enough = -(-slots * per_gpu // len(devices))
             advice = f"type launcher.per_gpu={enough}, or device=cpu"
@@ -174,6 +170,20 @@ class Processes:
         for running in self._running:
             running.process.join()
         self._running.clear()
+
+
+def _gpus(gpus: Literal["auto"] | Sequence[int]) -> list[str]:
+    """Return the GPUs that jobs may use, in the form of CUDA_VISIBLE_DEVICES; `auto` are all visible ones."""
+    if gpus != "auto":
+        return [str(number) for number in gpus]
+    number = torch.cuda.device_count()
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return (visible or [str(place) for place in range(number)])[:number]
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _received(running: _Running) -> list[tuple[Job, Outcome]]:

@@ -43,30 +43,55 @@ def exposure_of(
         raise ValueError(f"exposure must be at least {positions} numbers from 0 to 1, got {list(model)}")
     if dataset.group is None:
         return None
-    oracle, last = dataset.oracle(), max(1, int(dataset.group.max()))
-    numbers = "a number" if last == 1 else f"a list of {last} numbers"
-    if isinstance(beta, str):  # the ratio of group 0 to each other group, of mean labels or of sizes
-        group, labels = dataset.group[oracle.rows()].long(), oracle.labels[oracle.rows()].double()
-        worth = torch.bincount(group, minlength=last + 1).double()
-        if beta == "merit":
-            worth = torch.bincount(group, labels, last + 1) / worth.clamp(min=1)
-        without = [number for number in (*range(1, last + 1), 0) if not worth[number] and (number or last > 1)]
-        if without and needed:
-            missing = f"group {without[0]} has no {'documents' if beta == 'parity' else 'relevant document'}"
-            raise ValueError(f"beta must be {numbers}, as {missing} in the training split, got {beta!r}")
-        if without:
+    others = max(1, int(dataset.group.max()))  # groups beside group 0
+    if isinstance(beta, str):
+        worth = _worth(dataset, beta, others + 1)
+        without = _without_worth(worth)
+        if without is not None:
+            if needed:
+                missing = f"group {without} has no {'documents' if beta == 'parity' else 'relevant document'}"
+                allowed = _numbers(others)
+                raise ValueError(f"beta must be {allowed}, as {missing} in the training split, got {beta!r}")
             return None
-        ratios = (worth[0] / worth[1:]).tolist()
+        betas = (worth[0] / worth[1:]).tolist()
     else:
-        ratios = [float(each) for each in (beta if isinstance(beta, Sequence) else [beta])]
-        if len(ratios) != last or isinstance(beta, Sequence) != (last > 1):
-            has = f"the dataset has {last + 1} groups"
-            raise ValueError(f"beta must be merit, parity or {numbers}, as {has}, got {beta}")
+        betas = _given_betas(beta, others)
     if model == "estimated":
-        place = click_through(oracle, dataset.grades, click, positions)
+        by_place = click_through(dataset.oracle(), dataset.grades, click, positions)
     else:
-        place = position_exposure(model, positions)
-    return Exposure(place, tuple(ratios) if last > 1 else ratios[0])
+        by_place = position_exposure(model, positions)
+    return Exposure(by_place, tuple(betas) if others > 1 else betas[0])
+
+
+def _worth(dataset: Dataset, beta: str, groups: int) -> Float[Tensor, "G"]:
+    """Return what exposure is due to each group for in the training split: its size, or by `merit` its mean label."""
+    oracle = dataset.oracle()
+    assert dataset.group is not None
+    group, labels = dataset.group[oracle.rows()].long(), oracle.labels[oracle.rows()].double()
+    sizes = torch.bincount(group, minlength=groups).double()
+    return torch.bincount(group, labels, groups) / sizes.clamp(min=1) if beta == "merit" else sizes
+
+
+def _without_worth(worth: Float[Tensor, "G"]) -> int | None:
+    """Return a group to which no exposure is due, so that no beta follows; None if there is none.
+
+    Of two groups, group 0 may be one: its beta is 0 then.
+    """
+    groups = range(1, len(worth)) if len(worth) == 2 else (*range(1, len(worth)), 0)
+    return next((group for group in groups if not worth[group]), None)
+
+
+def _given_betas(beta: float | Sequence[float], others: int) -> list[float]:
+    """Return the setting `beta` as a list; ValueError unless it has a number for each group beside group 0."""
+    betas = [float(number) for number in beta] if isinstance(beta, Sequence) else [float(beta)]
+    if len(betas) != others or isinstance(beta, Sequence) != (others > 1):
+        has = f"the dataset has {others + 1} groups"
+        raise ValueError(f"beta must be merit, parity or {_numbers(others)}, as {has}, got {beta}")
+    return betas
+
+
+def _numbers(others: int) -> str:
+    return "a number" if others == 1 else f"a list of {others} numbers"
 
 
 def _ranges(
