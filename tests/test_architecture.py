@@ -200,5 +200,6 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
     drawing = ("bars", "blocks", "by_setting", "curves", "lda", "over_rounds", "panels")
     figures = [f"report.figures.{module}" for module in drawing]
-    need_them = ["commands.completion", *figures, "search.study"]
+    searches = [f"search.{module}" for module in ("result", "searcher", "study")]
+    need_them = ["commands.completion", *figures, *searches]
     assert done.stdout.split() == need_them

@@ -12,7 +12,6 @@ from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
-from ol2r_cli.recipes.choice_spread import choice_frame
 from ol2r_cli.recipes.entries import Entry, Tables, for_metric, tables_of
 from ol2r_cli.recipes.figures import drawn
 from ol2r_cli.recipes.grid import are_equally_good
@@ -21,7 +20,16 @@ from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.pages import benchmark_page, legend, outdated
 from ol2r_cli.recipes.play import RecipeRuns, run_recipe
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.recipes.results import TEST, Results, as_published, played, published, published_choices, published_part
+from ol2r_cli.recipes.results import (
+    TEST,
+    Results,
+    as_published,
+    choice_frame,
+    played,
+    published,
+    published_choices,
+    published_part,
+)
 from ol2r_cli.recipes.run_plan import RunPlan
 from ol2r_cli.recipes.tables import main_table, settings_table
 from ol2r_cli.recipes.trials import Condition

@@ -5,47 +5,15 @@ docs/benchmark/protocol.md has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.recipes.resampling import SEED, times_drawn
-from ol2r_cli.recipes.trials import Condition, PlayedTrial, aim_of
+from ol2r_cli.recipes.trials import aim_of
 
 AIM_COLUMNS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}  # what is maximised for an aim
-METRICS = (*AIM_COLUMNS.values(), "unfairness", "dynamic_regret")  # of choosing runs
 STAND_INS = {"test_ndcg_10": "validation_ndcg_10"}  # choosing runs are not evaluated on test queries
-
-
-def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFrame:
-    """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
-    rows: list[dict[str, Any]] = []
-    for condition, cells in grids.items():
-        for cell in cells:
-            rows += _choosing_rows(condition, cell)
-    if rows:
-        return pl.from_dicts(rows, infer_schema_length=None)
-    return pl.DataFrame(schema={"table": str, "click": str, "competitor": str, "settings": str})
-
-
-def _choosing_rows(condition: Condition, cell: PlayedTrial) -> list[dict[str, Any]]:
-    values = {metric: cell.group.values(metric) for metric in METRICS if metric in cell.group.metrics}
-    units = next(iter(values.values()))
-    rows = []
-    for fold, seed in units:
-        row = {
-            "table": condition.slot,
-            "click": condition.click,
-            "competitor": condition.competitor,
-            "settings": " ".join(cell.settings.values()),
-            "fold": fold,
-            "seed": seed,
-        }
-        rows.append(row | {metric: by_unit.get((fold, seed)) for metric, by_unit in values.items()})
-    return rows
 
 
 def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:

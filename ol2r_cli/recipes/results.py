@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.lazy import pl, torch
@@ -20,6 +22,7 @@ from ol2r_cli.report.published import read_results, results_frame
 from ol2r_cli.run.run import Run, scan
 
 TEST = "test_ndcg_10"
+_CHOICE_METRICS = ("validation_ndcg_10", "cumulative_ndcg", "unfairness", "dynamic_regret")  # of choosing runs
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,34 @@ def _about(row: PlayedTrial, plan: RunPlan, runs: RecipeRuns) -> About:
         aim=condition.aim,
         unstable=is_unstable(row.settings, plan.recipe.competitors[condition.competitor]),
     )
+
+
+def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFrame:
+    """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
+    rows: list[dict[str, Any]] = []
+    for condition, cells in grids.items():
+        for cell in cells:
+            rows += _choosing_rows(condition, cell)
+    if rows:
+        return pl.from_dicts(rows, infer_schema_length=None)
+    return pl.DataFrame(schema={"table": str, "click": str, "competitor": str, "settings": str})
+
+
+def _choosing_rows(condition: Condition, cell: PlayedTrial) -> list[dict[str, Any]]:
+    values = {metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics}
+    units = next(iter(values.values()))
+    rows = []
+    for fold, seed in units:
+        row = {
+            "table": condition.slot,
+            "click": condition.click,
+            "competitor": condition.competitor,
+            "settings": " ".join(cell.settings.values()),
+            "fold": fold,
+            "seed": seed,
+        }
+        rows.append(row | {metric: by_unit.get((fold, seed)) for metric, by_unit in values.items()})
+    return rows
 
 
 def processor() -> str:
