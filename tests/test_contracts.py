@@ -42,6 +42,7 @@ OTHER_NETWORKS = [
 ]
 ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
+IN_DOUBLE = [law for law in IN_MEMORY if law is not role_laws.single_precision]  # whose loops take long to compile
 
 
 def test_every_file_says_in_its_first_line_what_it_is():
@@ -73,14 +74,18 @@ def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
     assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
 
 
+def every_choice():
+    """Every choice whose packages are installed, and settings with code of their own."""
+    wanted = [*choices.each_choice(), PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS]
+    return [overrides for overrides in wanted if not choices.missing_package(overrides)]
+
+
 # Four of nearly the same length, because the tests run in several processes.
 @pytest.mark.parametrize("part", range(4))
 def test_every_choice_keeps_the_laws(part, tmp_path):
-    for overrides in [*choices.each_choice(), PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS][part::4]:
-        if choices.missing_package(overrides):
-            continue
+    for overrides in every_choice()[part::4]:
         assert not refusal(overrides), overrides
-        report = held(overrides, IN_MEMORY)
+        report = held(overrides, IN_DOUBLE)
         assert report.ok, report
         running = simulation(overrides)
         roles = (running.ranker, running.exploration, running.fairness)
@@ -93,6 +98,13 @@ def test_every_choice_keeps_the_laws(part, tmp_path):
             with torch.inference_mode():
                 same, other = role_laws.under_both_labels(Subject(composition(overrides), ("ranker",), tmp_path))
             assert seen(same.rounds) != seen(other.rounds), overrides
+
+
+@pytest.mark.slow
+def test_every_choice_works_in_single_precision():
+    for overrides in every_choice():
+        report = held(overrides, [role_laws.single_precision])
+        assert report.ok, report
 
 
 def test_a_run_goes_on_to_the_same_files():

@@ -88,15 +88,22 @@ def test_every_setting_with_code_of_its_own(share):
         check(overrides)
 
 
-def test_other_sizes(monkeypatch):
+def test_other_sizes():
     for ranker in ("pdgd", "mgd", "pairrank", "pepairrank"):
         for kind in {"positions": 1}, {"positions": 7}, {"seeds": SEEDS[:1]}:
             check((f"ranker={ranker}",), **kind)
     check(("ranker=pdgd",), positions=40)
-    for ranker in ("pairrank", "pepairrank"):
-        check((f"ranker={ranker}",), dtype=torch.float32)
+
+
+def test_confidences_that_are_refreshed_often(monkeypatch):
     monkeypatch.setattr("ol2r_cli.exploration.confidence.Confidence.refresh", 7)
     check(("ranker=pairrank",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranker", ["pairrank", "pepairrank"])
+def test_single_precision(ranker):
+    check((f"ranker={ranker}",), dtype=torch.float32)
 
 
 def test_a_dataset_without_groups():

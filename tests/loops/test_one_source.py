@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from tests.choices import Overrides, names, skip_without_package
 from tests.loops import staged
 from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
 
-LANES = (6, 8)
+LANES = dict(zip(ORDERS, (6, 6, 8), strict=True))
 
 
 def check(found: staged.Played, expected: staged.Played, why: str) -> None:
@@ -27,15 +29,23 @@ def check(found: staged.Played, expected: staged.Played, why: str) -> None:
         torch.testing.assert_close(found[name], values, equal_nan=True, msg=f"{why}: {name}", **tolerance)
 
 
-def check_lanes(overrides: Overrides, by_one: Any = one_lane, **more: Any) -> None:
-    """Any number of lanes, in any order, play the rounds of one lane."""
+def check_lanes(overrides: Overrides, by_one: Any = one_lane, orders: Sequence[str] = ORDERS, **more: Any) -> None:
+    """Any number of lanes, in each of these orders, play the rounds of one lane."""
     expected = staged.played(overrides, by_one, **more)
     assert expected["clicks"].any(), overrides
-    for number, order in zip((LANES[0], LANES[0], LANES[1]), ORDERS, strict=True):
-        several = Lanes(number, order)
+    for order in orders:
+        several = Lanes(LANES[order], order)
         found = staged.played(overrides, several, **more)
         assert several.met > 0, f"{overrides}: no loop was launched"
-        check(found, expected, f"{overrides}, {number} lanes {order}")
+        check(found, expected, f"{overrides}, {several.lanes} lanes {order}")
+
+
+def in_turn(choices: Sequence[Overrides]) -> list[Any]:
+    """Return parameters: each choice with one order of the lanes, in turn, which takes a third of the time."""
+    return [
+        pytest.param(choice, order, id=" ".join([*choice, order]))
+        for choice, order in zip(choices, cycle(ORDERS), strict=False)
+    ]
 
 
 def test_lanes_play_as_compiled_loops_do():
@@ -48,20 +58,34 @@ def test_lanes_play_a_ranker_as_compiled_loops_do(ranker):
     check_lanes((f"ranker={ranker}",), by_one=None, rounds=60)
 
 
-def test_lanes_play_every_ranker():
+def test_all_rankers_with_stages_are_known():
     assert len(staged.rankers()) >= 8
-    for overrides in staged.rankers():
-        check_lanes(overrides)
 
 
-def test_lanes_play_every_exploration_and_every_stage_of_a_user():
-    for overrides in [*staged.explorations(), *(("ranker=pdgd", user) for user in staged.USERS)]:
-        check_lanes(overrides, rounds=10)
+@pytest.mark.parametrize("ranker", staged.staged("ranker"))
+def test_lanes_play_every_ranker(ranker):
+    check_lanes((f"ranker={ranker}",), rounds=10)
 
 
-def test_lanes_play_what_settings_of_a_ranker_choose():
-    for overrides in staged.SETTINGS:
-        check_lanes(overrides)
+def test_lanes_play_every_exploration():
+    for overrides, order in zip(staged.explorations(), cycle(ORDERS), strict=False):
+        check_lanes(overrides, orders=[order], rounds=10)
+
+
+@pytest.mark.parametrize("user", staged.USERS)
+def test_lanes_play_every_stage_of_a_user(user):
+    check_lanes(("ranker=pdgd", user), rounds=10)
+
+
+@pytest.mark.parametrize(("overrides", "order"), in_turn(staged.SETTINGS))
+def test_lanes_play_what_settings_of_a_ranker_choose(overrides, order):
+    check_lanes(overrides, orders=[order])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", staged.SETTINGS, ids=" ".join)
+def test_lanes_play_settings_of_a_ranker_in_every_order(overrides):
+    check_lanes(overrides)
 
 
 def test_lanes_sort_long_lists_and_play_late_feedback():
@@ -70,13 +94,13 @@ def test_lanes_sort_long_lists_and_play_late_feedback():
     check_lanes(("ranker=sgd_ranknet", "ranker.pairs=adjacent"), update_every=4)
 
 
-def test_lanes_play_single_rounds():
-    for overrides in staged.SINGLE:
-        check_lanes(overrides, rounds=8, singly=True)
+@pytest.mark.parametrize(("overrides", "order"), in_turn(staged.SINGLE))
+def test_lanes_play_single_rounds(overrides, order):
+    check_lanes(overrides, orders=[order], rounds=8, singly=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overrides", staged.ONE_BY_ONE, ids=" ".join)
+@pytest.mark.parametrize("overrides", sorted({*staged.SINGLE, *staged.ONE_BY_ONE}), ids=" ".join)
 def test_lanes_play_single_rounds_of_every_choice(overrides):
     skip_without_package(overrides)
     check_lanes(overrides, rounds=12, singly=True)
@@ -128,7 +152,7 @@ def check_without_barriers(ranker: str, barriers: dict[str, list[int]], rounds: 
     for function, numbers in barriers.items():
         for number in numbers:
             assert any(
-                differs(overrides, Lanes(LANES[0], order, skipped=(function, number)), expected, rounds)
+                differs(overrides, Lanes(6, order, skipped=(function, number)), expected, rounds)
                 for order in ("backward", "forward", "random")
             ), f"{ranker}: nobody notices that barrier {number} of {function} is missing"
 
