@@ -53,9 +53,11 @@ def test_loops_of_single_rounds_compile_for_a_gpu(overrides):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("exploration", staged.staged("exploration"))
 @pytest.mark.parametrize("ranker", staged.staged("ranker"))
-def test_a_ranker_with_every_exploration_compiles_for_a_gpu(ranker):
-    for overrides in staged.pairings(ranker):
+def test_a_ranker_with_every_exploration_compiles_for_a_gpu(ranker, exploration):
+    overrides = f"ranker={ranker}", f"exploration={exploration}"
+    if staged.has_stages(overrides):
         check(overrides)
 
 
