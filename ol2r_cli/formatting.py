@@ -111,15 +111,29 @@ def shortened(labels: Sequence[str], width: int) -> list[str]:
     still too long loses its beginning, because the last setting of a sweep changes fastest.
     """
     words = [label.split(" ") for label in labels]
-    common = set(words[0]).intersection(*words) if len(words) > 1 else set[str]()
-    differing = [[word for word in of_label if word not in common] for of_label in words]
-    without_groups = [[re.sub(r"^[\w/.]+[./](?=\w+=)", "", word) for word in of_label] for of_label in differing]
-    values = [[word.partition("=")[2] or word for word in of_label] for of_label in differing]
-    for form in (words, differing, without_groups, values):
-        texts = [" ".join(of_label) for of_label in form]
+    for change in (_unchanged, _without_common_words, _without_groups, _values_only):
+        words = change(words)
+        texts = [" ".join(label) for label in words]
         if max(map(len, texts), default=0) <= width:
             return texts
     return [text if len(text) <= width else f"…{text[len(text) - max(0, width - 1) :]}" for text in texts]
+
+
+def _unchanged(labels: list[list[str]]) -> list[list[str]]:
+    return labels
+
+
+def _without_common_words(labels: list[list[str]]) -> list[list[str]]:
+    common = set(labels[0]).intersection(*labels) if len(labels) > 1 else set[str]()
+    return [[word for word in label if word not in common] for label in labels]
+
+
+def _without_groups(labels: list[list[str]]) -> list[list[str]]:
+    return [[re.sub(r"^[\w/.]+[./](?=\w+=)", "", word) for word in label] for label in labels]
+
+
+def _values_only(labels: list[list[str]]) -> list[list[str]]:
+    return [[word.partition("=")[2] or word for word in label] for label in labels]
 
 
 def say_start(what: str) -> None:

@@ -25,7 +25,7 @@ from ol2r_cli.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.formatting import plural
+from ol2r_cli.formatting import one_of, plural
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.report.frames import as_csv
@@ -38,6 +38,7 @@ else:
     ranked_split, trackers = lazy("ol2r_cli.export.ranked_split"), lazy("ol2r_cli.export.trackers")
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
+SUFFIXES = {"per-query": (".csv", ".parquet"), "clicks": (".parquet", ".csv", ".txt")}  # of --out
 WHAT = ("per-query", "trec", "clicks", *TRACKERS)
 
 
@@ -51,36 +52,44 @@ WHAT = ("per-query", "trec", "clicks", *TRACKERS)
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
 def main(given: argparse.Namespace) -> None:
-    for option in ("split", "data", "config_dir") if given.to in TRACKERS else ("points",):
-        if getattr(given, option) not in (None, []):
-            raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
-    if given.to in TRACKERS and find_spec(given.to) is None:
-        raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
-    if given.points is not None and given.points < 1:
-        raise ValueError(f"--points must be 1 or more, got {given.points}")
-    if given.to == "per-query" and given.out.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"--out must end in .csv or .parquet, got {given.out}")
-    if given.to == "clicks" and given.split is not None:
-        raise ValueError("--split does not go with --to clicks, as users click in training: leave it out")
-    if given.to == "clicks" and given.out.suffix not in (".parquet", ".csv", ".txt"):
-        raise ValueError(f"--out must end in .parquet, .csv or .txt, got {given.out}")
+    _check_options(given)
     names = given.runs or [str(default_output_dir())]
     paths = list(dict.fromkeys(path for name in names for path in named_runs(name)))
     try:
-        if given.to in TRACKERS:
-            runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
-            lines = getattr(trackers, f"write_{given.to}")(runs, given.out)
-        elif given.to == "clicks":
-            lines = _clicks(given, paths)
-        else:
-            lines = _ranked(given, paths)
-        for line in lines:
+        for line in _export(given, paths):
             print(line)
     except OSError as error:
         if is_own(error):
             raise ValueError(explained(error)) from error
         reason = f"{error.strerror}: {error.filename}"
         raise ValueError(f"--out must be a place that can be written, got {given.out} ({reason})") from error
+
+
+def _check_options(given: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not go with --to, or that it cannot do with."""
+    is_tracker = given.to in TRACKERS
+    for option in ("split", "data", "config_dir") if is_tracker else ("points",):
+        if getattr(given, option) not in (None, []):
+            raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
+    if is_tracker and find_spec(given.to) is None:
+        raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
+    if given.points is not None and given.points < 1:
+        raise ValueError(f"--points must be 1 or more, got {given.points}")
+    if given.to == "clicks" and given.split is not None:
+        raise ValueError("--split does not go with --to clicks, as users click in training: leave it out")
+    suffixes = SUFFIXES.get(given.to)
+    if suffixes and given.out.suffix not in suffixes:
+        raise ValueError(f"--out must end in {one_of(suffixes)}, got {given.out}")
+
+
+def _export(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    """Export runs, and yield a line for each file or folder that is written."""
+    if given.to == "clicks":
+        return _clicks(given, paths)
+    if given.to not in TRACKERS:
+        return _ranked(given, paths)
+    runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
+    return getattr(trackers, f"write_{given.to}")(runs, given.out)
 
 
 def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
@@ -111,17 +120,17 @@ def _clicks(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
 
 
 def _readable(paths: list[Path], read: Callable[[Path], Any]) -> Iterator[Any]:
-    """Return the runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
-    reasons, exported = list[str](), False
+    """Yield the runs that can be exported. Prints why others are left out; ValueError when none can be exported."""
+    reasons: list[str] = []
     for path in paths:
         try:
             run = read(path)
         except ValueError as error:
             reasons.append(str(error))
             continue
-        exported = True
         yield run
-    for reason in reasons[not exported :]:
+    none_is_left = len(reasons) == len(paths)
+    for reason in reasons[1:] if none_is_left else reasons:  # the first is that of the error
         print(f"ol2r export: left out: {reason}", file=sys.stderr)
-    if not exported:
+    if none_is_left:
         raise ValueError(reasons[0])

@@ -9,13 +9,13 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -23,11 +23,17 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.formatting import error_line
 from ol2r_cli.run.run import EVALUATION, TRACE, Run
 
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
 POINTS = 500  # of a curve, at most
 PROJECT = "ol2r"  # the experiment of MLflow, and the project of Weights & Biases, that runs are written to
 MARK = ".ol2r"  # at the end of the names of our event files
 # of run.json
 _FACTS = ("command", "seeds", "choices", "dataset", "git", "device", "versions", "results_version", "seconds", "ended")
+
+
+Curve = list[tuple[int, float]]  # (round, value), with ascending rounds
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class TrackedRun:
     settings: Mapping[str, Any]
     facts: Mapping[str, str]
     summary: Mapping[str, float]
-    curves: Mapping[str, list[tuple[int, float]]]
+    curves: Mapping[str, Curve]
     started: datetime
     ended: datetime
 
@@ -62,38 +68,58 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
     column. ValueError, which says what to type, when the run is not finished or damaged.
     """
     run = Run.read_finished(path)
-    manifest, dataset, columns = run.manifest, run.manifest["dataset"].get("name", ""), run.columns
-    names = [name for name in columns.trace if name != "query"]
-    totals = [name for name in names if columns.trace[name].summary in ("last", "size")]
-    stretch = (pl.col("round") - 1) // -(-run.rounds // points)
-    values = [pl.col("round").max(), *(pl.col(name).drop_nulls().last() for name in totals)]
-    values += [pl.col(name).cast(pl.Float64).mean() for name in names if name not in totals]
     try:
+        dataset = run.manifest["dataset"].get("name", "")
         for what, name in ("an id", run.id), ("a dataset name", dataset):  # which become parts of paths
             if not re.fullmatch(r"\w[\w.-]*", name):
                 raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
-        facts = {"run": run.id, **dict(dotted({name: manifest[name] for name in _FACTS}))}
-        deviations = {f"{name}_sd": of["sd"] for name, of in run.summary.items() if of["sd"] is not None}
-        trace = run.table(TRACE.with_columns(columns.trace)).sort("seed", "round")
-        parts = {"trace/": (trace.group_by("seed", stretch.alias("stretch")).agg(values), names)}
-        for (split,), rows in run.table(EVALUATION.with_columns(columns.evaluation)).group_by("split"):
-            parts[f"evaluation/{split}_"] = rows, list(columns.evaluation)
-        curves: dict[str, list[tuple[int, float]]] = {}
-        for prefix, (rows, of) in parts.items():
-            by_round = rows.group_by("round").agg(pl.col(*of).cast(pl.Float64).mean()).sort("round")
-            curves |= {f"{prefix}{name}": list(by_round.select("round", name).drop_nulls().iter_rows()) for name in of}
+        facts = {"run": run.id, **dict(dotted({name: run.manifest[name] for name in _FACTS}))}
         return TrackedRun(
             run=run,
             name=f"{dataset}/{path.resolve().name}",
             settings={name: value for name, value in dotted(run.settings) if name.rpartition(".")[2] != "_target_"},
             facts={name: str(value) for name, value in facts.items()},
-            summary={name: of["mean"] for name, of in run.summary.items()} | deviations,
-            curves={name: curve for name, curve in sorted(curves.items()) if curve},
-            started=datetime.fromisoformat(manifest["started"]),
-            ended=datetime.fromisoformat(manifest["ended"]),
+            summary=_summary(run),
+            curves=dict(sorted(_curves(run, points).items())),
+            started=datetime.fromisoformat(run.manifest["started"]),
+            ended=datetime.fromisoformat(run.manifest["ended"]),
         )
     except (OSError, ValueError, LookupError) as error:
         raise ValueError(f"{path} is damaged ({error_line(error)}): type {run.command} force=true") from error
+
+
+def _summary(run: Run) -> dict[str, float]:
+    """Return the means of all metrics, and behind them the standard deviations of those with several values."""
+    means = {name: metric["mean"] for name, metric in run.summary.items()}
+    deviations = {f"{name}_sd": metric["sd"] for name, metric in run.summary.items() if metric["sd"] is not None}
+    return means | deviations
+
+
+def _curves(run: Run, points: int) -> dict[str, Curve]:
+    """Return the curves of the trace, thinned, and those of the evaluations."""
+    names = [name for name in run.columns.trace if name != "query"]
+    curves = _means_by_round(_thinned_trace(run, names, points), names, "trace/")
+    evaluation = run.table(EVALUATION.with_columns(run.columns.evaluation))
+    for (split,), rows in evaluation.group_by("split"):
+        curves |= _means_by_round(rows, list(run.columns.evaluation), f"evaluation/{split}_")
+    return curves
+
+
+def _thinned_trace(run: Run, names: Sequence[str], points: int) -> pl.DataFrame:
+    """Return a row for each seed and stretch of rounds, at most `points` of them."""
+    totals = [name for name in names if run.columns.trace[name].summary in ("last", "size")]
+    stretch = (pl.col("round") - 1) // -(-run.rounds // points)
+    values = [pl.col("round").max(), *(pl.col(name).drop_nulls().last() for name in totals)]
+    values += [pl.col(name).cast(pl.Float64).mean() for name in names if name not in totals]
+    trace = run.table(TRACE.with_columns(run.columns.trace)).sort("seed", "round")
+    return trace.group_by("seed", stretch.alias("stretch")).agg(values)
+
+
+def _means_by_round(rows: pl.DataFrame, names: Sequence[str], prefix: str) -> dict[str, Curve]:
+    """Return the mean over seeds by round of each column that has values; prefix: of the curve's name."""
+    means = rows.group_by("round").agg(pl.col(*names).cast(pl.Float64).mean()).sort("round")
+    curves = {f"{prefix}{name}": list(means.select("round", name).drop_nulls().iter_rows()) for name in names}
+    return {name: curve for name, curve in curves.items() if curve}
 
 
 def write_tensorboard(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
@@ -132,7 +158,6 @@ def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
         raise ValueError(f"--out must be a file that ends in .db, got {out}")
     out.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing leaves the machine
-    from mlflow.entities import Metric, Param
     from mlflow.tracking import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -146,19 +171,25 @@ def write_mlflow(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:
         if run.facts["ended"] in ended:
             yield f"there already: {run.name}"
             continue
-        start, end = (int(1000 * time.timestamp()) for time in (run.started, run.ended))
-        tags = {f"ol2r.{name}": value for name, value in run.facts.items()} | {"ol2r.path": str(run.run.path.resolve())}
-        key = client.create_run(number, start_time=start, tags=tags, run_name=run.name).info.run_id
-        parameters = [Param(name, str(value)[:6000]) for name, value in run.settings.items()]
-        metrics = [Metric(name, value, end, 0) for name, value in run.summary.items()]
-        for name, curve in run.curves.items():
-            metrics += [Metric(name, value, int(1000 * run.time(round)), round) for round, value in curve]
-        for n in range(1 + max(len(metrics) // 900, len(parameters) // 100)):  # MLflow accepts 1,000 in one call
-            client.log_batch(key, metrics[900 * n : 900 * (n + 1)], parameters[100 * n : 100 * (n + 1)])
-        client.set_terminated(key, "FINISHED", end)
+        _add_to_mlflow(run, client, number)
         for record in earlier:
             client.delete_run(record.info.run_id)
         yield f"{'replaced' if earlier else 'written'}: {run.name}"
+
+
+def _add_to_mlflow(run: TrackedRun, client: MlflowClient, experiment: str) -> None:
+    from mlflow.entities import Metric, Param
+
+    start, end = (int(1000 * time.timestamp()) for time in (run.started, run.ended))
+    tags = {f"ol2r.{name}": value for name, value in run.facts.items()} | {"ol2r.path": str(run.run.path.resolve())}
+    key = client.create_run(experiment, start_time=start, tags=tags, run_name=run.name).info.run_id
+    parameters = [Param(name, str(value)[:6000]) for name, value in run.settings.items()]
+    metrics = [Metric(name, value, end, 0) for name, value in run.summary.items()]
+    for name, curve in run.curves.items():
+        metrics += [Metric(name, value, int(1000 * run.time(round)), round) for round, value in curve]
+    for n in range(1 + max(len(metrics) // 900, len(parameters) // 100)):  # MLflow accepts 1,000 in one call
+        client.log_batch(key, metrics[900 * n : 900 * (n + 1)], parameters[100 * n : 100 * (n + 1)])
+    client.set_terminated(key, "FINISHED", end)
 
 
 def write_wandb(runs: Iterable[TrackedRun], out: Path) -> Iterator[str]:

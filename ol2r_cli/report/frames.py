@@ -41,40 +41,48 @@ def load(
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")
-    if table != "summary" and (files := [place for place in places if Path(place).is_file()]):
+    files = [place for place in places if Path(place).is_file()]
+    if files and table != "summary":
         raise ValueError(f"table must be summary for {files[0]}, which has final values only, got {table}")
-    collected = chosen_runs(places).runs
-    groups = group_runs(collected)
-    every = dict.fromkeys(name for run in collected for name in run.settings)
-    names = list(every) if settings else differing_settings(groups, Labels(groups))
+    runs = chosen_runs(places).runs
+    groups = group_runs(runs)
+    names = differing_settings(groups, Labels(groups))
+    if settings:
+        names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    values = _metrics(runs, columns) if table == "summary" else _rows_of_table(runs, table, columns)
+    return _identities(groups, names).join(values, on="path", maintain_order="left_right")
+
+
+def _identities(groups: Sequence[Group], settings: Sequence[str]) -> pl.DataFrame:
+    """Return a row for each run: what identifies it, its group, its choices and these settings."""
     rows = []
     for number, group in enumerate(groups):
         for run in group.runs:
-            parts = choices(group)
-            row = {"run": run.id, "path": str(run.path), "group": number, "dataset": parts.pop("dataset")}
-            rows.append(row | {"fold": run.fold} | parts | {name: run.settings.get(name) for name in names})
-    if table != "summary":
-        values = _rows_of_table(collected, table, columns)
-    else:
-        known = dict.fromkeys(name for run in collected for name in run.metrics)
-        for name in columns or ():
-            if name not in known:
-                raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
-        values = as_frame(
-            [
-                {"path": str(run.path), "seed": seed} | {name: of_seed.get(name) for name in columns or known}
-                for run in collected
-                for seed, of_seed in sorted(run.values.items())
-            ]
-        )
-    return as_frame(rows).join(values, on="path", maintain_order="left_right")
+            of_group = choices(group)
+            row = {"run": run.id, "path": str(run.path), "group": number, "dataset": of_group.pop("dataset")}
+            rows.append(row | {"fold": run.fold} | of_group | {name: run.settings.get(name) for name in settings})
+    return as_frame(rows)
+
+
+def _metrics(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:
+    """Return the metrics of all seeds, with the path of the run; ValueError for a column that no run has."""
+    known = dict.fromkeys(name for run in runs for name in run.metrics)
+    for name in columns or ():
+        if name not in known:
+            raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
+    rows = []
+    for run in runs:
+        for seed, metrics in sorted(run.values.items()):
+            rows.append({"path": str(run.path), "seed": seed, **{name: metrics.get(name) for name in columns or known}})
+    return as_frame(rows)
 
 
 def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[str] | None) -> pl.DataFrame:
-    """Return the rows of one table of all runs, with the path of the run; a column that an old file lacks is null."""
+    """Return the rows of one table of all runs, with the path of the run; a column that a file lacks is null."""
     known = getattr(run_reader, table.upper())
-    for run in runs if table != "blocks" else ():
-        known = known.with_columns(getattr(run.columns, table))
+    if table != "blocks":
+        for run in runs:
+            known = known.with_columns(getattr(run.columns, table))
     known.check(dict.fromkeys(name for name in columns or () if name not in known.key))
     wanted = [name for name in known.columns if columns is None or name in (*known.key, *columns)]
     frames = [pl.DataFrame(schema={"path": pl.String} | {name: known.schema[name] for name in wanted})]
@@ -86,8 +94,7 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
 
 
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return a column for each key. Numbers stay numbers; a column of several types is text, as typed on the command
-    line."""
+    """Return a column for each key. A column of several types, unless these are numbers, is text as it is typed."""
     columns = []
     for key in dict.fromkeys(key for row in rows for key in row):
         values = [row.get(key) for row in rows]
@@ -105,7 +112,7 @@ def as_csv(table: pl.DataFrame) -> str:
 
 
 def choices(group: Group) -> dict[str, str | None]:
-    """Return dataset, click, intent, ranker, model, exploration, fairness; None for a model that the ranker lacks."""
+    """Return dataset, click, intent, ranker, model, exploration and fairness; None for a model that is lacking."""
     return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
 
 

@@ -41,18 +41,24 @@ class ResultsTable:
         self.datasets = list(dict.fromkeys(panel.dataset for panel in self.legend.panels))
         self.users = list(dict.fromkeys(panel.users for panel in self.legend.panels))
         self.n = {estimate.n for group in groups for metric in self.metrics if (estimate := group.estimate(metric))}
-        self._group_at: dict[tuple[str, str, str], Group] = {}  # by dataset, users and name
-        for panel, members in self.legend.panels.items():
-            for group in members:
-                place = (panel.dataset, panel.users, self.legend.names[group])
-                if self._group_at.setdefault(place, group) is not group:
-                    other = labels.overrides(self._group_at[place])
-                    raise ValueError(
-                        f"two rows of a table of LaTeX must not have one name, got {place[-1]} for {other} and "
-                        f"{labels.overrides(group)}: name fewer folders, or give them names by --name"
-                    )
+        self._group_at = self._groups_by_place(labels)
         if comparison and comparison.baseline is None and len(self.names) > len(LETTERS):
             raise ValueError(f"--compare all needs at most {len(LETTERS)} rows, got {len(self.names)}")
+
+    def _groups_by_place(self, labels: Labels) -> dict[tuple[str, str, str], Group]:
+        """Return the group in each cell, by dataset, users and name. ValueError for two groups in one."""
+        groups: dict[tuple[str, str, str], Group] = {}
+        for panel, members in self.legend.panels.items():
+            for group in members:
+                name = self.legend.names[group]
+                first = groups.setdefault((panel.dataset, panel.users, name), group)
+                if first is not group:
+                    rows = f"{labels.overrides(first)} and {labels.overrides(group)}"
+                    raise ValueError(
+                        f"two rows of a table of LaTeX must not have one name, got {name} for {rows}: name fewer "
+                        "folders, or give them names by --name"
+                    )
+        return groups
 
     def latex(self, remarks: Sequence[str] = (), notes: Sequence[str] = ()) -> LatexTable:
         """Return the table of LaTeX. remarks: further sentences of the caption. notes: lines of comment."""
@@ -72,7 +78,7 @@ class ResultsTable:
 
     def _block(self, dataset: str, columns: Sequence[tuple[str, str]], metric: str) -> Block:
         """Return the rows of a dataset, with a cell for each (users, metric); without names that have no cell there."""
-        title = [metric] * (len(self.metrics) > 1) + [dataset] * (len(self.datasets) > 1)
+        title = [metric if len(self.metrics) > 1 else "", dataset if len(self.datasets) > 1 else ""]
         rows = []
         for name in self.names:
             cells = [self._cell(self._group_at.get((dataset, users, name)), of_column) for users, of_column in columns]
@@ -91,32 +97,43 @@ class ResultsTable:
             return Cell(_MISSING)
         text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
         text += f" ({estimate.n})" if len(self.n) > 1 else ""
-        mark = ""
-        if self.comparison and self.comparison.baseline is not None:
-            mark = self.comparison.mark(group, metric)
-        elif self.comparison:  # a ranker has one letter in all columns, unlike in `Comparison.letters`
-            beaten = self.comparison.beaten(group, metric)
-            mark = "".join(sorted(self._letter(self.legend.names[other]) for other in beaten))
-        return Cell(text, mark, (group, metric) in self.best)
+        return Cell(text, self._mark(group, metric), (group, metric) in self.best)
+
+    def _mark(self, group: Group, metric: str) -> str:
+        """Return the mark of a value: a ranker has one letter in all columns, unlike in `Comparison.letters`."""
+        if self.comparison is None or self.comparison.baseline is not None:
+            return self.comparison.mark(group, metric) if self.comparison else ""
+        beaten = self.comparison.beaten(group, metric)
+        return "".join(sorted(self._letter(self.legend.names[other]) for other in beaten))
 
     def _caption(self) -> list[str]:
         """Return what is common to all cells, what ± is, and what marks and bold values mean."""
-        common = [heading(self.metrics[0])] if len(self.metrics) == 1 else ["results"]
-        common += [f"on {self.datasets[0]}"] if len(self.datasets) == 1 else []
-        common += [f"with {self.users[0]} users"] if len(self.users) == 1 and self.users[0] else []
-        if all(group.kind.plays_rounds for group in self.groups):
-            rounds = {int(group.settings["rounds"]) for group in self.groups}
-            common += [f"after {max(rounds):,} rounds"] if len(rounds) == 1 else []
-        what = " ".join(common)
+        what = " ".join(self._common())
         values = self.groups[0].units.caption(self.n, [len(group.seeds) for group in self.groups])
         lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {values}."]
         if self.comparison and any(difference.p is not None for difference in self.comparison.differences):
-            how = f"{_TESTS[self.comparison.test]}, Holm's correction, p < {ALPHA}"
-            if self.comparison.baseline is None:
-                lines.append(f"Letters name the rows that a value is significantly better than ({how}).")
-            else:
-                names = " or ".join(dict.fromkeys(self.legend.names[group] for group in self.comparison.bases))
-                lines.append(f"↑ and ↓ are significantly more and less than {names} ({how}).")
+            lines.append(self._what_marks_say(self.comparison))
         if any(metric in self.metrics for _, metric in self.best):
             lines.append("A bold value is significantly better than all that it is compared with.")
         return lines
+
+    def _common(self) -> list[str]:
+        """Return what is common to all cells, as parts of a sentence."""
+        common = [heading(self.metrics[0]) if len(self.metrics) == 1 else "results"]
+        if len(self.datasets) == 1:
+            common.append(f"on {self.datasets[0]}")
+        if len(self.users) == 1 and self.users[0]:
+            common.append(f"with {self.users[0]} users")
+        if all(group.kind.plays_rounds for group in self.groups):
+            rounds = {int(group.settings["rounds"]) for group in self.groups}
+            if len(rounds) == 1:
+                common.append(f"after {max(rounds):,} rounds")
+        return common
+
+    def _what_marks_say(self, comparison: Comparison) -> str:
+        """Return what the marks of a comparison mean, and by which test."""
+        how = f"{_TESTS[comparison.test]}, Holm's correction, p < {ALPHA}"
+        if comparison.baseline is None:
+            return f"Letters name the rows that a value is significantly better than ({how})."
+        names = " or ".join(dict.fromkeys(self.legend.names[group] for group in comparison.bases))
+        return f"↑ and ↓ are significantly more and less than {names} ({how})."
