@@ -112,19 +112,31 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     """
     job, _ = split_launcher(split_search_path(overrides)[0])
     composer = Composer(overrides)
-    named = [re.sub(r"^measure=", "measure/", word).lstrip("+~") for word in job]
-    names = [word if word.startswith("measure/") else re.split("[=@.]", word)[0] for word in named]
+    names = [named_group(word) for word in job]
     groups = [name for name in dict.fromkeys(names) if name.partition("/")[0] in LAWS]
     if not groups:
-        listed = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
-        raise ValueError(f"a choice must be named: type `ol2r check ranker=NAME`, or {listed}")
-    if measures := [word.partition("=")[2] for word in job if word.startswith("measure=")]:
-        listed = f"measures=[{','.join(dict.fromkeys(['ndcg', *measures]))}]"
-        job = [*(word for word in job if not word.startswith("measure=")), listed]
+        known = ", ".join(f"{group}=NAME" for group in LAWS if group != "ranker")
+        raise ValueError(f"a choice must be named: type `ol2r check ranker=NAME`, or {known}")
+    job = with_measures_listed(job)
     composition = composer(job)
     check_grid(composition, job, "check its choices one by one")
     notes = [f"{name} has no effect: the laws have their own" for name in names if name in FIXED]
     return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
+
+
+def named_group(word: str) -> str:
+    """Return the group or setting of an override: ranker of ranker=pdgd and ranker.l2=1, measure/err of measure=err."""
+    word = re.sub(r"^measure=", "measure/", word).lstrip("+~")
+    return word if word.startswith("measure/") else re.split("[=@.]", word)[0]
+
+
+def with_measures_listed(job: Sequence[str]) -> list[str]:
+    """Return the overrides with measures=[ndcg,NAME,..] in place of measure=NAME."""
+    measures = [word.removeprefix("measure=") for word in job if word.startswith("measure=")]
+    if not measures:
+        return list(job)
+    listed = ",".join(dict.fromkeys(["ndcg", *measures]))
+    return [*(word for word in job if not word.startswith("measure=")), f"measures=[{listed}]"]
 
 
 def check_composition(

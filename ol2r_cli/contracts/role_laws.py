@@ -3,13 +3,9 @@ those of rankers, explorations, fairness and click models: one configuration, pl
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import inspect
 import io
-import textwrap
-from collections.abc import Iterator, Mapping
-from pkgutil import resolve_name
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.contracts.constructors import SHIPPED, setting_faults
 from ol2r_cli.contracts.small_world import (
     GRADES,
     LISTS,
@@ -44,9 +41,7 @@ from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.run import DONE
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.runner import Runner
-from ol2r_cli.signatures import settings_signature
 
-SHIPPED = "ol2r_cli."  # how the paths of ol2r's own classes begin
 _INTERRUPTED_IN = 7  # the round; the last checkpoint is then two rounds old
 _SETTINGS: dict[str, Any] = {"rounds": 10, "replicas": 2, "seed": 3, "positions": 5, "evaluate_every": 4}
 _SETTINGS |= {"checkpoint_rounds": 5, "save_interactions": True, "block_rounds": [], "exposure": "reciprocal"}
@@ -64,37 +59,6 @@ def settings(subject: Subject) -> None:
             if str(node._target_).startswith(SHIPPED):
                 raise Broken(f"{group}={subject.composition.choices.get(group)}", fault)
             subject.notes.append(fault)
-
-
-def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
-    """Yield what the settings of a choice and the constructor of its class do not agree on, a line for each.
-
-    A class of ol2r has to be in the package of its group as well.
-    """
-    target: Any = resolve_name(node._target_)
-    owner = next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))  # it may be inherited
-    torch_alone = owner.__module__.partition(".")[0] in ("torch", "builtins")
-    parameters = {} if torch_alone else dict(settings_signature(target).parameters)
-    arguments = {} if torch_alone else inspect.signature(vars(owner)["__init__"]).parameters  # a record is one
-    name, prefix, is_ours = target.__name__, group.replace("/", "."), str(node._target_).startswith(SHIPPED)
-    written = {str(key) for key in node if key != "_target_"}
-    for key in sorted(parameters.keys() - written):
-        yield f"{prefix}.{key} is a keyword of {name} and not in the YAML file: `ol2r list` and run ids leave it out"
-    for key in sorted(written - parameters.keys()):
-        yield f"{prefix}.{key} is in the YAML file and no keyword of {name}"
-    for key, one in parameters.items():
-        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            yield f"{name} takes {key} in another way than by keyword"
-        elif one.default is not one.empty and key in written and is_ours:
-            yield f"{prefix}.{key} has a default in Python, {one.default!r}, besides the one in the YAML file"
-    package = SHIPPED + ("measure" if group.startswith("measure/") else prefix)
-    if is_ours and not f"{target.__module__}.".startswith(f"{package}."):
-        yield f"{name} is in {target.__module__}, and must be in {package}"
-    with contextlib.suppress(OSError):  # there is no source file, as in a notebook
-        source = textwrap.dedent(inspect.getsource(target.__init__)) if parameters else ""
-        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
-        for key in sorted(arguments.keys() - {"self"} - {node.id for node in nodes if isinstance(node.ctx, ast.Load)}):
-            yield f"{prefix}.{key} is a setting that {name} does not use"
 
 
 class _Interrupted(Runner):
@@ -229,8 +193,8 @@ def nothing_relevant(subject: Subject) -> None:
 
 def no_clicks(subject: Subject) -> None:
     """It survives users who never click."""
-    for one in _survives(subject, "users who never click", click=clicking(0.0)).rounds:
-        if one.preferences.valid.any():
+    for interaction in _survives(subject, "users who never click", click=clicking(0.0)).rounds:
+        if interaction.preferences.valid.any():
             raise Broken("users who never click", "there are preferences")
 
 
@@ -238,8 +202,9 @@ def labels(subject: Subject) -> None:
     """Other labels under the same clicks change nothing, unless a role declares `needs_labels`."""
     same, other = under_both_labels(subject)
     roles = (same.simulation.ranker, same.simulation.exploration, same.simulation.fairness)
-    if declared := [type(role).__name__ for role in roles if role.needs_labels]:
-        raise NotApplicable(f"{declared[0]} needs labels")
+    for role in roles:
+        if role.needs_labels:
+            raise NotApplicable(f"{type(role).__name__} needs labels")
     check_shown(other, same, ("with reversed labels", "with these"))
 
 

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -154,15 +154,21 @@ def play(simulation: Simulation, rounds: int = ROUNDS) -> list[Interaction]:
 
 
 def seen(interactions: Sequence[Interaction], replica: int | None = None) -> list[list[Seen]]:
-    """Return what a user can see of each round: for every replica (or one) the query, the documents shown and the
-    clicks."""
+    """Return what a user can see of each round: for every replica (or one) the query, the documents and the clicks."""
     rounds = []
-    for one in interactions:
-        documents = one.candidates.document.gather(1, one.ranking)
-        every = range(len(documents)) if replica is None else [replica]
-        shown = [(int(one.candidates.query[b]), documents[b][one.shown[b]], one.clicks[b][one.shown[b]]) for b in every]
-        rounds.append([(query, places.tolist(), clicks.tolist()) for query, places, clicks in shown])
+    for interaction in interactions:
+        replicas = range(len(interaction.shown)) if replica is None else [replica]
+        rounds.append([_seen_by(interaction, b) for b in replicas])
     return rounds
+
+
+def _seen_by(interaction: Interaction, replica: int) -> Seen:
+    """Return what the user of a replica sees of a round."""
+    shown = interaction.shown[replica]
+    ranking = interaction.ranking[replica][shown]
+    documents = interaction.candidates.document[replica][ranking]
+    query = int(interaction.candidates.query[replica])
+    return query, documents.tolist(), interaction.clicks[replica][shown].tolist()
 
 
 # A law is a function of a subject, named as it is reported, with blanks; its docstring says what it demands. It returns
@@ -242,9 +248,9 @@ class Subject:
                 raise NotApplicable(str(error)) from error
             raise
         # What the methods of roles return is checked at once, because another role would fail on it later.
-        for group, (method, *_) in _RETURNED.items():
+        for group, returned in _RETURNED.items():
             role: Any = getattr(running, group)
-            setattr(role, method, _checked(getattr(role, method), group))
+            setattr(role, returned.method, _checked(getattr(role, returned.method), group))
         self._running = running
         return running
 
@@ -297,11 +303,12 @@ def check_rounds(played: Played, *laws: str, where: str = "") -> None:
     scores: those of documents are finite, those of padding neither NaN nor above all. order: every document is there.
     padding_last: it comes after all documents. clicks: they are on places that show something.
     """
-    for index, one in enumerate(played.rounds):
-        values, mask = one.prediction.scores, one.candidates.mask
+    for index, interaction in enumerate(played.rounds):
+        values, mask = interaction.prediction.scores, interaction.candidates.mask
         bad = (mask[:, None] & ~values.isfinite()) | values.isnan() | (values == torch.inf)
         faults = [("scores", bad, "the scores of documents must be finite, and those of padding numbers", values)]
-        orders = {"the order that is proposed": one.proposal.order, "the order that is served": one.order}
+        proposed, served = interaction.proposal.order, interaction.order
+        orders = {"the order that is proposed": proposed, "the order that is served": served}
         for name, order in orders.items():
             absent = order.sort(1).values != torch.arange(order.shape[1])
             faults.append(("order", absent, f"{name} must have every document once", order))
@@ -309,7 +316,8 @@ def check_rounds(played: Played, *laws: str, where: str = "") -> None:
             must = f"{name} must have documents before padding, which has the higher numbers"
             faults.append(("padding_last", mask.gather(1, order) != mask, must, order))
         must = "clicks must be on the documents that are shown"
-        for law, bad, what, values in [*faults, ("clicks", one.clicks & ~one.shown, must, one.clicks)]:
+        faults.append(("clicks", interaction.clicks & ~interaction.shown, must, interaction.clicks))
+        for law, bad, what, values in faults:
             if bad.any() and (law in laws or not laws):
                 replica = int(bad.nonzero()[0, 0])
                 raise Broken(where + played.place(index, replica), f"{what}, got {values[replica].tolist()}")
@@ -328,57 +336,75 @@ def check_shown(
 ) -> None:
     """Raise Broken at the first round in which two runs show other documents, or get other clicks.
 
-    `replicas` are the pairs of replicas to compare; None for each with itself.
+    `named` are words for the two runs. `replicas` are the pairs of replicas to compare; None for each with itself.
     """
     pairs = replicas or [(replica, replica) for replica in range(len(found.seeds))]
-    for index, rounds in enumerate(zip(found.rounds, expected.rounds, strict=True)):
-        for pair in pairs:
-            if seen(rounds[:1], pair[0]) != seen(rounds[1:], pair[1]):
-                lists = []
-                for one, name, replica in zip(rounds, named, pair, strict=True):
-                    shown = one.shown[replica]
-                    clicked = (one.clicks[replica] & shown).nonzero().flatten() + 1
-                    documents = _words(one.ranking[replica][shown].tolist())
-                    lists.append(f"{name} documents {documents}, clicks {_words(clicked.tolist()) or 'none'}")
-                raise Broken(found.place(index, pair[0]), "; ".join(lists))
+    for index, (first, second) in enumerate(zip(found.rounds, expected.rounds, strict=True)):
+        for first_replica, second_replica in pairs:
+            if _seen_by(first, first_replica) != _seen_by(second, second_replica):
+                lists = f"{named[0]} {_list(first, first_replica)}; {named[1]} {_list(second, second_replica)}"
+                raise Broken(found.place(index, first_replica), lists)
+
+
+def _list(interaction: Interaction, replica: int) -> str:
+    """Return the list that a replica shows, and the places that are clicked, in words."""
+    shown = interaction.shown[replica]
+    clicked = (interaction.clicks[replica] & shown).nonzero().flatten() + 1
+    documents = interaction.ranking[replica][shown]
+    return f"documents {_words(documents.tolist())}, clicks {_words(clicked.tolist()) or 'none'}"
 
 
 def _words(numbers: Sequence[int]) -> str:
     return " ".join(map(str, numbers))
 
 
-# The method of a role, the record that it returns, the part of it that is a tensor, and the axes of the tensor.
-_RETURNED: dict[str, tuple[str, type, str, str]] = {
-    "ranker": ("predict", Prediction, "scores", "[B, N, D]"),
-    "exploration": ("propose", Proposal, "order", "[B, D]"),
-    "fairness": ("rerank", Tensor, "order", "[B, D]"),
-    "click": ("click", Tensor, "clicks", "[B, K]"),
+class Returned(NamedTuple):
+    """What a method of a role returns: a record, whose tensor `part` has these axes."""
+
+    method: str
+    record: type
+    part: str
+    axes: str
+
+
+_RETURNED = {
+    "ranker": Returned("predict", Prediction, "scores", "[B, N, D]"),
+    "exploration": Returned("propose", Proposal, "order", "[B, D]"),
+    "fairness": Returned("rerank", Tensor, "order", "[B, D]"),
+    "click": Returned("click", Tensor, "clicks", "[B, K]"),
 }
 
 
 def _checked(function: Callable[..., Any], group: str) -> Callable[..., Any]:
     """Return a method of a role that raises Stopped where its result is not as `interfaces.py` states."""
-    method, record, name, axes = _RETURNED[group]
-    where = f"what the {group}'s `{method}` returns"
+    returned = _RETURNED[group]
+    where = f"what the {group}'s `{returned.method}` returns"
 
     @functools.wraps(function)
     def checked(*arguments: Any) -> Any:
         result = function(*arguments)
-        if not isinstance(result, record):
-            raise Stopped(where, f"it must be a {record.__name__}, got {type(result).__name__}")
-        values = result if isinstance(result, Tensor) else getattr(result, name)
-        candidates = next((one for one in arguments if isinstance(one, Candidates)), None)
-        shape = list(arguments[0].shape if candidates is None else candidates.mask.shape)
-        dtype = torch.bool if candidates is None else torch.int64
-        if name == "scores":
-            shape.insert(1, values.shape[1] if values.ndim == 3 else 1)
-            dtype = arguments[0].features.dtype
+        if not isinstance(result, returned.record):
+            raise Stopped(where, f"it must be a {returned.record.__name__}, got {type(result).__name__}")
+        values = result if isinstance(result, Tensor) else getattr(result, returned.part)
+        dtype, shape = _expected(returned, values, arguments)
         if (values.dtype, list(values.shape)) != (dtype, shape):
-            must = f"{name} must be {dtype} {axes}, here {shape}"
+            must = f"{returned.part} must be {dtype} {returned.axes}, here {shape}"
             raise Stopped(where, f"{must}, got {values.dtype} {list(values.shape)}")
-        if name == "order" and ((values < 0) | (values >= shape[1])).any():
+        if returned.part == "order" and ((values < 0) | (values >= shape[1])).any():
             numbers = f"{int(values.min())} to {int(values.max())}"
             raise Stopped(where, f"order must have numbers of documents, from 0 to {shape[1] - 1}, got {numbers}")
         return result
 
     return checked
+
+
+def _expected(returned: Returned, values: Tensor, arguments: Sequence[Any]) -> tuple[torch.dtype, list[int]]:
+    """Return dtype and shape that a role has to return for its arguments; scores may have any number of members."""
+    if returned.part == "clicks":
+        return torch.bool, list(arguments[0].shape)
+    candidates = next(argument for argument in arguments if isinstance(argument, Candidates))
+    replicas, documents = candidates.mask.shape
+    if returned.part == "order":
+        return torch.int64, [replicas, documents]
+    members = values.shape[1] if values.ndim == 3 else 1
+    return candidates.features.dtype, [replicas, members, documents]

@@ -11,8 +11,8 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli.commands.check import main
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.contracts.constructors import setting_faults
 from ol2r_cli.contracts.laws import LAWS, check, check_composition, law_name
-from ol2r_cli.contracts.role_laws import setting_faults
 from tests.choices import composition
 
 MODULE = "tests.contracts.broken"
