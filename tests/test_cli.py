@@ -64,7 +64,7 @@ def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsy
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     (tmp_path / "outputs").mkdir()
     for command, last in {
-        "list model": "",
+        "list fairness": "",
         "list": "",
         "benchmark claims PairRank": "claims.yaml",
         "clean": "--help)",

@@ -22,7 +22,7 @@ OWN = (  # all of its files
 )
 INDEXES = ("README.md", "docs/README.md", "docs/architecture.md")  # have lines that name what there is
 COPIED = ("ol2r_cli", "configs", "tests", "docs", "scripts")
-WORDS = ("recommend", "reviews?", "users as units", *Catalogue(root="recommend").choices["model"])
+WORDS = ("recommend", "reviews?", "list model", "users as units", *Catalogue(root="recommend").choices["model"])
 
 
 def own_files() -> set[Path]:
