@@ -317,10 +317,18 @@ class Runner(Lifecycle):
             self.progress.evaluated(t, self._evaluate())
 
     def finish(self) -> None:
-        """Write the results, after the last round."""
+        """Write what a run has when it ends, after the last round: the tables with the last evaluations, each in one
+        file, `ranker.pt`, `summary.json`, and at last `run.json`, which says that the run is finished."""
         if self.queue:
             self.progress.evaluated(self.settings["rounds"], self._evaluate())
-        self._write_results()
+        self._measure()
+        self.trace.finish()
+        self._check_rows()
+        self._write_ranker()
+        self.directory.write_json(SUMMARY, summarise(self._written()))
+        if self.settings["keep_checkpoint"]:
+            self._save()
+        _log.info("finished")
         self._close()
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
@@ -425,22 +433,24 @@ class Runner(Lifecycle):
         """Return the run as far as it is written."""
         return Run(self.directory.path, self.manifest.content, files=self.directory.files)
 
-    def _write_results(self) -> None:
-        self._measure()
-        self.trace.finish()
-        seeds, rounds = self.experiment.seeds, self.settings["rounds"]
-        rows, expected = len(self._written().table(TRACE, ["seed"])), rounds * len(seeds)
+    def _check_rows(self) -> None:
+        """Raise DirectoryLost unless the trace on disk has every round of every seed."""
+        expected = self.settings["rounds"] * len(self.experiment.seeds)
+        rows = len(self._written().table(TRACE, ["seed"]))
         if rows != expected:
             raise DirectoryLost(f"{TRACE.file} has {rows:,} rows, and {expected:,} were written: run it again")
+
+    def _write_ranker(self) -> None:
+        """Write what the ranker deploys after the last round, with what is needed to build it."""
         deployed = self.simulation.ranker.deploy()
-        self._check_parameters([rounds], deployed[None])
-        features = self.simulation.context.features
-        ranker = {"deployed": deployed, "seeds": seeds, "ranker": self.settings["ranker"], "features": features}
-        self.directory.write_torch(RANKER, ranker)
-        self.directory.write_json(SUMMARY, summarise(self._written()))
-        if self.settings["keep_checkpoint"]:
-            self._save()
-        _log.info("finished")
+        self._check_parameters([self.settings["rounds"]], deployed[None])
+        content = {
+            "deployed": deployed,
+            "seeds": self.experiment.seeds,
+            "ranker": self.settings["ranker"],
+            "features": self.simulation.context.features,
+        }
+        self.directory.write_torch(RANKER, content)
 
 
 def queue_length(simulation: Simulation) -> int:
