@@ -85,7 +85,7 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
     on_terminal = sys.stdout.isatty()
     if on_terminal:
         root = Path(os.path.commonpath([run.path.parent for run in runs]))
-    names = [run.path.name if run.path == root else str(run.path.relative_to(root)) for run in runs]
+    names = [_name(run, root) for run in runs]
     rows = [tuple(map(printable, _row(run, name))) for run, name in zip(runs, names, strict=True)]
     if on_terminal and len(rows) > 1:
         _show_differences(rows, root)
@@ -99,6 +99,11 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
     _show_commands(dict(islice(stopped.items(), most)))
     if len(stopped) > most:
         print(f"and {len(stopped) - most} more: {as_called('ol2r status')} {shlex.quote(str(root))} | less")
+
+
+def _name(run: Run, root: Path) -> str:
+    """Return the path of a run below a folder, or its own name where it is this folder."""
+    return run.path.name if run.path == root else str(run.path.relative_to(root))
 
 
 def _show_commands(stopped: Mapping[str, Run]) -> None:
