@@ -165,8 +165,8 @@ def restored() -> Iterator[None]:
     with warnings.catch_warnings(action="ignore"), suppress(RuntimeError):  # where fp32_precision was set
         undo.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
     undo.extend(
-        partial(setattr, each, "fp32_precision", each.fp32_precision)
-        for each in (backends.cuda.matmul, backends.mkldnn.matmul)
+        partial(setattr, backend, "fp32_precision", backend.fp32_precision)
+        for backend in (backends.cuda.matmul, backends.mkldnn.matmul)
     )
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,12 @@ class GroupStatistics:
     @property
     def ratios(self) -> list[float]:
         """The exposure ratios of group 0 to group 1, 2, .. that are fair by merit (mean label), then by number."""
-        return [of[0] / other if other else np.nan for of in (self.utilities, self.sizes) for other in of[1:]]
+        return [*_to_others(self.utilities), *_to_others(self.sizes)]
+
+
+def _to_others(by_group: Sequence[float]) -> list[float]:
+    """Return the ratios of the first number to each other one; nan to 0."""
+    return [by_group[0] / number if number else np.nan for number in by_group[1:]]
 
 
 def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
@@ -49,11 +54,22 @@ def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
     best = np.maximum.reduceat(labels, offsets[:-1])
     described = []
     for name, queries, rows in _splits(dataset):
-        lengths, without = np.diff(offsets)[queries], float((best[queries] == 0).mean())
+        lengths = np.diff(offsets)[queries]
+        without = float((best[queries] == 0).mean())
         shares = (np.bincount(labels[rows], minlength=dataset.grades) / lengths.sum()).tolist()
-        extremes = int(lengths.min()), float(np.median(lengths)), int(lengths.max())
-        sizes = len(queries), int(lengths.sum()), *extremes
-        described.append(SplitStatistics(name, *sizes, shares, without, 1 - without))
+        described.append(
+            SplitStatistics(
+                name,
+                queries=len(queries),
+                documents=int(lengths.sum()),
+                shortest=int(lengths.min()),
+                median=float(np.median(lengths)),
+                longest=int(lengths.max()),
+                grades=shares,
+                without_relevant=without,
+                attainable=1 - without,
+            )
+        )
     return described
 
 

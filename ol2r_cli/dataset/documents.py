@@ -164,4 +164,4 @@ def _table(documents: Documents) -> ParsedTable:
 def _content(table: ParsedTable) -> str:
     """Return a hash of all that documents are."""
     arrays = table.features, table.labels, table.offsets
-    return digest([table.query_ids, *(hashlib.sha256(each.tobytes()).hexdigest() for each in arrays)])
+    return digest([table.query_ids, *(hashlib.sha256(array.tobytes()).hexdigest() for array in arrays)])

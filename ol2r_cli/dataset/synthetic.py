@@ -125,41 +125,34 @@ class Synthetic:
 
         ValueError if the table would not fit into memory.
         """
-        needed = 4 * sum(self.queries.values()) * self.documents * self.features
-        if needed > (memory := available_memory(torch.device("cpu"))):
-            raise ValueError(
-                f"dataset.queries, dataset.documents and dataset.features must be smaller: they need "
-                f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
-            )
-        whole, counts = {split: self.lengths(split) for split in SPLITS}, [self.queries[split] for split in SPLITS]
-        lengths = np.concatenate([whole[split][: self.queries[split]] for split in SPLITS])
+        self._check_memory()
+        blocks_of = {split: self.lengths(split) for split in SPLITS}
+        lengths = np.concatenate([blocks_of[split][: self.queries[split]] for split in SPLITS])
         generator = DocumentGenerator(self)
-        # Utilities between grades, [I, grades - 1]: quantiles over many short lists, since queries differ most.
-        random, short = self.random("borders"), np.full(2000, 30)
-        utility = generator.utility(generator.qualities(int(short.sum()), random), short, random)
-        shares = np.cumsum(self.grades)[:-1].clip(max=1)
-        borders = np.stack([np.quantile(wanted, shares) for wanted in utility]).astype(np.float32)
-        rows = int(lengths.sum())
-        features = np.empty((rows, self.features), dtype=np.float32)
-        labels, group = np.empty((len(borders), rows), dtype=np.int8), np.empty(rows, dtype=np.int8)
+        borders = self._borders(generator)
+        documents = int(lengths.sum())
+        features = np.empty((documents, self.features), dtype=np.float32)
+        labels, group = np.empty((len(borders), documents), dtype=np.int8), np.empty(documents, dtype=np.int8)
         start = 0
         for split in SPLITS:
             for first in range(0, self.queries[split], _BLOCK):
-                block = whole[split][first : first + _BLOCK]  # is drawn in full and then cut to the number of queries
+                block = blocks_of[split][first : first + _BLOCK]
                 random = self.random(split, 1 + first // _BLOCK)
                 quality = generator.qualities(int(block.sum()), random)
                 utility = generator.utility(quality, block, random)
-                kept = int(block[: self.queries[split] - first].sum())
-                served = slice(start, start := start + kept)
-                features[served] = generator.features(quality, block, random)[:kept]
-                group[served] = generator.group(quality)[:kept]
-                for intent, wanted in enumerate(utility):
-                    labels[intent, served] = np.searchsorted(borders[intent], wanted[:kept])
+                kept = int(block[: self.queries[split] - first].sum())  # blocks are drawn in full and then cut
+                rows = slice(start, start + kept)
+                features[rows] = generator.features(quality, block, random)[:kept]
+                group[rows] = generator.group(quality)[:kept]
+                for intent, of_intent in enumerate(utility):
+                    labels[intent, rows] = np.searchsorted(borders[intent], of_intent[:kept])
+                start += kept
+        counts = [self.queries[split] for split in SPLITS]
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
-        stated = {name: value for name, value in vars(self).items() if value is not None}
+        decisive = {name: value for name, value in vars(self).items() if value is not None}
         dataset = Dataset(
             name="synthetic",
-            fingerprint=digest([_VERSION, stated]),
+            fingerprint=digest([_VERSION, decisive]),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(labels[0]),
             offsets=torch.from_numpy(np.cumsum([0, *lengths])),
@@ -170,6 +163,26 @@ class Synthetic:
             intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
         )
         return dataset if self.intent is None else dataset.judged_by(self.intent)
+
+    def _check_memory(self) -> None:
+        """Raise ValueError if the table would not fit into memory."""
+        needed = 4 * sum(self.queries.values()) * self.documents * self.features
+        memory = available_memory(torch.device("cpu"))
+        if needed > memory:
+            raise ValueError(
+                f"dataset.queries, dataset.documents and dataset.features must be smaller: they need "
+                f"{needed / 2**30:,.0f} GiB, and there are {memory / 2**30:,.0f}"
+            )
+
+    def _borders(self, generator: DocumentGenerator) -> Floats:
+        """Return the utilities between grades, [I, grades - 1], at which grades have their shares of documents.
+
+        They are quantiles over many short lists, since queries differ most.
+        """
+        random, short = self.random("borders"), np.full(2000, 30)
+        utility = generator.utility(generator.qualities(int(short.sum()), random), short, random)
+        shares = np.cumsum(self.grades)[:-1].clip(max=1)
+        return np.stack([np.quantile(of_intent, shares) for of_intent in utility]).astype(np.float32)
 
     def lengths(self, split: str) -> Lengths:
         """Return list lengths of the split, for whole blocks."""

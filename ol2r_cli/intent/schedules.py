@@ -83,7 +83,7 @@ class Smooth(Abrupt):
         """Return the shares of the phase of each round, mixed with those of the next one."""
         phase, within = rounds // self.every, rounds % self.every
         moved = np.maximum(within - (self.every - self.width), 0)[:, None] / max(self.width, 1)
-        now, then = (self.of_phase[self._place(each)] for each in (phase, phase + 1))
+        now, then = self.of_phase[self._place(phase)], self.of_phase[self._place(phase + 1)]
         return (1 - moved) * now + moved * then
 
 

@@ -53,8 +53,8 @@ class Measurement(nn.Module):
         best = ideal_lists(*judged, len(self.length), min(context.positions, context.documents))
         for measure in measures.values():
             measure.setup(context, best)
-        self.recording = [each for each in measures.values() if type(each).record is not Measure.record]
-        self._computing = [(name, each) for name, each in measures.items() if each.trace]
+        self.recording = [measure for measure in measures.values() if type(measure).record is not Measure.record]
+        self._computing = [(name, measure) for name, measure in measures.items() if measure.trace]
         self.first = 1
         self.allocate(context.measured_rounds)
 
@@ -132,7 +132,7 @@ class Measurement(nn.Module):
         if self.pairs:
             values["pairs"] = self.valid[:count].clone()
         for name, measure in self._computing:
-            columns = sorted(each.name for each in measure.trace)
+            columns = sorted(column.name for column in measure.trace)
             for column, of_column in measure.of_rounds(rounds).items():
                 if column not in columns:
                     raise ValueError(f"the measure {name} must return columns of {', '.join(columns)}, got {column}")
