@@ -71,7 +71,7 @@ def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Int
     }
     replica, place = np.nonzero(shown)
     columns = {"seed": np.asarray(seeds)[replica], "round": np.full(len(place), t), "position": place + 1}
-    taken = {name: None if each is None else each.cpu().numpy()[shown] for name, each in values.items()}
+    taken = {name: None if value is None else value.cpu().numpy()[shown] for name, value in values.items()}
     types = {"click": pl.Int8, "examination": pl.Float64, "list_probability": pl.Float64, "grade": pl.Int8}
     return pl.DataFrame({**columns, **taken}, schema_overrides=types)
 

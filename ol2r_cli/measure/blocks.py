@@ -51,9 +51,8 @@ class Blocks(Measure):
         self.has_blocks = True
         self.block[row, :, : labels.shape[1]] = proposal.block.gather(1, proposal.order)
         if proposal.certain is not None:
-            first, served = (
-                _pairs_by_place(proposal.certain, each) for each in (proposal.order[:, :CUTOFF], interaction.ranking)
-            )
+            first = _pairs_by_place(proposal.certain, proposal.order[:, :CUTOFF])
+            served = _pairs_by_place(proposal.certain, interaction.ranking)
         elif proposal.certain_by_place is not None:
             first, served = proposal.certain_by_place, proposal.certain_by_place[:, :shown, :shown]
         else:
@@ -86,7 +85,7 @@ class Blocks(Measure):
             shown = certain[:, : self.positions, : self.positions]
             values["violations"] = counted if self.counts_violations else _violations(shown)
             self.certain.zero_()
-        return {name: each.unflatten(0, (count, -1)) for name, each in values.items()}
+        return {name: column.unflatten(0, (count, -1)) for name, column in values.items()}
 
 
 def _pairs_by_place(certain: Bool[Tensor, "B D D"], first: Int[Tensor, "B K"]) -> Bool[Tensor, "B K K"]:

@@ -30,7 +30,7 @@ class NDCG(Measure):
         self.discount = discount
         self.cutoffs = CUTOFFS if cutoff == CUTOFF else (cutoff,)
         self.trace = ndcg_columns(cutoff)[:2]
-        self.evaluation = tuple(ndcg_columns(each)[2] for each in self.cutoffs)
+        self.evaluation = tuple(ndcg_columns(cutoff)[2] for cutoff in self.cutoffs)
 
     def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
         """Compute the largest DCG of every training query."""
