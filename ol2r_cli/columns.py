@@ -144,27 +144,39 @@ class RunColumns:
 
 def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
     """Return all metrics of summary.json of runs with these columns, by name, each as the column that describes it."""
-    metrics: dict[str, Column] = {}
+    metrics: list[Column] = []
+    for run_columns in columns:
+        for column in run_columns.trace.values():
+            metrics += _metrics_of_trace(column)
+        for column in run_columns.evaluation.values():
+            metrics += _metrics_of_evaluation(column)
+    metrics.append(Column("best_round", digits=2, axis="round of best validation NDCG"))
+    return {metric.name: metric for metric in metrics}
 
-    def add(column: Column, name: str, label: str, axis: str) -> None:
-        metrics[name] = replace(column, name=name, label=label, axis=axis)
 
-    for of_run in columns:
-        for name, column in of_run.trace.items():
-            if column.summary != "none":
-                metrics[name] = column
-            if column.summary == "mean":
-                axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
-                add(column, f"{name}_last_tenth", f"{column.heading} last tenth", axis)
-        for name, column in of_run.evaluation.items():
-            for split in SPLITS if name != "cosine" else ():  # which is the same for all splits
-                label, axis = f"{split} {column.heading}", f"{split} {column.axis or column.heading}"
-                add(column, f"{split}_{name}", label, axis)
-                add(column, f"{split}_{name}_untrained", f"{label}, untrained", f"{axis}, untrained")
-            if name == "cosine":
-                metrics[name] = column
-            elif name.startswith("ndcg_"):
-                label = f"test {column.heading}, best round"
-                add(column, f"test_{name}_best", label, f"{label} by validation")
-    metrics["best_round"] = Column("best_round", digits=2, axis="round of best validation NDCG")
+def _metrics_of_trace(column: Column) -> list[Column]:
+    """Return the metrics of a column of the trace."""
+    metrics = [column] if column.summary != "none" else []
+    if column.summary == "mean":
+        axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
+        label = f"{column.heading} last tenth"
+        metrics.append(replace(column, name=f"{column.name}_last_tenth", label=label, axis=axis))
+    return metrics
+
+
+def _metrics_of_evaluation(column: Column) -> list[Column]:
+    """Return the metrics of a column of the evaluation: before the first round, in the end, and of NDCG in between."""
+    if column.name == "cosine":  # which is the same for all splits
+        return [column]
+    metrics = []
+    for split in SPLITS:
+        name, label = f"{split}_{column.name}", f"{split} {column.heading}"
+        axis = f"{split} {column.axis or column.heading}"
+        metrics.append(replace(column, name=name, label=label, axis=axis))
+        metrics.append(
+            replace(column, name=f"{name}_untrained", label=f"{label}, untrained", axis=f"{axis}, untrained")
+        )
+    if column.name.startswith("ndcg_"):
+        label = f"test {column.heading}, best round"
+        metrics.append(replace(column, name=f"test_{column.name}_best", label=label, axis=f"{label} by validation"))
     return metrics
