@@ -46,9 +46,7 @@ _STATES = ("finished", "running", *REMOVABLE)
 )
 def main(given: argparse.Namespace) -> int:
     before = _before(given.older_than)
-    root = given.directory or default_output_dir()
-    if not root.is_dir() and (given.directory or not given.cache):
-        raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
+    root = _root(given)
     runs, logs = list(files_of_runs(root)), list(sweep_logs(root))
     cached = list(cache_entries(_cache(given.cache_dir))) if given.cache else []
     print(f"{plural(len(runs), 'run')} below {root}, {byte_size(sum(run.size for run in runs))}")
@@ -67,6 +65,14 @@ def main(given: argparse.Namespace) -> int:
         return _remove(removals)
     print("nothing was removed")
     return DONE
+
+
+def _root(given: argparse.Namespace) -> Path:
+    """Return the folder with runs; ValueError unless it exists, or only the cache is asked for."""
+    root: Path = given.directory or default_output_dir()
+    if not root.is_dir() and (given.directory or not given.cache):
+        raise ValueError(f"DIR must be a folder with runs, got {root}, which does not exist")
+    return root
 
 
 def _is_specific(given: argparse.Namespace) -> bool:
