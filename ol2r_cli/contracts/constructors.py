@@ -18,8 +18,8 @@ SHIPPED = "ol2r_cli."  # how the paths of ol2r's own classes begin
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A choice: its class, the group as in settings (`ranker.model`), the settings of its YAML file, and keywords.
+class ChosenClass:
+    """The class of a choice, its group as in settings (`ranker.model`), the settings of its YAML file, and keywords.
 
     keywords: of the constructor, by name; none for a class of torch alone, whose constructor is not the choice's.
     """
@@ -48,7 +48,7 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     target: Any = resolve_name(node._target_)
     owner = _constructor_owner(target)
     is_of_torch = owner.__module__.partition(".")[0] in ("torch", "builtins")
-    choice = Choice(
+    choice = ChosenClass(
         target=target,
         prefix=group.replace("/", "."),
         path=str(node._target_),
@@ -67,7 +67,7 @@ def _constructor_owner(target: Any) -> Any:
     return next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))
 
 
-def _missing(choice: Choice) -> Iterator[str]:
+def _missing(choice: ChosenClass) -> Iterator[str]:
     """Yield the names that only the constructor, or only the YAML file, has."""
     prefix, name = choice.prefix, choice.name
     for key in sorted(choice.keywords.keys() - choice.written):
@@ -76,7 +76,7 @@ def _missing(choice: Choice) -> Iterator[str]:
         yield f"{prefix}.{key} is in the YAML file and no keyword of {name}"
 
 
-def _badly_declared(choice: Choice) -> Iterator[str]:
+def _badly_declared(choice: ChosenClass) -> Iterator[str]:
     """Yield what is not passed by keyword, and, of a class of ol2r, defaults beside those of the YAML file."""
     for key, parameter in choice.keywords.items():
         has_default = parameter.default is not parameter.empty
@@ -87,7 +87,7 @@ def _badly_declared(choice: Choice) -> Iterator[str]:
             yield f"{choice.prefix}.{key} has a default in Python, {default}"
 
 
-def _misplaced(choice: Choice, group: str) -> Iterator[str]:
+def _misplaced(choice: ChosenClass, group: str) -> Iterator[str]:
     """Yield that a class of ol2r is not in the package of its group."""
     package = SHIPPED + ("measure" if group.startswith("measure/") else choice.prefix)
     module = choice.target.__module__
@@ -95,7 +95,7 @@ def _misplaced(choice: Choice, group: str) -> Iterator[str]:
         yield f"{choice.name} is in {module}, and must be in {package}"
 
 
-def _unused(choice: Choice, owner: Any) -> Iterator[str]:
+def _unused(choice: ChosenClass, owner: Any) -> Iterator[str]:
     """Yield the arguments that the constructor does not read; a record of settings is one. Nothing without source."""
     try:
         source = inspect.getsource(choice.target.__init__)
