@@ -144,6 +144,7 @@ def test_an_offline_fit_is_that_of_the_present_model(own_ranker: OwnRanker, monk
     assert torch.equal(after, fit("features * (features > 0.5)", "empty"))
 
 
+@pytest.mark.slow
 def test_what_is_cached_is_of_the_present_ol2r(tmp_path: Path):
     for name in "ol2r_cli", "configs":
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

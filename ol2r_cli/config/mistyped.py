@@ -1,13 +1,13 @@
 """How a mistyped word of the command line becomes its message: one line that says what to type.
 
-Each kind of mistake has a function here. `Composer` asks them in this order:
+Each kind of mistake has a function here. `Composer` asks them in this order, Hydra before it sets values:
 
 check_words         `rounds = 9`, `seed=0-4`, `hydra.run.dir=x`: blanks, ranges and settings of Hydra without an effect
 unreadable          `ranker=(a`: not in Hydra's grammar
 several_values      `seed=1,2` without -m
 bad_choice          `ranker=pairnk`: no choice of the group
-unknown_name        `rouns=5`, `ranker.l3=1`: no setting
 refused_by_hydra    `+rounds=5`: what only Hydra finds
+unknown_name        `rouns=5`, `ranker.l3=1`: no setting
 unresolved          `note=${x}`: an interpolation of a name that does not exist
 
 Wrong values, `rounds=abc`, are found later, where objects are built, by `check_settings` in ranges.py. An option that

@@ -111,7 +111,11 @@ def _curves(tables: Tables, title: str) -> dict[Condition, Group]:
 
 
 def add(plan: RunPlan) -> int:
-    """Run a ranker of the user's own as the others were run, and print the published tables with it."""
+    """Run a ranker of the user's own as the others were run, and print the published tables with it.
+
+    `run_recipe` (play.py) plays its grid, chooses the best settings of it (grid.py) and plays these; `tables_of`
+    (entries.py) puts it beside the published results (results.py).
+    """
     others = published_part(plan)
     plan.check_data()
     runs = run_recipe(plan)

@@ -1,7 +1,8 @@
 """What groups are called in figures, in the words of the papers, and in which panel each is.
 
 `Legend` is where the name in a legend comes from: the ranker as in the papers (`paper_name`), and the settings in which
-groups of a panel differ. How a name looks is in `styles.py`; what groups are called in tables is in `names.py`.
+groups of a panel differ; or the name that `--name` or a recipe gives (`Labels.called`). How a name looks is in
+`styles.py`; what groups are called in tables is in `names.py`.
 """
 
 from __future__ import annotations

@@ -318,7 +318,8 @@ class Runner(Lifecycle):
 
     def finish(self) -> None:
         """Write what a run has when it ends, after the last round: the tables with the last evaluations, each in one
-        file, `ranker.pt`, `summary.json`, and at last `run.json`, which says that the run is finished."""
+        file, `ranker.pt`, `summary.json`, with keep_checkpoint=true the checkpoint, and at last `run.json`, which says
+        that the run is finished: `Manifest` writes it when it is closed."""
         if self.queue:
             self.progress.evaluated(self.settings["rounds"], self._evaluate())
         self._measure()

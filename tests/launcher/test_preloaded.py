@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ol2r_cli.run import RESULTS
 from ol2r_cli.run.run import find_runs
 from tests.worlds import TINY
@@ -63,6 +65,7 @@ def program(text: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_job_gives_what_it_gives_in_a_fresh_process_also_after_jobs_that_disturb_theirs(tmp_path: Path):
     (tmp_path / "own" / "ranker").mkdir(parents=True)
     (tmp_path / "own" / "disturbing_ranker.py").write_text(STATE)
@@ -117,6 +120,7 @@ assert threads == (os.path.isdir(tasks) and os.listdir(tasks)), "a thread does n
     )
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_loads_is_replaced_by_one_that_loads_nothing(tmp_path: Path):
     program(
         """

@@ -185,6 +185,7 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_jobs_and_workers_of_a_search_import_nothing_of_the_working_directory(tmp_path: Path):
     hit = tmp_path / "hit"
     for name in ("random.py", "torch.py", "optuna.py", "ol2r_cli.py"):

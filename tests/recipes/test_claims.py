@@ -59,6 +59,7 @@ def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
     return sum(mean for mean, _ in parts) / len(parts), sum(v for _, v in parts) ** 0.5 / len(parts)
 
 
+@pytest.mark.slow
 def test_every_verdict_follows_from_the_raw_values():
     decided = 0
     for claim in CONTENT["claims"]:

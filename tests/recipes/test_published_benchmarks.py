@@ -64,6 +64,7 @@ def test_the_results_are_small():
     assert sum(file.stat().st_size for file in published_dir().iterdir()) < 4e6
 
 
+@pytest.mark.slow
 def test_the_results_follow_the_protocol():
     """Rows, seeds and settings are those of the recipe, and of what its grids grew to; outdated pages had another."""
     for name in PUBLISHED:
