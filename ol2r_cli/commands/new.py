@@ -75,7 +75,10 @@ class NewChoice:
 
 
 def planned(group: str, name: str, like: str | None, folder: Path | None) -> NewChoice:
-    """Return a new choice; ValueError for a name that cannot be one, or is taken, and for one to copy that is none."""
+    """Return a new choice, and make the folders of the project file.
+
+    ValueError if the name is taken or not allowed, and if there is no choice `like`, which it would copy.
+    """
     if group not in GROUPS:
         raise ValueError(must_be_one_of("GROUP", GROUPS, group))
     listed = [Path(path).expanduser() for path in read_project().choices]
@@ -100,7 +103,7 @@ def planned(group: str, name: str, like: str | None, folder: Path | None) -> New
 
 
 def _check_name(group: str, name: str, catalogue: Catalogue) -> None:
-    """Raise ValueError for a name that is that of a choice or of a module, or cannot be one."""
+    """Raise ValueError for a name that is not allowed, and for one that a choice or a module has."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or as_typed(name) != name:
         raise ValueError(f"NAME must be small letters, digits and _, and no word of Python or YAML, got {name!r}")
     if name in catalogue.choices[group] or name in ALIASES.get(group, {}):
@@ -197,7 +200,7 @@ def _of_class(source: str, cls: str) -> str:
 
 
 def _needed(cls: str, nodes: Mapping[str, ast.AST]) -> set[str]:
-    """Return the names of the classes and functions that one of them uses, directly or by another one, and its own."""
+    """Return the names of a class and of the classes and functions that it uses, directly or through others."""
     needed: set[str] = set()
     waiting = [cls]
     while waiting:

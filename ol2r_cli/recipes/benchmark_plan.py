@@ -16,7 +16,7 @@ from ol2r_cli.run.identity import NOT_HASHED
 
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
 ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in
-WITHOUT_EFFECT = NOT_HASHED | {"device"}  # on the protocol of a benchmark
+WITHOUT_EFFECT = NOT_HASHED | {"device"}  # settings that do not change the protocol of a benchmark
 
 
 def benchmark_plan(
@@ -60,7 +60,10 @@ def _added_competitor(words: Sequence[str], typed: Sequence[str]) -> dict[str, C
 
 
 def _check_typed(recipe: Recipe, named: Overrides, of_ranker: Overrides) -> None:
-    """Raise ValueError for overrides that would change the protocol, or more of an added row than rows differ in."""
+    """Raise ValueError for overrides that would change the protocol.
+
+    Those of an added row may only change roles in which rows differ.
+    """
     for name, override in [*named.items(), *of_ranker.items()]:
         if name == "dataset.path":
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
@@ -95,7 +98,8 @@ def _slot(recipe: Recipe, title: str, protocol: Overrides, named: Overrides, sca
     folds = {name: override for name, override in protocol.items() if name == "dataset.fold"}
     played = {name: expand(override)[0] for name, override in folds.items()} if scale == "check" else folds
     shared = protocol | played | by_name(recipe.scale[scale]) | limited
-    return Slot(title, shared, folds | by_name(recipe.data[title].choose))  # all folds choose
+    # Settings are chosen on all folds, also where fewer are reported.
+    return Slot(title, shared, folds | by_name(recipe.data[title].choose))
 
 
 def _check_listed(typed: str, listed: str, title: str) -> None:

@@ -38,7 +38,7 @@ def counts_without_relevant(groups: Sequence[Group], metrics: Iterable[str]) -> 
 
 
 def without_relevant_note(groups: Sequence[Group]) -> str:
-    """Return that queries without a relevant document count 0 in NDCG, with which other tables compare badly."""
+    """Return that queries without a relevant document count 0 in NDCG, and what that does to comparisons."""
     line = "Queries without a relevant document count 0 in NDCG (no_relevant=zero); tables that leave them out have "
     line += "higher values"
     if any(group.choices["dataset"] == "mq2008" for group in groups):

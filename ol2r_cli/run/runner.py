@@ -59,8 +59,8 @@ from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
 QUEUE = 10  # evaluations that are scored together
-# Those where rounds are played together, because scoring few would take most of the time: the 50 of the default and
-# that of the untrained ranker.
+# Evaluations that are scored together where rounds are played together: the 50 of a default run and that of the
+# untrained ranker. Scoring fewer at a time would take longer than the rounds.
 SNAPSHOTS = 51
 
 # Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
@@ -70,7 +70,7 @@ _log = logging.getLogger(LOGGER)
 
 
 class _Dumper(get_omega_conf_dumper()):  # type: ignore[misc]
-    """That of `OmegaConf.to_yaml`, for plain containers: making others first takes longer than all tables."""
+    """The dumper of `OmegaConf.to_yaml`. It writes plain containers as well, and quickly, which `to_yaml` does not."""
 
     def ignore_aliases(self, _: object) -> bool:
         """Return whether to write a value anew that was written before: no file of a run has aliases."""
@@ -99,11 +99,15 @@ def run_experiment(
 ) -> int:
     """Run a composition (its `settings` and `choices`) unless it is finished; returns the exit code of `ol2r run`.
 
-    `overrides` are the words that were typed, for the command in run.json that runs it again. `id` is the run's id if
-    it is known already: with code that was changed meanwhile nothing is run. `code` is that of the run where its source
-    is known to another process only. `render` gives what is printed for a finished run; None leaves it out, and the
-    progress. `make` is that of `Experiment`, `kind` that of the run; None: an experiment. A bad configuration or bad
-    data are one line on stderr, and nothing is written. Never raises, except after a second Ctrl-C.
+    overrides: the words that were typed, for the command in run.json that runs it again.
+    id: the run's id, if it is known already; nothing is run if code was changed since.
+    code: the hashes of the user's code, where only another process knows its source.
+    render: gives what is printed of a finished run; None: nothing is printed, nor is progress.
+    make: as of `Experiment`.
+    kind: the kind of run; None: an experiment.
+
+    A bad configuration or bad data are one line on stderr, and nothing is written. Never raises, except after a second
+    Ctrl-C.
     """
     kind = kind_of({}) if kind is None else kind
     try:
@@ -283,9 +287,10 @@ class Runner(Lifecycle):
         return self.simulation.rounds_until(lambda t: self.experiment.is_evaluated(t) or self._is_saved(t))
 
     def record(self, interaction: Interaction | None) -> None:
-        """Do what is due after rounds that were played, the last of which is that of the simulation.
+        """Measure, keep a snapshot, show progress and save, where this is due after the last round that was played.
 
-        `interaction` is what happened in a single round. KeyboardInterrupt, after a checkpoint, if the run is to stop.
+        `interaction` is what happened in it, if it was played alone. KeyboardInterrupt, after a checkpoint, if the run
+        is to stop.
         """
         t = int(self.simulation.round)
         self._record_details(t, interaction)
@@ -312,7 +317,7 @@ class Runner(Lifecycle):
         is_last = t == self.settings["rounds"]
         self.queue[t] = self.simulation.ranker.deploy()
         if self.callback and not is_last and self.callback(t, {"validation": self._validated(t, self.queue[t])}):
-            self.stop.append(0)
+            self.stop.append(0)  # as a signal does
         if len(self.queue) >= self.queue_length and not is_last:
             self.progress.evaluated(t, self._evaluate())
 
@@ -423,7 +428,10 @@ class Runner(Lifecycle):
         return super()._explain(error)
 
     def _save(self) -> None:
-        """Write the tables and then the checkpoint, which must never be ahead of them, nor of two versions of ol2r."""
+        """Write the tables and then the checkpoint, which must never be ahead of the tables.
+
+        Before, check that ol2r was not edited since the run began: a checkpoint is of one version.
+        """
         self.check()
         self._measure()
         self.trace.flush()

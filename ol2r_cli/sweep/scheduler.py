@@ -62,9 +62,9 @@ class Scheduler:
                 while self.waiting or self.running or self.elsewhere:
                     if stop and not self.stopping:
                         self._stop("a second Ctrl-C kills them")
-                    self._look_elsewhere()
+                    self._requeue_elsewhere()
                     self._submit()
-                    # The process of a batch ends after its last job, and its slot is free then.
+                    # Where no job runs there may be no free slot: the process of a batch ends later than its last job.
                     if self.running or not self.launcher.free_slots():
                         for job, outcome in self.launcher.poll(_WAIT):
                             self._end(self.running.pop(job.number), outcome)
@@ -105,7 +105,7 @@ class Scheduler:
     def _is_ready(self, sweep_job: SweepJob) -> bool:
         """Return whether a job can be submitted: another process may have taken its run since the sweep was planned."""
         if not sweep_job.attempts:
-            if self._is_elsewhere(sweep_job):
+            if self._is_taken(sweep_job):
                 return False
             sweep_job.log.unlink(missing_ok=True)  # of an earlier sweep
         return True
@@ -139,8 +139,11 @@ class Scheduler:
         done = [job.seconds / job.batch for job in self.sweep_jobs if job.ending == Ending.DONE and job.kind == kind]
         return mean(done) if done else None
 
-    def _is_elsewhere(self, sweep_job: SweepJob) -> bool:
-        """Return whether another process has finished the run of a job, which ends it, or is running it."""
+    def _is_taken(self, sweep_job: SweepJob) -> bool:
+        """Return whether another process has finished the run of a job, or is running it.
+
+        The job is ended, or put to those that run elsewhere.
+        """
         state = sweep_job.state()[0]
         if state == "finished":
             sweep_job.ending, sweep_job.reason = Ending.SKIPPED, ""
@@ -150,8 +153,9 @@ class Scheduler:
             self.elsewhere.append(sweep_job)
         return state in ("finished", "running")
 
-    def _look_elsewhere(self) -> None:
-        """Let the runs of other processes wait like others, when nothing else is left: some may have ended."""
+    def _requeue_elsewhere(self) -> None:
+        """Look again, now and then, at the runs of other processes, where no other job is left: put them back to those
+        that wait. `_submit` ends those that are finished, and plays those that nobody runs any more."""
         is_due = time.monotonic() - self.looked >= _LOOK
         if is_due and not self.waiting and not self.running:
             self.looked = time.monotonic()
@@ -176,7 +180,7 @@ class Scheduler:
             self.waiting.append(sweep_job)
             self.display.say(f"{sweep_job.name}: {sweep_job.reason}; {again}")
             return
-        if outcome.code == BAD_CONFIGURATION and self._is_elsewhere(sweep_job):  # another process was first
+        if outcome.code == BAD_CONFIGURATION and self._is_taken(sweep_job):  # another process was first
             if self.stopping:
                 self._leave_waiting()
             return
@@ -294,8 +298,8 @@ class StatusDisplay:
     def left(self, running: Running) -> float | None:
         """Return seconds left; None while that is unknown for a job.
 
-        A round takes as long as the mean of those of the jobs of its kind that are done or have a speed; the jobs of a
-        batch share the time of their process.
+        A round of a job is taken to last as long as the mean round of the jobs of its kind. Jobs that are done count,
+        and those that have a speed. The jobs of a batch share the time of their process.
         """
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
         times = self._seconds_of_a_round(running, ran)

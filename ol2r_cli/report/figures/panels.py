@@ -182,7 +182,7 @@ def _title(panel: Panel, part: str) -> str:
 
 
 def in_rows(items: Sequence[Item], width: float) -> list[list[Item]]:
-    """Return what panels show in rows: of one in the width of a column, of three on a page, four in two rows of two."""
+    """Return items in rows of one in the width of a column, otherwise of three; four items are two rows of two."""
     if width < 5:
         columns = 1
     elif len(items) == 4:
@@ -193,7 +193,7 @@ def in_rows(items: Sequence[Item], width: float) -> list[list[Item]]:
 
 
 def margin(low: float, high: float, share: float) -> float:
-    """Return the room that an axis has beside values from `low` to `high`: a share of their extent, or something."""
+    """Return the room that an axis has beside values from `low` to `high`: a share of their extent, above 0."""
     return share * (high - low) or 0.05 * abs(high) or 0.05
 
 
