@@ -26,6 +26,13 @@ def forgetting_of(ranker: Ranker, window: int | None, discount: float) -> Forget
     return Forgetting(window, float(discount))
 
 
+def check_forgets_nothing(ranker: Ranker, name: str, allowed: str, value: str) -> None:
+    """Raise ValueError if a ranker forgets, which it cannot with this value of a setting."""
+    if ranker.forgetting != Forgetting():
+        forgetting = f"{ranker.setting('window')} or {ranker.setting('discount')}"
+        raise ValueError(f"{ranker.setting(name)} must be {allowed} with {forgetting}, got {value}")
+
+
 class CountedBuffer(nn.Module):
     """A buffer of every round, in which replica b owns the first `count`[b] entries.
 

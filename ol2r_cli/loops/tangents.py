@@ -41,11 +41,24 @@ def add_gram(total, delta, hidden, weight):
         if size:
             product = room[: size * size].reshape(size, size)
             np.dot(few[:size], few[:size].T, product)
-            for a in range(size):
-                row_of_total = total[chosen[a]]
-                for b in range(a, size):
-                    row_of_total[chosen[b]] += product[a, b]
-    common = np.dot(half, squared)
+            add_to_pairs(total, chosen[:size], product)
+    add_common_part(total, np.dot(half, squared), hidden)
+
+
+@compiled
+def add_to_pairs(total, chosen, product):
+    """Add a product [s, s] to the upper triangle of total [d, d], at the documents chosen [s], which ascend."""
+    for a in range(len(chosen)):
+        row_of_total = total[chosen[a]]
+        for b in range(a, len(chosen)):
+            row_of_total[chosen[b]] += product[a, b]
+
+
+@compiled
+def add_common_part(total, common, hidden):
+    """Add to the upper triangle of total [d, d] what units have in common: the sums over f of (common_if + common_kf)
+    hidden_if hidden_kf, for common and hidden [d, c]. Copy it to the lower one."""
+    documents = len(hidden)
     for i in range(documents):
         for f in range(hidden.shape[1]):
             common[i, f] *= hidden[i, f]

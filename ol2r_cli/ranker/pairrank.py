@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Count, NonNegative, Positive
-from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
-from ol2r_cli.learning.history import Discount, PairHistory, forgetting_of
+from ol2r_cli.interfaces import MEMBERS, Interaction, Oracle, RunContext
+from ol2r_cli.learning.history import Discount, PairHistory, check_forgets_nothing, forgetting_of
 from ol2r_cli.learning.newton import AnchoredNewton
 from ol2r_cli.learning.perturbed_optima import PerturbedOptima
 from ol2r_cli.learning.preferences import Pairs, most_pairs
@@ -46,9 +46,8 @@ class PairwiseRanker(LinearRanker):
         super().__init__()
         self.pairs = pairs
         self.forgetting = forgetting_of(self, window, discount)
-        if solver != "newton" and self.forgetting != Forgetting():
-            forgetting = f"{self.setting('window')} or {self.setting('discount')}"
-            raise ValueError(f"{self.setting('solver')} must be newton with {forgetting}, got {solver}")
+        if solver != "newton":
+            check_forgets_nothing(self, "solver", "newton", solver)
         self.history = PairHistory()
         self.solver = AnchoredNewton(l2, reduction, exact=solver == "exact")
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps, check_settings
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
 from ol2r_cli.learning.authors_fit import AuthorsFit
-from ol2r_cli.learning.history import Discount, forgetting_of
+from ol2r_cli.learning.history import Discount, check_forgets_nothing, forgetting_of
 from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs, most_pairs
@@ -126,9 +126,7 @@ class RefittedRanker(DescendingRanker):
             descent["damping"] = None
         super().__init__(model, loss, pairs, window, discount, **descent)
         if fit == "authors":
-            if self.forgetting != Forgetting():
-                forgetting = f"{self.setting('window')} or {self.setting('discount')}"
-                raise ValueError(f"{self.setting('fit')} must be descent with {forgetting}, got {fit}")
+            check_forgets_nothing(self, "fit", "descent", fit)
             self.starts = False
             self.refit = AuthorsFit(**dict[str, Any](authors))
 

@@ -89,17 +89,19 @@ def _protocols(recipe: Recipe, named: Overrides) -> dict[str, Overrides]:
 
 def _slot(recipe: Recipe, title: str, protocol: Overrides, named: Overrides, scale: str) -> Slot:
     """Return a dataset with the overrides of its runs; ValueError for a typed click model or fold that it lacks."""
-    limited = dict(named)
-    if "dataset.fold" not in protocol:
-        limited.pop("dataset.fold", None)
+    has_folds = "dataset.fold" in protocol
+    typed = {name: override for name, override in named.items() if name != "dataset.fold" or has_folds}
     for name in ("click", "dataset.fold"):
-        if name in limited:
-            _check_listed(limited[name], protocol[name], title)
-    folds = {name: override for name, override in protocol.items() if name == "dataset.fold"}
-    played = {name: expand(override)[0] for name, override in folds.items()} if scale == "check" else folds
-    shared = protocol | played | by_name(recipe.scale[scale]) | limited
-    # Settings are chosen on all folds, also where fewer are reported.
-    return Slot(title, shared, folds | by_name(recipe.data[title].choose))
+        if name in typed:
+            _check_listed(typed[name], protocol[name], title)
+    folds = {"dataset.fold": protocol["dataset.fold"]} if has_folds else {}
+    reported_folds = folds
+    if scale == "check" and has_folds:
+        reported_folds = {"dataset.fold": expand(protocol["dataset.fold"])[0]}
+    # What is typed counts before the scale, and the scale before the protocol.
+    reported = protocol | reported_folds | by_name(recipe.scale[scale]) | typed
+    choosing = folds | by_name(recipe.data[title].choose)  # on all folds, also where fewer are reported
+    return Slot(title, reported, choosing)
 
 
 def _check_listed(typed: str, listed: str, title: str) -> None:
