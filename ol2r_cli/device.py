@@ -45,8 +45,8 @@ class BreakEven(NamedTuple):
 # By the tables of docs/performance.md, "On a GPU", from which tests/test_device.py derives them: of each kind the
 # numbers of its last ranker.
 NETWORKS = BreakEven(2, 0)
-ONE_STEP = BreakEven(44, 3_060_000)
-HISTORY = BreakEven(11, 190_000)
+ONE_STEP = BreakEven(14, 1_820_000)
+HISTORY = BreakEven(5, 120_000)
 
 
 class Device:

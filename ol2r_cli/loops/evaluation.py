@@ -61,7 +61,7 @@ def write_top_labels(scores, slack, weights, table, tails, label, length, top, s
                             single[i] = dot(weights[s, b], table[q, found[i]])
                         keys[i] = single[i] + _TINY
                         bits[i] |= tails[b, q, found[i]]
-                    descending(keys[:count], first, space)
+                    descending(keys[:count], first)
                     if undecided == 0 or are_labels_decided(first, single, bits, places, label, undecided):
                         break
                 for place in range(size):

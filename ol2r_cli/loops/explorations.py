@@ -43,25 +43,25 @@ def mean_of_members(scores, mean):
 
 def room_of_order(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace `sorts` or `draws` takes."""
-    return 4 * documents + 3
+    return 3 * documents + 3
 
 
 def room_of_two_orders(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace `fills_some_places_at_random` takes."""
-    return 5 * documents + 4 * sizes.positions + 9
+    return 4 * documents + 4 * sizes.positions + 9
 
 
 def room_of_turns(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace `interleaves_in_turns` takes."""
     positions, members, _ = sizes
-    sorting = 3 * documents if positions > INSERTED else members * positions
+    sorting = documents if positions > INSERTED else members * positions
     return documents + (members + 2) * positions + sorting + 3 * members + 5
 
 
 def room_of_ranks(sizes: Sizes, documents: int) -> int:
     """Return how many numbers of the workspace `interleaves_by_rank` takes."""
     positions, members, _ = sizes
-    return (3 * members + 4) * documents + 2 * positions + members + 9
+    return (3 * members + 2) * documents + 2 * positions + members + 9
 
 
 @compiled

@@ -43,7 +43,7 @@ def ascending(keys, order):
 
 
 @compiled
-def descending(keys, order, space):
+def descending(keys, order):
     """Fill order [O] with the documents of the largest of keys [d], the largest first, equal ones as they stand.
 
     One lane alone inserts documents one by one; several, or for many places, count for each how many are before it.
@@ -51,16 +51,15 @@ def descending(keys, order, space):
     if lanes() == 1 and len(order) <= INSERTED:
         insert_descending(keys, order)
         return
-    before = mark(space)
-    negative, whole = take(space, len(keys)), take_integers(space, len(keys))
     for d in range(lane(), len(keys), lanes()):
-        negative[d] = -keys[d]
+        key, place = keys[d], 0
+        for other in range(d):
+            place += keys[other] >= key
+        for other in range(d + 1, len(keys)):
+            place += keys[other] > key
+        if place < len(order):
+            order[place] = d
     barrier()
-    ascending(negative, whole)
-    for place in range(lane(), len(order), lanes()):
-        order[place] = whole[place]
-    barrier()
-    release(space, before)
 
 
 @compiled
@@ -92,7 +91,7 @@ def by_score(scores, chance, order, space):
     for d in range(lane(), len(scores), lanes()):
         keys[d] = number(sortable(scores[d], chance[d]))
     barrier()
-    descending(keys, order, space)
+    descending(keys, order)
     release(space, before)
 
 
@@ -104,7 +103,7 @@ def plackett_luce(scores, chance, order, space):
     for d in range(lane(), len(scores), lanes()):
         keys[d] = number(scores[d] - math.log(-math.log(chance[d])))
     barrier()
-    descending(keys, order, space)
+    descending(keys, order)
     release(space, before)
 
 
@@ -116,7 +115,7 @@ def epsilon_greedy(scores, chance, shuffle, coins, epsilon, order, space):
     queues = take_integers(space, 2 * places).reshape((2, places))
     turns = take_integers(space, places)
     by_score(scores, chance, queues[0], space)
-    descending(shuffle[: len(scores)], queues[1], space)
+    descending(shuffle[: len(scores)], queues[1])
     for place in range(lane(), places, lanes()):
         turns[place] = coins[place] < epsilon
     barrier()

@@ -121,7 +121,7 @@ def sample(share, sooner, sampled, space):
     order, total, rest = sampled
     for d in range(lane(), len(share), lanes()):
         rest[d] = share[d]
-    descending(sooner, order, space)
+    descending(sooner, order)
     for place in range(lane(), len(order), lanes()):
         rest[order[place]] = 0.0
     barrier()

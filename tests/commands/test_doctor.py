@@ -142,7 +142,7 @@ def test_gpus_or_why_none(monkeypatch: pytest.MonkeyPatch, examined):
         (
             "12.8",
             1,
-            "a GPU from 2 replicas of a network on, and with T = 5,000 from 49 of PairRank and 656 of PDGD",
+            "a GPU from 2 replicas of a network on, and with T = 5,000 from 29 of PairRank and 378 of PDGD",
         ),
         ("12.8", 0, "is built for 12.8, and finds no driver or no GPU"),
     ):

@@ -18,8 +18,8 @@ _UNUSED = -0x7A_5A_5A_5A_5A_5A_5A  # bits that no loop writes
 class Rooms:
     """The largest share that was taken of what was stated, and its numbers, by loop.
 
-    It is measured where a loop takes memory, of the forms that a GPU has, by `of_gpu`, and by what compiled loops have
-    written, by `of_cpu`.
+    It is measured where a loop of two lanes takes memory, of the forms that a GPU has, by `of_gpu`, and by what
+    compiled loops have written, by `of_cpu`.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Rooms:
         self.stated[loop] = max(stated, self.stated.get(loop, 0))
 
     def of_gpu(self, loop: Any) -> Callable[..., None]:
-        """Return what plays a loop as one lane of a GPU does."""
+        """Return what plays a loop as the lanes of a GPU do."""
         most = [0]
 
         def reserved(space: Workspace, count: int) -> int:
@@ -40,7 +40,7 @@ class Rooms:
             most[0] = max(most[0], first + int(count))
             return first
 
-        lanes = Lanes(1)
+        lanes = Lanes(2)  # one lane alone plays other branches
         lanes.more = {workspace._reserved: reserved}
         play = lanes(loop)
 

@@ -30,7 +30,6 @@ from ol2r_cli import loops, source
 from ol2r_cli.loops import Clock, clock, orders
 from ol2r_cli.loops import compile as compiling
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.workspace import Workspace
 from tests.reference.philox import philox4x32
 from tests.worlds import TINY
 
@@ -59,8 +58,7 @@ def philox_number(seed: int, stream: str, round: int, index: int) -> float:
 def test_the_best_documents_come_first(documents, places, seed):
     keys = np.random.default_rng(seed).permutation(documents) - documents / 2
     order = np.full(min(places, documents), -1)
-    space = Workspace(np.empty(4 * documents), np.zeros(2, np.int64))
-    orders.descending(keys, order, space)
+    orders.descending(keys, order)
     assert order.tolist() == np.argsort(-keys)[: len(order)].tolist()
 
 

@@ -123,7 +123,7 @@ def test_lanes_play_every_user(user):
 # Barriers without which a lane reads what another one has not written, or has written over: by ranker and by function,
 # their numbers in it, from 0.
 BARRIERS = {
-    "pdgd": {"uniform": [0], "descending": [2], "left_at_each_place": [0, 2], "debiased": [0, 1]},
+    "pdgd": {"uniform": [0], "descending": [0], "left_at_each_place": [0, 2], "debiased": [0, 1]},
     "sgd_ranknet": {"ascending": [0], "cascade": [0], "matching": [0], "learns_by_ranknet": [0]},
     "epsilon_greedy": {"take_turns": [0, 1]},
     "dbgd": {"compare": [0, 1], "score_members": [0]},

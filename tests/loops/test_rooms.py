@@ -12,7 +12,7 @@ from tests.choices import Overrides
 from tests.loops import staged
 from tests.loops.rooms import Rooms
 
-LABELS = [0, 1, 2, 3, 4, 0, 0] * 10
+LABELS = [0, 1, 2, 3, 4, 0, 0] * 13
 LARGER = 1.5  # a round may state so many times what it takes ..
 SMALL = 800  # .. and so many numbers, such as those that are made normal at once
 # Of these rankers the sums over features, which are few here, or over all pairs have rooms for the longest of them.
