@@ -1,4 +1,4 @@
-"""The import rule of docs/architecture.md, unique names, docstrings, and what start-up may import."""
+"""The import rule of docs/architecture.md, unique names, docstrings, names of tests, what start-up may import."""
 
 from __future__ import annotations
 
@@ -157,6 +157,13 @@ def test_everything_public_has_a_docstring():
         named -= {"main"} if path.parent.name == "commands" else set()  # it has the help
         missing += [f"{name(path)}.{it}" for it in named]
     assert missing == []
+
+
+def test_tests_have_names_of_at_most_60_characters():
+    """What a name leaves out is said by the docstring. Tests of the references keep the names of their theorems."""
+    tests = [path for path in Path(__file__).parent.rglob("test_*.py") if path.parent.name != "reference"]
+    names = chain.from_iterable(re.findall(r"^ *def (test_\w+)", path.read_text(), re.MULTILINE) for path in tests)
+    assert [test for test in names if len(test) > 60] == []
 
 
 def test_every_command_has_a_main():

@@ -34,7 +34,8 @@ def own_ranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnR
     ranker.forget()
 
 
-def test_a_fix_in_an_imported_file_is_another_run_and_another_row(own_ranker: OwnRanker, capsys):
+def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys):
+    """A fix in an imported file is another run and another row."""
     own_ranker.run("replicas=2")
     own_ranker.write("steps.py", FIXED)
     fixed = api.run(*WORDS, "replicas=2")

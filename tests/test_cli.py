@@ -76,7 +76,8 @@ def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsy
         assert text.rstrip().endswith(last)
 
 
-def test_the_help_of_run_is_short_and_names_every_choice_and_true_defaults(tmp_path, capsys, monkeypatch):
+def test_the_help_of_run_names_every_choice_and_true_defaults(tmp_path, capsys, monkeypatch):
+    """The help of `run` is short, and names every choice and true defaults."""
     shown = {}
     for columns in 82, 122:  # of which argparse leaves two free
         monkeypatch.setenv("COLUMNS", str(columns))

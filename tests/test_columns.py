@@ -49,7 +49,8 @@ def test_metrics_follow_from_columns():
     }
 
 
-def test_declared_columns_survive_the_manifest_and_those_of_another_version_are_left_out():
+def test_declared_columns_survive_the_manifest():
+    """Declared columns survive the manifest, and those of another version are left out."""
     mine = Column("mine", "my own", "Int16", "sum", False, 1, "an axis")
     columns = RunColumns({**RunColumns().trace, "mine": mine}, RunColumns().evaluation)
     declared = columns.declared()
@@ -78,7 +79,8 @@ def declared(name: str) -> Iterator[tuple[str, ...]]:
             yield name, column.name, table, column.type, summary, BETTER[column.higher_is_better]
 
 
-def test_pages_have_every_column_of_every_measure_and_of_every_run():
+def test_pages_have_every_column_of_measures_and_runs():
+    """Pages have every column of every measure and of every run."""
     names = Catalogue().choices["measure"]
     assert rows("measures.md", "Columns") == [row for name in names for row in declared(name)]
     assert {row[0] for row in rows("measures.md", "The measures of ol2r")} == set(names)

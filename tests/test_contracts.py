@@ -58,7 +58,8 @@ def test_every_preset_has_the_choices_and_values_that_it_states():
         assert preset.brings.items() <= whole.choices.items(), name
 
 
-def test_choices_that_do_not_work_together_are_refused_with_the_override_to_type():
+def test_choices_that_do_not_work_together_are_refused():
+    """Choices that do not work together are refused, with the override to type."""
     refused = [pair for pair in [*choices.pairings(), *choices.arrangements()] if refusal(pair)]
     assert len(refused) > 50
     for overrides in refused:
@@ -68,7 +69,8 @@ def test_choices_that_do_not_work_together_are_refused_with_the_override_to_type
         simulation(refused[0])
 
 
-def test_the_small_world_has_lists_of_different_lengths_in_every_batch():
+def test_the_small_world_has_lists_of_different_lengths():
+    """The small world has lists of different lengths in every batch."""
     batches = [one.candidates.mask.sum(1) for one in play(simulation(("ranker=random",)))]
     assert len(batches) == ROUNDS
     assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
@@ -121,7 +123,8 @@ def test_every_click_model_keeps_the_laws():
         assert report.ok, report
 
 
-def test_every_measure_and_every_schedule_of_intents_keeps_the_laws():
+def test_every_measure_and_schedule_keeps_the_laws():
+    """Every measure and every schedule of intents keeps the laws."""
     names = choices.names("measure")
     whole = composition((f"measures=[{','.join(names)}]",))
     report = check_composition(whole, [f"measure/{name}" for name in names], "all measures")

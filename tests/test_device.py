@@ -50,7 +50,8 @@ def experiment(*overrides: str) -> Experiment:
     return Experiment(composition.settings, composition.choices)
 
 
-def test_all_parts_of_a_run_have_its_precision_and_its_id_names_it():
+def test_all_parts_of_a_run_have_its_precision():
+    """All parts of a run have its precision, and its id names it."""
     for words, own, other in (LINEAR, "float64", "float32"), (NETWORK, "float32", "float64"):
         ids = {}
         for setting, name in ("auto", own), (own, own), (other, other):
@@ -138,7 +139,8 @@ SINGLE = [
 
 
 @pytest.mark.parametrize("words", SINGLE)
-def test_auto_takes_no_gpu_where_roles_that_are_set_up_play_single_rounds(words, gpu, two_cores):
+def test_auto_takes_no_gpu_for_single_rounds(words, gpu, two_cores):
+    """`device=auto` takes no GPU where roles that are set up play single rounds."""
     jobs = [*words.split(), "replicas=100000", "rounds=10000", "device=auto"]
     made = experiment(*jobs)
     assert (made.device.torch.type, made.needs_gpu) == ("cpu", False)
@@ -179,7 +181,8 @@ def test_without_a_gpu_auto_takes_the_cpu_and_says_nothing():
         assert (made.device.torch.type, made.reason_of_device, made.needs_gpu) == ("cpu", "", False)
 
 
-def test_a_run_on_the_cpu_beside_a_gpu_says_why_once_and_is_found_again(gpu, tmp_path, capsys):
+def test_a_run_on_the_cpu_beside_a_gpu_says_why_once(gpu, tmp_path, capsys):
+    """A run on the CPU beside a GPU says why, once, and is found again."""
     words = [*TINY, *LINEAR, "rounds=2", f"output_dir={tmp_path}"]
     assert main(words) == 0
     output = capsys.readouterr()
@@ -217,8 +220,11 @@ def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
 GRID = [[*TINY, *LINEAR, "device=auto", "rounds=1500", "replicas=1000", f"seed={seed}"] for seed in (0, 5000, 10000)]
 
 
-def test_a_sweep_takes_gpus_where_its_batches_are_faster_than_all_cores(gpu, two_cores):
-    """Two cores are as fast as 2 (14 + 1,820,000 / 1,500) = 2,456 replicas; three jobs have 3,000, two have 2,000."""
+def test_a_sweep_takes_gpus_where_they_are_faster(gpu, two_cores):
+    """A sweep takes GPUs where its batches are faster than all cores.
+
+    Two cores are as fast as 2 (14 + 1,820,000 / 1,500) = 2,456 replicas; three jobs have 3,000, two have 2,000.
+    """
     planned = Plan(GRID, Composer())
     assert planned.launcher.free_slots() == 2
     reason = "device: cuda, with 3,000 replicas faster than 2 cores (or type device=cpu)"
@@ -247,7 +253,8 @@ def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, two_cores, m
     assert [job.shares_gpu for job in planned.sweep_jobs] == [False, False, False, other == "replicas=2000"]
 
 
-def test_jobs_that_ask_for_a_gpu_share_it_where_they_play_rounds_together(gpu, monkeypatch):
+def test_jobs_share_a_gpu_where_they_play_rounds_together(gpu, monkeypatch):
+    """Jobs that ask for a GPU share it where they play rounds together."""
     monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
     words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=toprank", "ranker=olranknet")]
     planned = Plan(words, Composer())

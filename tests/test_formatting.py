@@ -31,7 +31,8 @@ def test_labels_without_room_lose_what_they_share():
     assert shortened(["a long name"], 5) == ["…name"]
 
 
-def test_help_is_no_wider_than_the_terminal_and_an_explanation_stands_below_a_long_example(monkeypatch):
+def test_help_is_no_wider_than_the_terminal(monkeypatch):
+    """Help is no wider than the terminal, and an explanation stands below a long example."""
     monkeypatch.setenv("COLUMNS", "42")
     epilog = "examples:\n  run a  short\n  run rounds=1000 clicks=perfect   what it is for " + "and more " * 4
     parser = ArgumentParser("x", description="one two " * 9, epilog=epilog, formatter_class=HelpFormatter)

@@ -52,7 +52,8 @@ def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[byte
     assert results(root) == undisturbed
 
 
-def test_processes_that_do_not_see_each_other_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
+def test_unseen_processes_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
+    """Processes that do not see each other report no wrong result."""
     both = [Launched(words(tmp_path / "runs"), tmp_path / name, without_locks) for name in "ab"]
     codes = [process.wait() for process in both]
     for process, code in zip(both, codes, strict=True):

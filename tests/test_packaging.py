@@ -64,7 +64,8 @@ def shipped() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
-def test_wheels_have_the_package_with_its_configurations_and_nothing_else_and_an_sdist_has_what_they_are_made_of(built):
+def test_wheels_have_the_package_and_its_configurations(built):
+    """Wheels have the package with its configurations and nothing else; an sdist has what they are made of."""
     expected = {name.replace("docs/benchmark/", "published/") for name in shipped()}
     for kind in ("wheel", "wheel of sdist"):
         names = {name for name in ZipFile(built[kind]).namelist() if ".dist-info/" not in name}
@@ -76,7 +77,8 @@ def test_wheels_have_the_package_with_its_configurations_and_nothing_else_and_an
     assert not [name for name in names if name.startswith(("tests/", "outputs/", ".venv/"))]
 
 
-def test_an_installed_wheel_runs_from_any_folder_with_its_own_configurations(built, tmp_path):
+def test_an_installed_wheel_runs_from_any_folder(built, tmp_path):
+    """An installed wheel runs from any folder with its own configurations."""
     installed = Environment(tmp_path / "environment")
     installed.install(built["wheel of sdist"])
     smoke = installed.packages / "ol2r_cli" / "configs" / "experiment" / "smoke.yaml"
@@ -90,8 +92,11 @@ def test_an_installed_wheel_runs_from_any_folder_with_its_own_configurations(bui
     assert [path.name for path in here.iterdir()] == ["results"]
 
 
-def test_an_own_choice_and_a_package_with_choices_need_no_options(built, tmp_path):
-    """What `ol2r new` of a wheel writes works there, and everywhere once it is in an installed package."""
+def test_own_choices_and_packages_need_no_options(built, tmp_path):
+    """An own choice and a package with choices need no options.
+
+    What `ol2r new` of a wheel writes works there, and everywhere once it is in an installed package.
+    """
     installed = Environment(tmp_path / "environment")
     installed.install(built["wheel"])
     here = tmp_path / "here"
@@ -143,7 +148,8 @@ def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path):
         call(installed.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "choices", cwd=here)
 
 
-def test_an_editable_install_reads_the_configurations_of_the_checkout(tmp_path):
+def test_an_editable_install_reads_the_checkout(tmp_path):
+    """An editable install reads the configurations of the checkout."""
     installed = Environment(tmp_path / "environment")
     installed.install("--editable", ROOT)
     script = "from ol2r_cli.config.catalogue import config_dir; print(config_dir())"

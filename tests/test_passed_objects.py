@@ -79,7 +79,8 @@ def run(*settings, **more) -> ol2r.Run:
     return ol2r.run(SMALL, *settings, **{"rounds": 30, "evaluate_every": 10, "click": "navigational", **more})
 
 
-def test_an_object_is_run_with_its_settings_under_the_name_of_its_class():
+def test_an_object_is_run_under_the_name_of_its_class():
+    """An object is run with its settings under the name of its class."""
     found = run(ranker=Perceptron(0.25))
     assert found.choices["ranker"] == "Perceptron"
     assert found.path.name == f"Perceptron-navigational-{found.id}"
@@ -215,7 +216,8 @@ print(ol2r.run(SMALL, ranker=Mine(0.1), rounds=20).id)
 '''
 
 
-def test_classes_of_a_notebook_run_also_in_the_processes_of_a_sweep(tmp_path: Path):
+def test_classes_of_a_notebook_run_in_processes_of_a_sweep(tmp_path: Path):
+    """Classes of a notebook run also in the processes of a sweep."""
     other_text = NOTEBOOK.replace("As in a notebook", "With another docstring")
     changed = NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)")
     cells = f"""

@@ -69,8 +69,11 @@ print(run.score("../new.txt").equals(again.score("../new.txt")))
 """
 
 
-def test_its_runs_are_scored_and_exported_where_its_folder_is_found(tmp_path: Path):
-    """In a command and from Python; elsewhere the folder has to be named, and nothing of the class is imported."""
+def test_its_runs_are_scored_where_its_folder_is_found(tmp_path: Path):
+    """Its runs are scored and exported where its folder is found.
+
+    In a command and from Python; elsewhere the folder has to be named, and nothing of the class is imported.
+    """
     here = "import sys; from ol2r_cli.cli import main; main(['new', 'ranker', 'perceptron'])"
     done = python(tmp_path, "-c", f"{here}; sys.exit(main(['run', 'ranker=perceptron', 'experiment=smoke']))")
     assert done.returncode == 0, done.stderr

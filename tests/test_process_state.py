@@ -98,9 +98,8 @@ def state() -> tuple[object, ...]:
     return torch.get_default_dtype(), torch.is_autocast_enabled("cpu"), flushes(), *matmul
 
 
-def test_what_a_program_sets_in_torch_does_not_reach_a_run_and_is_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_settings_of_torch_do_not_reach_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What a program sets in torch does not reach a run and is restored."""
     play, seen = Runner.run, []
     monkeypatch.setattr(Runner, "run", lambda runner: (seen.append(state()), play(runner))[1])
     usual = ol2r.run(NETWORK, output_dir=tmp_path / "usual")

@@ -125,7 +125,8 @@ def test_what_a_run_has_found(folder, capsys):
     assert run.plot("online_ndcg")._repr_png_().startswith(b"\x89PNG")
 
 
-def test_settings_that_are_wrong_are_a_line_and_nothing_is_written(folder):
+def test_wrong_settings_are_a_line_and_nothing_is_written(folder):
+    """Settings that are wrong are a line, and nothing is written."""
     for given_, told in [
         ("ranker=pairrnk", "did you mean ranker=pairrank"),
         ("ranker.l2=-1", "ranker.l2 must be above 0, got -1"),
@@ -160,7 +161,8 @@ def test_a_run_that_fails_and_one_that_is_interrupted(folder, monkeypatch):
     assert ol2r.run(TINY, rounds=20, evaluate_every=5).manifest["sittings"] == 3
 
 
-def test_it_leaves_the_threads_of_the_caller_alone_and_runs_in_any_of_them():
+def test_it_leaves_the_threads_of_the_caller_alone():
+    """It leaves the threads of the caller alone, and runs in any of them."""
     found = []
     torch.set_num_threads(2)
     try:

@@ -85,7 +85,8 @@ def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys):
         assert (run.state, run.round, "force=true" in run.manifest["command"]) == ("interrupted", 50, False)
 
 
-def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
+def test_a_run_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
+    """A run that goes on with another version says so and records both."""
     for round, threads in (60, 1), (130, 1), (190, 2), (250, 2):
         monkeypatch.setattr("ol2r_cli.run.versions._version", lambda _, threads=threads: f"{threads}.0")
         interrupt(monkeypatch, tmp_path, round)
@@ -95,8 +96,11 @@ def test_a_run_that_goes_on_with_another_version_says_so_and_records_both(tmp_pa
     assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (130, "2.0", "cpu")]
 
 
-def test_a_run_can_be_stopped_at_any_round_also_where_its_tables_have_parts(tmp_path, undisturbed, monkeypatch):
-    """Around an evaluation, and where measures, blocks and checkpoints are due; with parts as of a million rounds."""
+def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch):
+    """A run can be stopped at any round, also where its tables have parts.
+
+    Around an evaluation, and where measures, blocks and checkpoints are due; with parts as of a million rounds.
+    """
     monkeypatch.setattr("ol2r_cli.run.trace.PART_BYTES", 9000)
     monkeypatch.setattr("ol2r_cli.run.trace.FLUSH_ROWS", 200)
     for round in 1, 29, 30, 31, 64, 129, 130, 140, 350:

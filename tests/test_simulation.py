@@ -71,7 +71,8 @@ def test_what_a_refusal_suggests_works_for_all_combinations():
             assert len(play(simulation(followed), 2)) == 2
 
 
-def test_combinations_that_are_refused_and_combinations_that_are_not():
+def test_combinations_are_refused_or_not():
+    """Some combinations are refused, and others are not."""
     pairs = {tuple(word.partition("=")[2] for word in overrides) for overrides in refused()}
     assert {("pdgd", "none"), ("dbgd", "confidence"), ("mgd", "none"), ("toprank", "none")} <= pairs
     assert {("pairrank", "ensemble"), ("pairrank", "team_draft"), ("pairrank", "stated")} <= pairs

@@ -129,8 +129,11 @@ class Scaled(PairwiseRanker):
         return super().predict(dataclasses.replace(candidates, features=candidates.features * 4), random)
 
 
-def test_a_ranker_that_replaces_the_features_is_explored_with_its_own():
-    """As a plain one in a world that has these features."""
+def test_a_ranker_with_its_own_features_is_explored_with_them():
+    """A ranker that replaces the features is explored with its own.
+
+    As a plain one in a world that has these features.
+    """
     scaled = simulation(("ranker=pairrank",), rounds=FEW)
     scaled.ranker.__class__ = Scaled
     dataset = world()

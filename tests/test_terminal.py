@@ -48,8 +48,11 @@ def command(tmp_path: Path, *words: str, closed: tuple[int, ...] = (), **setting
     return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
 
 
-def test_finished_work_is_finished_where_stdout_is_closed_or_full(tmp_path: Path):
-    """A command whose result is what it prints fails; so does one that has failed before."""
+def test_finished_work_is_finished_where_stdout_is_closed(tmp_path: Path):
+    """Finished work is finished where stdout is closed or full.
+
+    A command whose result is what it prints fails; so does one that has failed before.
+    """
     cases = [((1,), os.devnull, "Bad file descriptor")]
     cases += [((), str(FULL), "No space left on device")] if FULL.exists() else []
     for closed, target, reason in cases:

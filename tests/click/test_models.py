@@ -140,8 +140,11 @@ def lists(count: int = 2_000, places: int = PLACES) -> Tensor:
     return torch.randint(5, (count, places), generator=torch.Generator().manual_seed(5))
 
 
-def test_every_user_does_what_the_definition_says_on_the_same_random_numbers():
-    """Whatever the number of places, and whatever is not shown; the share of clicks at every place is the formula."""
+def test_every_user_does_what_the_definition_says():
+    """Every user does what the definition says on the same random numbers.
+
+    Whatever the number of places, and whatever is not shown; the share of clicks at every place is the formula.
+    """
     grades, many = lists(600), torch.tensor(GRADES).repeat(DRAWS, 1)
     shown = torch.arange(PLACES) < torch.arange(len(grades))[:, None] % (PLACES + 1)
     for name, definition in DEFINITIONS.items():
@@ -181,7 +184,8 @@ def stated(*settings: tuple[str, Any]) -> list[str]:
     return [f"click.{name}={value}".replace(" ", "") for name, value in settings]
 
 
-def test_the_curves_are_the_published_ones_and_any_affine_model_can_be_typed():
+def test_trust_curves_are_published_ones_or_typed():
+    """The curves are the published ones and any affine model can be typed."""
     probability = user("click=trust_bias", positions=10).probability
     beta, alpha = probability[:, 0], probability[:, 4] - probability[:, 0]  # r = 0 and r = 1
     published = [0.350, 0.532, 0.547, 0.537, 0.520, 0.502, 0.483, 0.465, 0.447, 0.431]
@@ -212,7 +216,8 @@ INTERPOLATED = [
 ]
 
 
-def test_another_number_of_grades_is_interpolated_from_the_next_larger_table():
+def test_other_numbers_of_grades_are_interpolated():
+    """Another number of grades is interpolated from the next larger table."""
     for name, grades, click, stop in INTERPOLATED:
         model = user(f"click={name}", grades=grades)
         assert model.click_probability.tolist() == pytest.approx(click, abs=1e-15)
@@ -227,9 +232,12 @@ def test_another_number_of_grades_is_interpolated_from_the_next_larger_table():
         assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"][: 1 + any(stop)]
 
 
-def test_every_user_is_attracted_by_the_document_where_the_dataset_says_so():
-    """Documents 0 to 5 of grades 0, 0, 1, .. instead of grades: clicks are those of a user with P(click | grade) of
-    each document, on the same numbers; stops are those of its grade; and a setting wins over the attraction."""
+def test_attraction_of_the_dataset_decides_clicks():
+    """Every user is attracted by the document where the dataset says so.
+
+    Documents 0 to 5 of grades 0, 0, 1, .. instead of grades: clicks are those of a user with P(click | grade) of
+    each document, on the same numbers; stops are those of its grade; and a setting wins over the attraction.
+    """
     attraction, grade = torch.tensor([0.05, 0.9, 0.3, 0.6, 0.5, 1.0]).double(), torch.tensor([0, 0, 1, 2, 3, 4])
     context = RunContext(1, 9, 1, 10, 1, 1, grades=5, attraction=(attraction, grade))
     documents = torch.randint(6, (2_000, 10), generator=torch.Generator().manual_seed(3))
@@ -249,8 +257,11 @@ def test_every_user_is_attracted_by_the_document_where_the_dataset_says_so():
     assert fixed.click_probability.tolist() == [0, 0, 0, 0, 0, 1]
 
 
-def test_the_papers_tables_for_three_grades_follow_from_those_for_five():
-    """Of all users but the perfect one, whose middle grade the papers give a half."""
+def test_tables_for_three_grades_follow_from_those_for_five():
+    """The papers' tables for three grades follow from those for five.
+
+    Of all users but the perfect one, whose middle grade the papers give a half.
+    """
     for name in ("navigational", "informational", "almost_random", "random", "cascade", "position_based"):
         settings = composed(f"click={name}").copy()
         three = settings.tables[3]

@@ -67,7 +67,8 @@ def names(root: Path) -> set[str]:
     return {path.name.removesuffix(f"-{ID}") for path in (root / "letters").iterdir()}
 
 
-def test_folders_and_files_of_the_user_with_names_of_ours_are_kept(tmp_path, clean):
+def test_files_of_the_user_with_names_of_ours_are_kept(tmp_path, clean):
+    """Folders and files of the user with names of ours are kept."""
     folder = tmp_path / f"myrun-{ID}"
     folder.mkdir()
     for name, content in {
@@ -100,7 +101,8 @@ def test_folders_and_files_of_the_user_with_names_of_ours_are_kept(tmp_path, cle
     assert not folder.exists(), "with this configuration it is a run of which a part is left"
 
 
-def test_what_is_not_ours_in_a_cache_or_lies_behind_links_is_kept(outputs, tmp_path, clean):
+def test_foreign_files_in_a_cache_and_behind_links_are_kept(outputs, tmp_path, clean):
+    """What is not ours in a cache or lies behind links is kept."""
     cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
     Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))
     np.save(cache / ("a" * 24) / "mine.npy", np.ones(3))
@@ -122,7 +124,8 @@ def test_what_is_not_ours_in_a_cache_or_lies_behind_links_is_kept(outputs, tmp_p
     assert not (cache / ("a" * 24)).exists()
 
 
-def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, clean):
+def test_sizes_are_shown_and_nothing_is_removed_by_default(outputs, clean):
+    """Sizes by kind are shown and nothing is removed by default."""
     out, _ = clean(outputs)
     sizes = {line.rsplit(maxsplit=3)[0].strip(): line.split()[-3:] for line in out.split("\n\n")[0].splitlines()[2:]}
     run_size = {files.run.path.name: files.size for files in files_of_runs(outputs)}
@@ -136,7 +139,8 @@ def test_sizes_by_kind_are_shown_and_nothing_is_removed_by_default(outputs, clea
     assert "nothing was removed" in out, "without a terminal there is no answer"
 
 
-def test_whole_runs_are_removed_by_their_state_and_age_with_empty_folders(outputs, clean):
+def test_whole_runs_are_removed_by_state_and_age(outputs, clean):
+    """Whole runs are removed by their state and age with empty folders."""
     two_days = time.time() - 2 * 24 * 3600 - 60
     for path in (outputs / "letters" / f"failed-{ID}").iterdir():
         os.utime(path, (two_days, two_days))
@@ -158,7 +162,8 @@ def test_whole_runs_are_removed_by_their_state_and_age_with_empty_folders(output
     assert list((outputs / "other").iterdir()) == [], "the named folder stays"
 
 
-def test_only_finished_runs_lose_checkpoints_and_interactions_and_other_files_stay(outputs, clean):
+def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, clean):
+    """Only finished runs lose checkpoints and interactions and other files stay."""
     finished, interrupted, failed = (outputs / "letters" / f"{n}-{ID}" for n in ("finished", "interrupted", "failed"))
     (finished / "trace.part00001.parquet").touch()  # of a process killed between the last round and cleaning up
     (failed / "note.txt").write_text("why it failed")
@@ -210,7 +215,8 @@ def test_the_user_must_confirm_or_without_a_terminal_type_yes(outputs, clean, mo
         assert (outputs / "letters" / f"failed-{ID}").exists() != removed
 
 
-def test_the_cache_is_removed_except_entries_that_are_being_written_and_other_files(tmp_path, clean):
+def test_the_cache_is_removed_except_what_is_being_written(tmp_path, clean):
+    """The cache is removed except entries that are being written and other files."""
     cache = tmp_path / "cache"
     key = "a" * 24
     for name in (key, "b" * 24, "c" * 24 + f".{16 * '0'}.partial", "mine", "offline/" + "f" * 64):

@@ -126,9 +126,12 @@ sys.exit(main())
 """
 
 
-def test_in_bash_without_heavy_imports_names_of_any_characters_are_typed_as_they_are(tmp_path: Path):
-    """A name that begins with a special character of the shell, and none that cannot be printed; bash replaces what is
-    behind the last `=`."""
+def test_bash_completes_names_of_any_characters(tmp_path: Path):
+    """In bash, without heavy imports, names of any characters are typed as they are.
+
+    A name that begins with a special character of the shell, and none that cannot be printed; bash replaces what
+    is behind the last `=`.
+    """
     if shutil.which("bash") is None:
         pytest.skip("no bash")
     names = [";touch x", "$(touch x)", "`touch x`", "#a", "&b", "{c,d}", "(e", "!f", "'g", '"h', "\\i", "~root"]

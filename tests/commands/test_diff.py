@@ -64,7 +64,8 @@ def changed(source: Path, target: Path, file: str, *values: tuple[int, int, str,
     return target
 
 
-def test_what_differs_with_the_defaults_marked_and_what_only_one_has(made, tmp_path, capsys):
+def test_settings_that_differ_are_listed(made, tmp_path, capsys):
+    """What differs is shown, with the defaults marked, and what only one has."""
     found = rows(diff(capsys, made["first"], made["l2"]))
     assert found["ranker.l2"] == ["0.01*", "1.0"]
     assert found["exploration.l2"] == ["0.01*", "1.0*"], "by default it follows the ranker's"
@@ -112,7 +113,8 @@ def test_metrics_are_paired_over_the_common_seeds(made, capsys):
     assert "cumulative_ndcg" not in rows(text)
 
 
-def test_rounds_part_where_something_else_happened_and_inner_columns_are_told_apart(made, tmp_path, capsys):
+def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
+    """Rounds part where something else happened, and inner columns are told apart."""
     first = made["first"]
     before = {(row["seed"], row["round"]): row for row in pl.read_parquet(first / "trace.parquet").to_dicts()}
     cells = [(4, 7, "clicks", 11), (4, 9, "query", 99), (3, 12, "online_ndcg", 0.125), (3, 12, "clicks", 9)]

@@ -33,7 +33,8 @@ def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return run
 
 
-def test_a_machine_without_problems_then_with_data_and_own_choices(tmp_path: Path, examined, monkeypatch):
+def test_a_machine_without_problems(tmp_path: Path, examined, monkeypatch):
+    """A machine without problems, then with data and own choices."""
     out = examined()
     for package in PACKAGES:
         assert f"{package} {metadata.version(package)}" in out
@@ -71,9 +72,8 @@ def test_packages_that_are_missing_or_broken(monkeypatch: pytest.MonkeyPatch, ex
     assert "output_dir" not in out
 
 
-def test_an_output_folder_that_cannot_be_written_or_is_full_or_has_no_locks_and_bad_settings(
-    monkeypatch, examined, capsys
-):
+def test_problems_of_the_output_folder_and_of_settings(monkeypatch, examined, capsys):
+    """An output folder that cannot be written, is full, or has no locks; and bad settings."""
     assert "BROKEN: output_dir: /proc must be writable (" in examined("output_dir=/proc/nowhere", code=1)
     assert main(["dataa_dir=x"]) == 2
     message = "ol2r doctor: there is no setting or group 'dataa_dir': did you mean data_dir?\n"

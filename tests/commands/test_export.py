@@ -20,7 +20,8 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[st
     return capsys.readouterr()
 
 
-def test_runs_of_a_folder_are_one_table_or_a_folder_each_and_others_are_reported(runs, tmp_path, capsys):
+def test_runs_become_one_table_or_a_folder_each(runs, tmp_path, capsys):
+    """Runs of a folder are one table, or a folder each, and others are reported."""
     outputs, parquet, csv = tmp_path / "outputs", tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
     for name in ("linear", "ties", "oracle"):  # of which the last has no trained ranker
         shutil.copytree(runs[name], outputs / "letor" / runs[name].name)

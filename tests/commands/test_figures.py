@@ -50,7 +50,8 @@ def test_the_kinds_are_listed_and_where_figures_go(drawn, capsys):
         assert all(rankers == ["pairrank"] for _, rankers, _ in drawn)
 
 
-def test_each_kind_is_handed_its_options_and_one_that_cannot_be_drawn_does_not_stop_the_others(drawn, capsys):
+def test_each_kind_gets_its_options_and_failures_stop_none(drawn, capsys):
+    """Each kind is handed its options, and one that cannot be drawn does not stop the others."""
     words = ["--option", "split=validation", "width=page", "window=10"]
     assert main(["runs", "--figure", "learning_curve", "online_ndcg", *words]) == 0
     told = [{"split": "validation", "width": "page"}, {"width": "page", "window": "10"}]

@@ -251,7 +251,8 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
         assert not hit.exists()
 
 
-def test_a_run_that_cannot_be_read_is_listed_with_the_reason_beside_the_others(runs, foreign, tmp_path, capsys):
+def test_an_unreadable_run_is_listed_with_the_reason(runs, foreign, tmp_path, capsys):
+    """A run that cannot be read is listed with the reason beside the others."""
     shutil.copytree(runs["linear"], tmp_path / f"sound-{runs['linear'].name}")
     text = (foreign.path / "run.json").read_text()
     for content, reason in {
@@ -299,8 +300,11 @@ def marked(root: Path, mark: str) -> list[Path]:
     return paths
 
 
-def test_text_of_others_is_no_element_no_line_and_no_control_character(tmp_path: Path, capsys):
-    """The numbers of lines are those of a plain word, which comes first."""
+def test_foreign_text_is_no_element_line_or_control_character(tmp_path: Path, capsys):
+    """Text of others is no element, no line and no control character.
+
+    The numbers of lines are those of a plain word, which comes first.
+    """
     numbers: dict[str, int] = {}
     pair = ("verify", "diff", "report", *(f"report --format {form}" for form in ("latex", "md", "csv")))
     for mark in ("plain", *MARKS):
@@ -328,7 +332,8 @@ def test_text_of_others_is_no_element_no_line_and_no_control_character(tmp_path:
         assert not re.search(r"(?<!\\)(<i|\]\()", outside), mark
 
 
-def test_cells_that_are_formulas_or_markdown_are_text_and_numbers_stay_numbers():
+def test_formulas_and_markdown_in_cells_are_text():
+    """Cells that are formulas or Markdown are text, and numbers stay numbers."""
     numbers = ["-0.5", "+3", "-1e-5", "-2.5E+10", "0.5", "word", ""]
     formulas = ["=1", "+1+1", "-x", "@A1", "\tx", "\rx", "-1e", "-0.5\n=1", "="]
     table = pl.DataFrame({"=text": [*numbers, *formulas], "number": -0.5})

@@ -19,7 +19,8 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_every_choice_has_one_line_with_its_description_and_defaults_are_marked(capsys):
+def test_every_choice_has_one_line_with_its_description(capsys):
+    """Every choice has one line with its description and defaults are marked."""
     listed = lines(capsys)
     catalogue = Catalogue()  # without Hydra's own groups, and without recipes, which are no choices
     for path in [choice.path for group in catalogue.groups for choice in catalogue.choices[group].values()]:
@@ -73,7 +74,8 @@ def test_settings_with_defaults_and_comments(capsys):
     assert "  brings ranker/model=mlp1" in lines(capsys, "ranker", "olranknet")
 
 
-def test_measures_come_with_what_to_type_and_the_columns_that_they_declare(capsys):
+def test_measures_are_listed_with_their_columns(capsys):
+    """Measures come with what to type and the columns that they declare."""
     listed = lines(capsys, "measure", "err")
     assert listed[0] == "measures=[err]"
     assert [line.split()[:2] for line in listed if line.startswith("    ")] == [["measures=[err@CUTOFF]", "10"]]
@@ -88,7 +90,8 @@ def test_measures_come_with_what_to_type_and_the_columns_that_they_declare(capsy
         assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables)), name
 
 
-def test_click_models_with_short_names_and_the_probabilities_of_their_files(capsys):
+def test_click_models_are_listed_with_their_probabilities(capsys):
+    """Click models have short names and the probabilities of their files."""
     listed = lines(capsys, "click")
     assert 1 <= sum(line.strip().startswith("click.stop_without_click") for line in listed) < 6, "shared ones once"
     assert lines(capsys, "click=nav") == lines(capsys, "click", "navigational")

@@ -63,7 +63,8 @@ def test_a_choice_runs_and_is_listed_as_printed(here, ol2r, group):
     assert "yours: choices/" in ol2r("list", group, name)
 
 
-def test_a_sweep_in_two_processes_with_an_own_ranker_then_its_score(here, ol2r):
+def test_an_own_ranker_is_swept_in_two_processes_and_scored(here, ol2r):
+    """A sweep in two processes with an own ranker, then its score."""
     ol2r("new", "ranker", "swept_own")
     assert "2 jobs in" in ol2r("run", "-m", "ranker=swept_own,random", *TINY, "launcher.jobs=2")
     (run,) = (here / "outputs" / "synthetic").glob("swept_own-*")

@@ -18,8 +18,11 @@ from tests.report.runs import make
 SMOKE = ["experiment=smoke", "click=perfect"]
 
 
-def test_overrides_lead_to_the_chosen_run_and_nothing_else_is_on_stdout(tmp_path, capsys):
-    """`ol2r run` with the words of `--overrides` finds the run that was chosen."""
+def test_overrides_lead_to_the_chosen_run(tmp_path, capsys):
+    """Overrides lead to the chosen run, and nothing else is on stdout.
+
+    `ol2r run` with the words of `--overrides` finds the run that was chosen.
+    """
     output = f"output_dir={tmp_path / 'runs'}"
     for l2 in (1, 10):
         assert cli.main(["run", *SMOKE, output, f"ranker.l2={l2}", "replicas=2"]) == 0
@@ -40,7 +43,8 @@ def test_overrides_lead_to_the_chosen_run_and_nothing_else_is_on_stdout(tmp_path
     assert warning.endswith("ranker.l2=2\n")
 
 
-def test_json_has_the_rows_in_full_precision_and_metrics_by_their_headings(tmp_path, capsys):
+def test_json_has_the_rows_in_full_precision(tmp_path, capsys):
+    """JSON has the rows in full precision and metrics by their headings."""
     make(tmp_path, "ranker=pdgd", test={0: 0.34375}, note="first try")
     make(tmp_path, "ranker=pdgd", test={1: 0.34375}, note="second")
     assert main([str(tmp_path), "--json", "--metric", "Test NDCG@10"]) == 0
@@ -95,7 +99,8 @@ def test_words_that_no_run_has_are_answered_with_those_there_are(mixed, capsys):
             draw("bar", mixed, *typed.split())
 
 
-def test_runs_of_other_commands_are_left_out_unless_their_folder_is_named(tmp_path, capsys):
+def test_runs_of_other_commands_are_left_out_unless_named(tmp_path, capsys):
+    """Runs of other commands are left out unless their folder is named."""
     make(tmp_path / "mq2008")
     for part in ("reproduce", "benchmark", "search"):
         make(tmp_path / part / "mq2008", "ranker=pdgd")
@@ -112,7 +117,8 @@ def test_runs_of_other_commands_are_left_out_unless_their_folder_is_named(tmp_pa
         assert "left out:" not in out
 
 
-def test_on_a_narrow_terminal_columns_with_one_value_are_said_once(mixed, monkeypatch, capsys):
+def test_narrow_terminals_say_columns_of_one_value_once(mixed, monkeypatch, capsys):
+    """On a narrow terminal, columns with one value are said once."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     make(mixed, "ranker=pdgd")
@@ -134,7 +140,8 @@ def compared(tmp_path):
     return str(tmp_path / "runs")
 
 
-def test_against_a_baseline_with_all_metrics_in_full_precision_in_frames(compared, tmp_path, capsys):
+def test_frames_compare_all_metrics_with_a_baseline(compared, tmp_path, capsys):
+    """Frames compare with a baseline, with all metrics in full precision."""
     assert main([compared, "--baseline", "pdgd", "--metric", "test_ndcg_10"]) == 0
     first, second, _, how = capsys.readouterr().out.strip().split("\n\n")
     assert [line.count("↑") for line in first.splitlines()] == [0, 0, 1, 0]

@@ -59,7 +59,8 @@ def test_the_test_file_gets_the_scores_that_were_evaluated(runs, score):
         assert np.mean(values) == pytest.approx(last["ndcg_10"].item(), abs=1e-6), name
 
 
-def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, score):
+def test_normalisation_has_statistics_of_the_training_data(runs, score):
+    """Statistics of the normalisation are those of the training data."""
     found = score(runs["global zscore"], runs["data"] / "vali.txt")
     theta = torch.load(runs["global zscore"] / "ranker.pt", weights_only=True)["deployed"][0].numpy()
     features = {
@@ -71,7 +72,8 @@ def test_statistics_of_the_normalisation_are_those_of_the_training_data(runs, sc
     assert found == pytest.approx(list((x - train.mean(0)) / train.std(0) @ theta), abs=1e-5)
 
 
-def test_files_without_grades_gzipped_or_sparse_and_of_another_width(runs, tmp_path, score, capsys):
+def test_files_without_grades_gzipped_sparse_or_wider(runs, tmp_path, score, capsys):
+    """Files without grades, gzipped or sparse, and of another width."""
     blank = re.sub(r"^\d", "0", (runs["data"] / "test.txt").read_text(), flags=re.MULTILINE)
     (tmp_path / "new.gz").write_bytes(gzip.compress(blank.encode()))
     assert score(runs["linear"], tmp_path / "new.gz") == score(runs["linear"], runs["data"] / "test.txt")
@@ -107,7 +109,8 @@ def test_a_file_may_be_stdin_or_a_pipe(runs, tmp_path, score, capsys, monkeypatc
     assert refused(capsys, "score", run, "-") == "FILE must be a file, got -, and stdin is closed"
 
 
-def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path, score, capsys, monkeypatch):
+def test_a_run_is_named_by_its_id_and_scores_go_to_a_file(runs, tmp_path, score, capsys, monkeypatch):
+    """A run is named by its id; its first seed scores; a file can have the scores."""
     file, out = runs["data"] / "test.txt", tmp_path / "new" / "scores.txt"
     first, second = (score(runs["network"], file, "--seed", seed) for seed in SEEDS)
     assert first != second
@@ -119,7 +122,8 @@ def test_a_run_by_its_id_its_first_seed_and_a_file_for_the_scores(runs, tmp_path
     assert [float(line) for line in out.read_text().splitlines()] == first
 
 
-def test_moved_training_data_need_an_option_and_must_be_the_same_where_they_are_needed(runs, tmp_path, score, capsys):
+def test_moved_training_data_need_an_option_and_must_be_the_same(runs, tmp_path, score, capsys):
+    """Moved training data need an option and must be the same where they are needed."""
     moved, file = tmp_path / "moved", runs["data"] / "vali.txt"
     run = elsewhere(runs["global zscore"], runs["data"], tmp_path / "run")
     needs = "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
@@ -144,7 +148,8 @@ def test_features_that_single_precision_does_not_hold_are_named(runs, tmp_path, 
     assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) moves by over")
 
 
-def test_damaged_and_unfinished_runs_and_wrong_arguments_are_refused(runs, tmp_path, capsys):
+def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):
+    """Damaged and unfinished runs and wrong arguments are refused."""
     run, file = tmp_path / "run", runs["data"] / "test.txt"
     shutil.copytree(runs["linear"], run)
     manifest = json.loads((run / "run.json").read_text())

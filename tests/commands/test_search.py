@@ -55,8 +55,11 @@ def undisturbed(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_search_prints_its_trials_and_what_to_type_next_and_they_are_ordinary_runs(undisturbed):
-    """`status` finds them, and a pruned one goes on by the command in its manifest."""
+def test_trials_of_a_search_are_printed_and_are_ordinary_runs(undisturbed):
+    """A search prints its trials and what to type next, and trials are ordinary runs.
+
+    `status` finds them, and a pruned one goes on by the command in its manifest.
+    """
     lines = (undisturbed / "log" / "output").read_text().splitlines()
     assert lines[0] == f"search in {undisturbed}/.search/one"
     of_trials = lines[1 : 1 + TRIALS]
@@ -99,7 +102,8 @@ def test_a_stopped_search_continues_to_the_same_trials(tmp_path, undisturbed, nu
     assert trials(tmp_path) == trials(undisturbed)
 
 
-def test_a_finished_search_does_nothing_until_more_trials_are_asked_for(tmp_path, capsys, monkeypatch):
+def test_a_finished_search_waits_for_more_trials(tmp_path, capsys, monkeypatch):
+    """A finished search does nothing until more trials are asked for."""
     printed = []
     for number in 2, 2, 3:
         assert cli.main(command(tmp_path, "--trials", str(number))) == 0
@@ -113,7 +117,8 @@ def test_a_finished_search_does_nothing_until_more_trials_are_asked_for(tmp_path
     assert capsys.readouterr().err == "ol2r search: search needs Optuna: type pip install 'ol2r[search]'\n"
 
 
-def test_trials_that_fail_do_not_end_the_search_which_ends_with_1_without_any_value(tmp_path, capsys, monkeypatch):
+def test_failed_trials_do_not_end_the_search(tmp_path, capsys, monkeypatch):
+    """Trials that fail do not end the search, which ends with 1 without any value."""
     count, failed = iter(range(10)), TrialOutcome(1, tmp_path, "ZeroDivisionError: none")
 
     def sometimes(*words):

@@ -116,7 +116,8 @@ def above_the_table(text: str) -> tuple[str, list[str]]:
     return " ".join(" ".join(lines[:first]).split()), lines[first:]
 
 
-def test_what_is_the_same_for_all_runs_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
+def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
+    """What is the same for all runs is said once on a terminal."""
     for name in ("a-first", "b-second"):
         make(tmp_path, f"synthetic/{name}", "finished", 100, rounds_per_second=250.0 + len(name))
     monkeypatch.setenv("COLUMNS", "80")

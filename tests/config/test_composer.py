@@ -59,7 +59,8 @@ def names(tree: Any) -> set[str]:
     return {name for name, value in dotted(tree) if value != {} and not name.endswith("_target_")}
 
 
-def test_the_result_is_hydras_own_and_the_catalogue_knows_the_same_choices_and_settings(composer: Composer):
+def test_composition_and_catalogue_agree_with_hydra(composer: Composer):
+    """The result is Hydra's own and the catalogue knows the same choices and settings."""
     for line in LINES:
         words = line.split()
         with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
@@ -161,7 +162,8 @@ def id_of(*overrides: str) -> str:
     return identity(compose([*TINY, *overrides]).settings, "data", {})
 
 
-def test_the_id_depends_on_the_measures_that_are_taken_and_not_on_how_they_are_typed():
+def test_the_id_depends_on_measures_and_not_on_their_spelling():
+    """The id depends on the measures that are taken and not on how they are typed."""
     assert id_of() == id_of(DEFAULT) == id_of("measures=[unfairness,blocks,ndcg]")
     lists = ["[ndcg,unfairness,blocks,regret]", "[ndcg,unfairness]", "[ndcg,unfairness,err]", "[ndcg,unfairness,err@5]"]
     lists += ["[ndcg]", "[unfairness]", "[]", "[err]", "[ndcg,err]"]
@@ -169,7 +171,8 @@ def test_the_id_depends_on_the_measures_that_are_taken_and_not_on_how_they_are_t
     assert id_of("measures=[ndcg,unfairness,err@10]") != id_of(), "it has other columns"
 
 
-def test_own_choices_are_found_by_config_dir_and_by_hydras_search_path(tmp_path, monkeypatch):
+def test_own_choices_are_found_by_config_dir_and_search_path(tmp_path, monkeypatch):
+    """Own choices are found by `--config-dir` and by Hydra's search path."""
     own, click = tmp_path / "own_package" / "configs", tmp_path / "other" / "click"
     (own / "ranker").mkdir(parents=True)
     click.mkdir(parents=True)
@@ -225,7 +228,8 @@ def test_without_pairs_the_jobs_are_the_product_that_hydra_makes(composer: Compo
         ], line
 
 
-def test_paired_settings_advance_together_and_the_rest_is_a_product(composer: Composer):
+def test_paired_settings_advance_together(composer: Composer):
+    """Paired settings advance together, and the rest is a product."""
     jobs = composer.jobs(["a=1,2", "z=0,1", "b=x,y", "c=5"], [["a", "b"]])
     assert jobs == [[f"a={a}", f"z={z}", f"b={b}", "c=5"] for a, b in (("1", "x"), ("2", "y")) for z in "01"]
     jobs = composer.jobs(["a=1,2", "b=x,y", "c=3,4,5", "d=6,7,8"], [["b", "a"], ["c", "d"]])

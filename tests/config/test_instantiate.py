@@ -81,8 +81,11 @@ def test_settings_of_every_kind():
         assert str(error.value) == f"part.{place} must be {allowed}, got {bad!r}"
 
 
-def test_a_class_says_its_settings_also_where_python_prefers_those_of_new():
-    """Without `__signature__` Python 3.11.2 takes (*arguments, **settings), those of `Configured.__new__`."""
+def test_a_class_says_its_settings_in_every_python():
+    """A class says its settings, also where Python prefers those of `__new__`.
+
+    Without `__signature__` Python 3.11.2 takes (*arguments, **settings), those of `Configured.__new__`.
+    """
 
     class Mine(PDGD):
         def __init__(self, temperature: float = 0.5):
@@ -150,8 +153,11 @@ def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
 
 
-def test_every_choice_spells_out_its_settings_is_built_and_refuses_infinity_and_nan():
-    """Counts and checksums that a dataset is compared with are no settings that a run computes with."""
+def test_every_choice_spells_out_its_settings_and_is_built():
+    """Every choice spells out its settings, is built, and refuses infinity and NaN.
+
+    Counts and checksums that a dataset is compared with are no settings that a run computes with.
+    """
     for choice in CHOICES:
         is_measure, name = choice.group == "measure", f"{choice.group}={choice.name}"
         node = f"measure.{choice.name}" if is_measure else choice.node
@@ -191,7 +197,8 @@ def test_no_number_of_a_run_may_be_infinite_or_nan():
                 check_settings(RunSettings, {**of_run, name: value}, "")
 
 
-def test_why_something_cannot_be_imported_is_one_line_with_file_and_line_number(tmp_path, monkeypatch):
+def test_a_failed_import_is_one_line_with_file_and_number(tmp_path, monkeypatch):
+    """Why something cannot be imported is one line with file and line number."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     nested = "class Outer:\n    class Inner:\n        pass\n"
@@ -229,7 +236,8 @@ def test_why_something_cannot_be_imported_is_one_line_with_file_and_line_number(
             import_target(target)
 
 
-def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand():
+def test_a_run_may_name_classes_of_choices_and_no_others():
+    """A run may name the classes of choices and no others, wherever they stand."""
     contents = [choice.content for group in CATALOGUE.choices.values() for choice in group.values()]
     named = {target for content in contents for target in targets(content)}
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
@@ -262,8 +270,11 @@ def test_a_run_may_name_the_classes_of_choices_and_no_others_wherever_they_stand
         assert str(error.value).isprintable()
 
 
-def test_the_choices_of_a_folder_that_is_named_are_trusted_and_those_of_runs_below_it_are_not(tmp_path: Path):
-    """`--config-dir .` in a folder with runs of others does not trust what these name."""
+def test_choices_of_a_named_folder_are_trusted_but_no_runs_below(tmp_path: Path):
+    """The choices of a folder that is named are trusted, and those of runs below it are not.
+
+    `--config-dir .` in a folder with runs of others does not trust what these name.
+    """
     own = "_target_: mine.Ranker\nparts: [{_target_: mine.Part}]\n"
     folder = write(tmp_path, {"ranker/mine.yaml": own, "ranker/model/mine.yaml": "_target_: mine.Model\n"})
     assert {"mine.Ranker", "mine.Part", "mine.Model"} == trusted_targets([folder]) - trusted_targets()
@@ -276,7 +287,8 @@ def test_the_choices_of_a_folder_that_is_named_are_trusted_and_those_of_runs_bel
     assert trusted_targets([folder]) == before
 
 
-def test_classes_of_installed_packages_with_choices_are_trusted_and_what_they_import_is_not(tmp_path, monkeypatch):
+def test_choices_of_packages_are_trusted_but_not_their_imports(tmp_path, monkeypatch):
+    """Classes of installed packages with choices are trusted, and what they import is not."""
     name = f"plugin_{tmp_path.name}"
     metadata = {"METADATA": f"Name: {name}\nVersion: 1\n", "entry_points.txt": f"[ol2r.choices]\nmine = {name}\n"}
     write(tmp_path / f"{name}-1.dist-info", metadata)

@@ -64,7 +64,8 @@ def test_names_that_are_values_of_yaml_are_names_of_choices(tmp_path, capsys):
     assert Composer(["--config-dir", str(tmp_path)])(["ranker='null'"]).choices["ranker"] == "null"
 
 
-def test_folders_are_found_in_the_order_of_their_sources_and_once(tmp_path, here, monkeypatch):
+def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeypatch):
+    """Folders are found in the order of their sources, and once."""
     typed, first, second, project = (own(tmp_path / name, f"{name}_a") for name in ("typed", "first", "second", "p"))
     site = tmp_path / "site"
     package = own(site / "bundle_a" / "choices", "packaged_a", "bundle_a.packaged_a")
@@ -126,7 +127,8 @@ def test_a_name_that_is_taken_is_refused_in_one_line(tmp_path, capsys):
         assert captured.err.endswith(f"/ranker/{name}.yaml: rename it\n")
 
 
-def test_a_module_that_python_or_another_folder_has_by_the_same_name_is_refused(tmp_path, monkeypatch):
+def test_a_module_whose_name_is_taken_is_refused(tmp_path, monkeypatch):
+    """A module that Python or another folder has by the same name is refused."""
     monkeypatch.setenv("OL2R_CHOICES", str(own(tmp_path / "own", "mine_f", "random")))
     with pytest.raises(ValueError) as error:
         compose(["ranker=mine_f"])
@@ -158,7 +160,8 @@ def test_help_and_messages_have_own_choices(tmp_path, here, capsys):
     assert {"listed_i", "elsewhere"} <= set(re.split(r"[\s,]+", capsys.readouterr().out))
 
 
-def test_the_settings_of_the_project_file_are_defaults_below_what_is_typed(here):
+def test_settings_of_the_project_file_are_defaults(here):
+    """The settings of the project file are defaults below what is typed."""
     assert read_project() == ProjectFile()
     assert ProjectFile().overrides([]) == []
     assert default_output_dir() == Path("outputs") == Path(compose().config.output_dir)
@@ -176,7 +179,8 @@ def test_the_settings_of_the_project_file_are_defaults_below_what_is_typed(here)
     assert composer.jobs(["seed=1,2"]) == [["seed=1"], ["seed=2"]], "they are not what is typed"
 
 
-def test_its_output_dir_is_the_default_of_the_commands_that_read_runs(here, capsys):
+def test_its_output_dir_is_the_default_of_reading_commands(here, capsys):
+    """Its `output_dir` is the default of the commands that read runs."""
     (here / "ol2r.yaml").write_text("output_dir: results\n")
     assert run.main(["experiment=smoke", "rounds=3", "evaluate_every=3"]) == 0
     assert "ol2r status (all runs)" in capsys.readouterr().out

@@ -133,7 +133,8 @@ def test_a_sound_choice_of_ones_own_keeps_them_all(own):
         assert report.left_out.keys() == left_out, report
 
 
-def test_a_ranker_that_learns_backwards_is_a_warning_and_one_that_does_not_learn_is_none(own, capsys):
+def test_a_ranker_that_learns_backwards_is_a_warning(own, capsys):
+    """A ranker that learns backwards is a warning, and one that does not learn is none."""
     assert main(["ranker=Backwards", f"--config-dir={own}"]) == 0
     shown = capsys.readouterr().out.splitlines()
     (warning,) = (line for line in shown if line.startswith("warning: "))
@@ -145,7 +146,8 @@ def test_a_ranker_that_learns_backwards_is_a_warning_and_one_that_does_not_learn
         assert (report.ok, report.warnings, "learns" in report.left_out) == (True, (), True), report
 
 
-def test_a_setting_that_is_not_written_out_is_a_note_for_ones_own_and_a_violation_for_a_choice_of_ol2r(own):
+def test_a_setting_not_written_out_is_a_note_or_a_violation(own):
+    """A setting that is not written out is a note for one's own and a violation for a choice of ol2r."""
     report = check(["ranker=Unlisted", f"--config-dir={own}"])
     assert report.ok, report
     assert report.notes == (
@@ -157,7 +159,8 @@ def test_a_setting_that_is_not_written_out_is_a_note_for_ones_own_and_a_violatio
     ]
 
 
-def test_a_violation_names_seed_round_query_and_labels_and_what_is_raised_its_place(own, capsys):
+def test_a_violation_names_its_place(own, capsys):
+    """A violation names seed, round, query and labels, and what is raised its place."""
     (violation, *_) = check(["ranker=ReadsPadding", f"--config-dir={own}"]).violations
     assert re.fullmatch(r"seed \d+, round \d+, query \d+ with \d+ documents? of labels [\d ]+", violation.input)
     one = r"documents [\d ]+, clicks [\w ]+"
@@ -217,7 +220,8 @@ def test_from_python(tmp_path):
         ol2r.check(config_dir=tmp_path)
 
 
-def test_a_part_of_a_ranker_is_checked_with_it_and_nothing_is_written(tmp_path, monkeypatch):
+def test_a_part_of_a_ranker_is_checked_with_it(tmp_path, monkeypatch):
+    """A part of a ranker is checked with it, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     report = check(["ranker=sgd_ranknet", "ranker/model=mlp"])
     assert report.ok, report

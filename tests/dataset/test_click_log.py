@@ -74,8 +74,11 @@ def written(table: pl.DataFrame, path: Path) -> ClickLog:
     return log
 
 
-def test_position_bias_is_recovered_from_sessions_and_from_their_counts(tmp_path: Path):
-    """To .02 from 120,000 pages: three standard errors of the last place, which has 5,000 clicks."""
+def test_position_bias_is_recovered_from_sessions_and_counts(tmp_path: Path):
+    """Position bias is recovered from sessions and from their counts.
+
+    To .02 from 120,000 pages: three standard errors of the last place, which has 5,000 clicks.
+    """
     table = sessions(position_based(), 120_000)
     log = written(table, tmp_path / "log.parquet")
     by = table.group_by("query", "document", place="position").agg(impressions=pl.len(), clicks=pl.col("click").sum())

@@ -53,7 +53,8 @@ def test_sizes_grades_attainable_ndcg_and_groups_by_split():
     assert (both.sizes, both.utilities) == ([3, 3], [2 / 3, 2 / 3])
 
 
-def test_counts_and_checksums_are_compared_with_the_published_ones(tmp_path: Path, data_dir: Path):
+def test_counts_and_checksums_are_the_published_ones(tmp_path: Path, data_dir: Path):
+    """Counts and checksums are compared with the published ones."""
     write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)
     known = {"expected": {"queries": 11, "documents": 22, "features": 3}, "checksums": {"test.txt": "0" * 64}}
     compared = compare_with_published(letor(tmp_path / "set", tmp_path / "cache", queries=2, features=9, **known))

@@ -119,8 +119,11 @@ def test_documents_that_cannot_be_ranked_are_refused(load, changed, message):
         load(replace(GIVEN, **changed))
 
 
-def test_features_beyond_single_precision_are_named_if_not_normalised(load):
-    """Seconds that differ by 1 and 2 are equal in single precision; minmax makes them 0, 1/2 and 1 before."""
+def test_features_beyond_single_precision_are_named(load):
+    """Features beyond single precision are named if not normalised.
+
+    Seconds that differ by 1 and 2 are equal in single precision; minmax makes them 0, 1/2 and 1 before.
+    """
     seconds = np.stack([np.arange(30.0), 1.7e9 + np.tile([0.0, 1, 2], 10)], axis=1)
     named = "feature 2 has values that single precision (7 digits) moves by over a thousandth of their range in a query"
     (line,) = load(replace(GIVEN, features=seconds)).warnings

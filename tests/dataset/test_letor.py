@@ -68,8 +68,11 @@ def test_files_are_found_in_folds_or_directly_plain_or_zipped(tmp_path: Path, mo
     assert (tmp_path / "cache").is_dir()
 
 
-def test_a_split_that_is_compressed_in_another_way_is_not_missing(tmp_path: Path):
-    """Without its validation queries, a run would choose its best round among others."""
+def test_a_split_compressed_in_another_way_is_not_missing(tmp_path: Path):
+    """A split that is compressed in another way is not missing.
+
+    Without its validation queries, a run would choose its best round among others.
+    """
     folder = write_fold(tmp_path / "data", train=TRAIN_TEXT, test=TEST_TEXT)
     (folder / "vali.txt.bz2").write_bytes(bz2.compress(TEST_TEXT.encode()))
     with pytest.raises(DataError, match=r"vali\.txt\.bz2: found a file that is compressed in another way"):
@@ -89,7 +92,8 @@ def test_a_missing_set_says_where_to_get_it_and_what_to_type(tmp_path: Path):
     assert len(letor(None, tmp_path / "cache", **settings).load().query_ids) == 11
 
 
-def test_other_files_than_those_of_the_dataset_are_listed_with_what_to_type(tmp_path: Path):
+def test_other_files_are_listed_with_what_to_type(tmp_path: Path):
+    """Other files than those of the dataset are listed with what to type."""
     root = tmp_path / "set"
     folder = write_fold(root / "Fold1", my_train=TRAIN_TEXT, my_test=TEST_TEXT)
     (folder / ".hidden").touch()
@@ -217,7 +221,8 @@ def test_null_is_read_as_the_setting_says_from_the_cache_too(tmp_path: Path):
             assert source.load().features.tolist() == values
 
 
-def test_queries_in_two_splits_are_named_with_whether_their_documents_are_the_same(tmp_path: Path):
+def test_queries_in_two_splits_are_named(tmp_path: Path):
+    """Queries in two splits are named with whether their documents are the same."""
     train = "1 qid:a 1:1 2:2\n0 qid:a 1:3 2:4\n2 qid:b 1:5\n0 qid:c 1:6\n"
     same = "1 of the 2 {}, such as qid:a, with the same documents: results on test are not results on unseen queries"
     other = "1 of the 2 {}, such as qid:a, with other documents: this is harmless only if each file numbers"

@@ -15,7 +15,8 @@ from ol2r_cli.dataset.prepare import normaliser
 from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, letor, write_fold
 
 
-def test_normalised_variants_are_cached_and_follow_the_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_normalised_variants_follow_the_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Normalised variants are cached and follow the definition."""
     raw = letor(TINY, tmp_path).load()
     table, offsets = raw.features.numpy().astype(float), raw.offsets.tolist()
     train = table[: offsets[len(raw.splits["train"])]]
@@ -78,8 +79,11 @@ def test_groups_by_thresholds_before_or_after_normalisation(tmp_path: Path):
         load(threshold=1, feature=3)
 
 
-def test_quantiles_of_the_training_split_make_groups_of_about_equal_size(tmp_path: Path):
-    """Feature 1 is 1, 2, .., 9 in training: the thresholds are 6 and 3. Test documents do not move them."""
+def test_training_quantiles_make_groups_of_about_equal_size(tmp_path: Path):
+    """Quantiles of the training split make groups of about equal size.
+
+    Feature 1 is 1, 2, .., 9 in training: the thresholds are 6 and 3. Test documents do not move them.
+    """
     train = "".join(
         f"{value % 2} qid:1 1:{value} 2:{int(value > 8)} 3:{int(value > 2)}\n" for value in (5, 1, 9, 2, 8, 3, 7, 4, 6)
     )

@@ -100,7 +100,8 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
             assert torch.equal(a.group, b.group)
 
 
-def test_features_are_scaled_correlated_redundant_and_partly_discrete(default: Dataset):
+def test_features_are_scaled_correlated_and_partly_discrete(default: Dataset):
+    """Features are scaled, correlated, redundant and partly discrete."""
     for features in default.features.split(default.offsets.diff().tolist()):
         low, high = features.amin(0), features.amax(0)
         assert (low == 0).all()
@@ -127,7 +128,8 @@ def test_grades_are_mixed_as_in_mslr_and_differently_by_query(default: Dataset):
     assert irrelevant.std() > 0.1
 
 
-def test_groups_have_their_shares_and_the_popular_are_a_little_more_relevant():
+def test_groups_have_their_shares():
+    """Groups have their shares, and the popular are a little more relevant."""
     queries = {"train": 500, "validation": 0, "test": 0}
     datasets = {}
     for name, ratio in {"few": 0.05, "two": 0.6, "many": 0.95, "same": [0.6, 0.4], "three": [0.5, 0.1, 0.4]}.items():
@@ -149,8 +151,11 @@ def draw(**changes: Any) -> tuple[DocumentGenerator, np.ndarray]:
     return generator, generator.qualities(COUNT, np.random.default_rng(2))
 
 
-def test_nonlinearity_and_noise_are_the_variance_beyond_the_qualities():
-    """Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance."""
+def test_nonlinearity_and_noise_are_variance_beyond_qualities():
+    """Nonlinearity and noise are the variance beyond the qualities.
+
+    Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance.
+    """
     lengths = np.array([COUNT])  # one query: its difficulty is one constant
     for nonlinearity, noise in ((0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 0.8)):
         generator, quality = draw(nonlinearity=nonlinearity, noise=noise)
@@ -187,7 +192,8 @@ def test_the_first_intent_is_that_of_a_dataset_without_intents():
     assert len({plain.fingerprint, several.fingerprint, second.fingerprint}) == 3
 
 
-def test_kinds_of_features_have_their_shares_and_only_noise_shows_no_quality():
+def test_kinds_of_features_have_their_shares():
+    """Kinds of features have their shares, and only noise shows no quality."""
     shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
     for features in (1, 10, 136):
         generator = DocumentGenerator(Synthetic(**(SMALL | {"features": features})))
@@ -211,8 +217,11 @@ def test_a_table_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_network_finds_what_no_linear_ranker_can_only_with_nonlinearity(tmp_path: Path):
-    """docs/algorithms/offline.md: .5816 and .5338."""
+def test_a_network_finds_what_no_linear_ranker_can(tmp_path: Path):
+    """A network finds what no linear ranker can only with nonlinearity.
+
+    docs/algorithms/offline.md: .5816 and .5338.
+    """
     gains = []
     for nonlinearity in (0.5, 0):
         words = f"dataset.nonlinearity={nonlinearity}", f"output_dir={tmp_path}", f"cache_dir={tmp_path}"

@@ -20,7 +20,8 @@ from tests.rounds import LISTS, SEEDS, fresh, propose, rounds, some_scores
 from tests.worlds import handmade, simulate, tiny
 
 
-def test_equal_documents_are_never_certain_and_padding_is_always_last():
+def test_equal_documents_are_never_certain():
+    """Equal documents are never certain, and padding is always last."""
     exploration = Confidence(0.0, "full", "conservative", True, l2=0.1)
     exploration.setup(RunContext(1, 4, 5, 10, 1, 1, 5), torch.rand(50, 5))
     features = torch.rand(1, 4, 5, generator=torch.Generator().manual_seed(2)).double()

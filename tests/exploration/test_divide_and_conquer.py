@@ -92,8 +92,11 @@ def layers_of(certain: np.ndarray) -> list[list[int]]:
 
 
 @given(stated)
-def test_layers_are_those_of_algorithm_1_and_each_is_shuffled_by_its_clocks(certain):
-    """For lists of different length in one batch. Padding is the last layer."""
+def test_layers_are_those_of_algorithm_1_and_shuffled(certain):
+    """Layers are those of algorithm 1, and each is shuffled by its clocks.
+
+    For lists of different length in one batch. Padding is the last layer.
+    """
     longest = max(map(len, certain))
     above = torch.zeros(len(certain), longest, longest, dtype=torch.bool)
     for b, one in enumerate(certain):

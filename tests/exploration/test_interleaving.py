@@ -55,7 +55,8 @@ def test_every_list_and_its_credit_are_those_of_the_definition(exploration, port
         assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :positions], LENGTHS)
 
 
-def test_real_documents_come_before_padding_however_steep_the_choice():
+def test_real_documents_come_before_padding():
+    """Real documents come before padding, however steep the choice."""
     scores, lengths = some_scores(40, 2, 12, seed=1), [10, 3, 12, 1] * 10
     mask = torch.arange(12) < torch.tensor(lengths)[:, None]
     for tau in 1.0, 400.0, 1e6:

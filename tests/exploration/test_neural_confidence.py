@@ -118,7 +118,8 @@ def noted(monkeypatch) -> list[torch.Tensor]:
     return found
 
 
-def test_distances_in_single_precision_are_those_of_the_definition(noted):
+def test_single_precision_distances_follow_the_definition(noted):
+    """Distances in single precision are those of the definition."""
     running = simulation(seeds=[3], needs_reasons=True, precision="float32")
     written = Written(running, 1)
     for _, one in running.play():
@@ -183,7 +184,8 @@ def test_equal_documents_are_never_certain():
         assert certain[(scores[:, None] > scores[None, :]) & ~equal].all()
 
 
-def test_too_long_a_run_is_refused_before_its_first_round_with_what_to_type(monkeypatch):
+def test_too_long_a_run_is_refused_before_its_first_round(monkeypatch):
+    """Too long a run is refused before its first round with what to type."""
     monkeypatch.setattr(neural_confidence, "available_memory", lambda device: 2 * 10**6)
     monkeypatch.setattr(covariance, "PRIMAL", 10)
     with pytest.raises(

@@ -52,7 +52,8 @@ def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
     assert cli.main(["data", "fit-clicks", str(tmp_path / "log.parquet"), "--fit", "dcm"]) == 0
 
 
-def test_text_is_letor_with_clicks_as_grades_and_sessions_as_queries(tmp_path: Path):
+def test_text_is_letor_with_clicks_as_grades(tmp_path: Path):
+    """Text is LETOR, with clicks as grades and sessions as queries."""
     run = finished(tmp_path, "ranker=epsilon_greedy", "exploration.epsilon=1", *TINY, "rounds=20")
     log = exported(run, tmp_path / "log.parquet")
     assert cli.main(["export", str(run), "--to", "clicks", "--out", str(tmp_path / "log.txt")]) == 0

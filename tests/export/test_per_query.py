@@ -64,7 +64,8 @@ def test_reciprocal_ranks_by_hand():
     # satisfied by grade 1 with 1/4, by grade 2 with 3/4: 1/2 * 3/4 + 1/3 * (1 - 3/4) * 1/4
 
 
-def test_queries_without_a_relevant_document_are_null_where_the_run_skips_them(runs):
+def test_queries_that_the_run_skips_are_null(runs):
+    """Queries without a relevant document are null where the run skips them."""
     irrelevant = pl.col("relevant") == 0
     zero, skip = table(runs["linear"]).filter(irrelevant), table(runs["skip"]).filter(irrelevant)
     assert len(zero) == len(skip) > 0

@@ -19,7 +19,8 @@ from tests.export.finished import ROUNDS, SEEDS, FinishedRuns
 other_packages = pytest.mark.filterwarnings("ignore")  # warnings of the trackers' packages are not ours
 
 
-def test_points_are_means_over_their_rounds_and_seeds_and_of_a_total_the_last_value(runs):
+def test_points_are_means_and_of_a_total_the_last_value(runs):
+    """Points are means over their rounds and seeds, and of a total the last value."""
     curves = tracked_run(runs["linear"], points=4).curves
     rows = pl.read_parquet(runs["linear"] / "trace.parquet").to_dicts()
     stretches = [range(1, 9), range(9, 17), range(17, 25), range(25, 31)]  # 30 rounds in 4, hence of 8 rounds

@@ -60,7 +60,8 @@ def scored(file: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-def test_pytrec_eval_computes_our_values_from_exponential_judgements(written):
+def test_pytrec_eval_computes_our_values(written):
+    """pytrec_eval computes our values from exponential judgements."""
     pytrec_eval = pytest.importorskip("pytrec_eval")
     names = {"ndcg_cut_1": "ndcg_1", "ndcg_cut_10": "ndcg_10", "recip_rank": "reciprocal_rank"}
     for folder, table in written.values():
@@ -73,7 +74,8 @@ def test_pytrec_eval_computes_our_values_from_exponential_judgements(written):
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which ir_measures calls, is a script in perl")
-def test_ir_measures_computes_our_ndcg_from_grades_with_its_exponential_gain(written):
+def test_ir_measures_computes_our_ndcg_from_grades(written):
+    """ir_measures computes our NDCG from grades with its exponential gain."""
     ir_measures = pytest.importorskip("ir_measures")
     measure = ir_measures.nDCG(dcg="exp-log2") @ 10
     for name in ("linear", "ties"):
@@ -102,7 +104,8 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
     assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
 
 
-def test_documents_have_the_ids_of_comments_where_all_have_one_of_their_own_in_the_query(tmp_path):
+def test_documents_have_the_ids_of_comments(tmp_path):
+    """Documents have the ids of comments where all have one of their own in the query."""
     for comments, named in (
         (("#docid = GX{}-1 inc = .1 prob = .2", "# docid = GX{}-2 "), ["GX2-1", "GX2-2"]),
         (("# docid = A", "# docid = B"), ["A", "B"]),

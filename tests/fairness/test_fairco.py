@@ -98,8 +98,11 @@ def test_only_training_documents_have_merit():
         assert fairness.errors()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
 
 
-def test_equal_scores_keep_the_proposed_order_and_padding_stays_last():
-    """Also where promotion makes them equal, or they differ by less than single precision; below 0 as above."""
+def test_equal_scores_keep_the_proposed_order():
+    """Equal scores keep the proposed order, and padding stays last.
+
+    Also where promotion makes them equal, or they differ by less than single precision; below 0 as above.
+    """
     dtype = torch.float64
     fairness = build(tiny("fairness=fairco", "fairness.gain=0.5", "fairness.merit=beta").fairness)
     exposure = Exposure(position_exposure("reciprocal", 3), 1.0)

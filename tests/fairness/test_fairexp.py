@@ -121,7 +121,8 @@ def test_what_is_refused():
         simulate(tiny("fairness=fairexp", "positions=5"), [0], 5, grouped(groups=3), exposure=exposure)
 
 
-def test_places_beyond_twelve_are_refused_where_lists_are_so_long():
+def test_places_beyond_twelve_are_refused():
+    """Places beyond twelve are refused where lists are so long."""
     longer = dataclasses.replace(grouped(), offsets=torch.tensor([0, 13]), splits={"train": torch.tensor([0])})
     exposure = Exposure(position_exposure("log", 20), 1.0)
     config = tiny("fairness=fairexp", "positions=13")

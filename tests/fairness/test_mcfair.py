@@ -83,7 +83,8 @@ def test_every_list_is_the_ports():
                 assert float(fairness.clicked[b, row]) == clicked[b][row]
 
 
-def test_it_is_a_quarter_of_the_falling_gradient_of_the_disparity():
+def test_it_is_a_quarter_of_the_gradient_of_disparity():
+    """The result is a quarter of the falling gradient of the disparity."""
     generator = torch.Generator().manual_seed(0)
     exposed, relevance = torch.rand(2, 6, generator=generator, dtype=torch.float64)
     for d in range(6):

@@ -109,7 +109,8 @@ def test_a_run_is_named_after_its_schedule_and_is_intact(tmp_path):
     assert any("online_ndcg" in line for line in differences(Run.read(folder), []))
 
 
-def test_a_schedule_that_does_not_change_within_the_run_is_a_warning(tmp_path, capsys):
+def test_a_schedule_that_does_not_change_is_a_warning(tmp_path, capsys):
+    """A schedule that does not change within the run is a warning."""
     for schedule, every in ("abrupt", 29), ("abrupt", 30), ("recurring", 30):
         run(tmp_path, "rounds=30", f"intent={schedule}", INTENTS, f"intent.every={every}", "intent.share=.7")
         line = "warning: users keep their intent in all 30 rounds: type intent.every=15 or less\n"

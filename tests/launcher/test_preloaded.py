@@ -66,7 +66,8 @@ def program(text: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_gives_what_it_gives_in_a_fresh_process_also_after_jobs_that_disturb_theirs(tmp_path: Path):
+def test_a_job_gives_what_it_gives_in_a_fresh_process(tmp_path: Path):
+    """A job gives what it gives in a fresh process, also after jobs that disturb theirs."""
     (tmp_path / "own" / "ranker").mkdir(parents=True)
     (tmp_path / "own" / "disturbing_ranker.py").write_text(STATE)
     lines = "# Disturbs its process.\n_target_: disturbing_ranker.Disturbing\nlog: state-0  # a file\n"
@@ -121,7 +122,8 @@ assert threads == (os.path.isdir(tasks) and os.listdir(tasks)), "a thread does n
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_while_it_loads_is_replaced_by_one_that_loads_nothing(tmp_path: Path):
+def test_a_server_that_is_killed_while_it_loads_is_replaced(tmp_path: Path):
+    """A server that is killed while it loads is replaced by one that loads nothing."""
     program(
         """
 from pathlib import Path

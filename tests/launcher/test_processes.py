@@ -138,7 +138,8 @@ def test_settings_give_the_number_of_slots_or_are_refused():
         assert str(error.value).startswith(message)
 
 
-def test_a_job_out_of_time_or_of_a_stopped_sweep_is_asked_to_stop_and_then_killed(tmp_path, launched, monkeypatch):
+def test_jobs_are_asked_to_stop_and_then_killed(tmp_path, launched, monkeypatch):
+    """A job out of time or of a stopped sweep is asked to stop and then killed."""
     monkeypatch.setattr("ol2r_cli.launcher.processes.GRACE", 0.5)
     text = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
     stubborn = text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
@@ -186,7 +187,8 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_jobs_and_workers_of_a_search_import_nothing_of_the_working_directory(tmp_path: Path):
+def test_jobs_import_nothing_of_the_working_directory(tmp_path: Path):
+    """Jobs and workers of a search import nothing of the working directory."""
     hit = tmp_path / "hit"
     for name in ("random.py", "torch.py", "optuna.py", "ol2r_cli.py"):
         (tmp_path / name).write_text(f"open({str(hit)!r}, 'a').write(__name__)\nraise RuntimeError('foreign')\n")
@@ -203,7 +205,8 @@ def test_jobs_and_workers_of_a_search_import_nothing_of_the_working_directory(tm
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_payload_never_raises_and_resumes_a_run_that_has_begun_also_with_force(tmp_path, capfd):
+def test_a_payload_never_raises_and_resumes_a_run(tmp_path, capfd):
+    """A payload never raises, and resumes a run that has begun, also with force."""
     assert run_payload(b"nonsense") == 1
     assert "UnpicklingError" in capfd.readouterr().err
     assert run_payload(payload_of("raise KeyboardInterrupt")) == 130
@@ -216,8 +219,11 @@ def test_a_payload_never_raises_and_resumes_a_run_that_has_begun_also_with_force
     assert pickle.loads(job.payload_now())["config"] == {"force": False, "rounds": 9}
 
 
-def test_jobs_of_a_batch_end_one_by_one_and_those_of_a_killed_one_are_to_be_alone(tmp_path: Path, launched):
-    """Each in its own log; one process has one slot until it ends."""
+def test_jobs_of_a_batch_end_one_by_one(tmp_path: Path, launched):
+    """Jobs of a batch end one by one, and those of a killed one are to be alone.
+
+    Each in its own log; one process has one slot until it ends.
+    """
     words = ["experiment=smoke", "device=cpu", f"output_dir={tmp_path / 'runs'}"]
     plans = [[*words, "ranker=pdgd"], [*words, "ranker=pdgd", "ranker.learning_rate=1e300"]]
     planned = Plan(plans, Composer()).sweep_jobs

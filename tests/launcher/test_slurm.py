@@ -142,7 +142,8 @@ def test_the_reason_of_an_end_without_a_result(tmp_path, cluster):
     assert slurm.poll(5)[0][1].code == 1
 
 
-def test_a_job_that_may_start_again_has_not_ended_nor_one_of_a_silent_controller(tmp_path, cluster):
+def test_a_job_that_may_start_again_has_not_ended(tmp_path, cluster):
+    """A job that may start again has not ended, nor one of a silent controller."""
     slurm, (job,) = submitted(tmp_path, cluster)
     for state in "PENDING BeginTime", "REQUEUED", "COMPLETING", "SUSPENDED", "RUNNING", "STAGE_OUT":
         cluster.states({"1": state})
@@ -183,7 +184,8 @@ def test_a_job_that_can_never_start_is_cancelled(tmp_path, cluster):
         assert cluster.noted("cancelled")[-1] == f"--quiet {number}", reason
 
 
-def test_stop_cancels_waiting_jobs_and_signals_running_ones_and_close_cancels_all(tmp_path, cluster):
+def test_stop_signals_running_jobs_and_close_cancels_all(tmp_path, cluster):
+    """Stop cancels waiting jobs and signals running ones, and close cancels all."""
     slurm, (first, second) = submitted(tmp_path, cluster, 2)
     cluster.states({"1_0": "RUNNING", "1_1": "CANCELLED"})
     slurm.stop()

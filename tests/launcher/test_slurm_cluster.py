@@ -88,7 +88,8 @@ def stone(tmp_path) -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def test_a_sweep_survives_its_dead_and_goes_on_with_what_is_missing(tmp_path, stone):
+def test_a_sweep_goes_on_with_what_its_dead_left(tmp_path, stone):
+    """A sweep survives its dead and goes on with what is missing."""
     own = own_configs(tmp_path / "own", stone)
     words = [f"--config-dir={own}", "ranker=stumbling", "ranker.how=none,raise,kill", "seed=0,1"]
     code, said = sweep(tmp_path / "runs", *words, "rounds=20")
@@ -111,7 +112,8 @@ def test_a_sweep_survives_its_dead_and_goes_on_with_what_is_missing(tmp_path, st
 
 
 @pytest.mark.slow
-def test_a_job_that_is_pre_empted_and_then_out_of_time_gives_the_undisturbed_trace(tmp_path, stone):
+def test_a_pre_empted_job_gives_the_undisturbed_trace(tmp_path, stone):
+    """A job that is pre-empted and then out of time gives the undisturbed trace."""
     own, folder = own_configs(tmp_path / "own", stone), tmp_path / "runs"
     words = [f"--config-dir={own}", "ranker=slow", "rounds=1500", "evaluate_every=250", "checkpoint_every=500"]
     process = start(folder, *words)

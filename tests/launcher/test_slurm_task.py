@@ -108,7 +108,8 @@ def test_only_the_first_signal_of_slurm_reaches_the_run(tmp_path):
         ({"SLURM_JOB_ID": "7"}, True, "requeue 7"),
     ],
 )
-def test_a_job_requeues_itself_before_its_time_is_up_or_has_failed(tmp_path, environment, refuses, command):
+def test_a_job_requeues_itself_before_its_time_is_up(tmp_path, environment, refuses, command):
+    """A job requeues itself before its time is up or has failed."""
     fake = FakeSlurm(tmp_path / "slurm")
     if refuses:
         fake.refuses("")

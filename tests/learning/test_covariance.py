@@ -124,7 +124,8 @@ def test_pairs_appended_to_what_is_solved_count_for_it_at_once():
     torch.testing.assert_close(squared_distances(full.solve(layers).residual) / 0.1, expected)
 
 
-def test_rounding_that_ruins_the_matrix_is_told_with_what_to_type():
+def test_rounding_that_ruins_the_matrix_is_told():
+    """Rounding that ruins the matrix is told with what to type."""
     layers, full = documents(1, dtype=torch.float32), FullCovariance(1e-9, "exploration")
 
     def again(times):

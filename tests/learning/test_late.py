@@ -50,7 +50,8 @@ def test_what_is_learned_late_is_what_was_given():
         assert learned == 10, overrides
 
 
-def test_a_batch_of_pdgd_is_the_sum_of_its_gradients_at_the_served_weights():
+def test_a_batch_of_pdgd_sums_gradients_at_served_weights():
+    """A batch of PDGD is the sum of its gradients at the served weights."""
     at_once = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, update_every=5, **ONLY_SHOWN)
     with torch.inference_mode():
         frozen = play(at_once, 5)

@@ -45,9 +45,12 @@ def learn(optima: PerturbedOptima, portion: torch.Tensor, per_round: int) -> Non
     optima.solver.update(added, valid)
 
 
-def test_the_noise_is_a_factor_of_old_pairs_and_a_number_for_every_new_one():
-    """Three features: 4 pairs make a factor, 8 a new one, and of 11 pairs the last 3 are still new. Two pairs a round,
-    the same for both replicas; then one, and then none."""
+def test_noise_is_a_factor_of_old_pairs_and_a_number_of_new_ones():
+    """The noise is a factor of old pairs and a number for every new one.
+
+    Three features: 4 pairs make a factor, 8 a new one, and of 11 pairs the last 3 are still new. Two pairs a
+    round, the same for both replicas; then one, and then none.
+    """
     rows = torch.randn(11, 3, generator=torch.Generator().manual_seed(4))
     optima, rows = fitted(rows, 7, 2, 0.1, 0.3), rows.double()
     held, factor = 0, torch.zeros(2, 3, 3).double()

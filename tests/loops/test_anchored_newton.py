@@ -69,8 +69,11 @@ def test_a_few_pairs_change_an_inverse_as_they_change_the_matrix(played):
     torch.testing.assert_close(inverse, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_a_pair_that_was_nearly_all_of_the_curvature_asks_for_a_new_inverse(played):
-    """It leaves a part of 1 / 10,001 of what was there in its direction, below the thousandth that is allowed."""
+def test_a_pair_with_most_curvature_asks_for_a_new_inverse(played):
+    """A pair that was nearly all of the curvature asks for a new inverse.
+
+    It leaves a part of 1 / 10,001 of what was there in its direction, below the thousandth that is allowed.
+    """
     row = torch.zeros(2, 1, 6, dtype=torch.float64)
     row[:, 0, 2] = 1.0
     matrix = torch.eye(6, dtype=torch.float64) + 10_000 * row.mT @ row

@@ -138,7 +138,8 @@ def test_settings_of_numba_have_folders_of_their_own(monkeypatch: pytest.MonkeyP
     assert compiling._folder() == folders[0]
 
 
-def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
+def test_keys_are_sorted_and_equal_ones_stay_in_order():
+    """Keys are sorted from the smallest; equal ones stay as they stand."""
     for count in range(40):
         keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
         order = np.full(count, -1)
@@ -146,7 +147,8 @@ def test_keys_are_sorted_from_the_smallest_equal_ones_as_they_stand():
         assert order.tolist() == np.argsort(keys, kind="stable").tolist(), keys
 
 
-def test_the_clock_stands_still_between_the_first_stop_and_the_last_start(monkeypatch: pytest.MonkeyPatch):
+def test_the_clock_stands_still_from_first_stop_to_last_start(monkeypatch: pytest.MonkeyPatch):
+    """The clock stands still between the first stop and the last start."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "process_time", lambda: 10 * now[0])
@@ -265,7 +267,8 @@ def output(root: Path, cache: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_a_changed_callee_in_another_file_is_compiled_into_its_callers(tmp_path: Path):
+def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
+    """A changed callee in another file is compiled into its callers."""
     shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
     shutil.copy(ROOT / "ol2r_cli" / "source.py", tmp_path / "ol2r_cli")
     (tmp_path / "ol2r_cli" / "__init__.py").touch()
@@ -278,8 +281,11 @@ def test_a_changed_callee_in_another_file_is_compiled_into_its_callers(tmp_path:
     assert len(list((tmp_path / "kept").glob("*/ol2r-*"))) == 2, "a folder for each version"
 
 
-def test_loops_that_processes_have_compiled_by_themselves_are_told_apart_in_one(tmp_path: Path):
-    """The function that makes them is one, and so are their arguments and, in a fresh process, numba's number."""
+def test_loops_compiled_by_other_processes_are_told_apart(tmp_path: Path):
+    """Loops that processes have compiled by themselves are told apart in one.
+
+    The function that makes them is one, and so are their arguments and, in a fresh process, numba's number.
+    """
     (tmp_path / "maker.py").write_text(MAKER)
     for words in (["one"], ["two"], ["one", "two"]):
         found = output(ROOT, tmp_path / "kept", str(tmp_path / "maker.py"), *words)

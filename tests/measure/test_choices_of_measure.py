@@ -131,7 +131,8 @@ def test_click_measures_are_their_definitions():
     assert values["ctr"].max() > 0
 
 
-def test_without_measures_there_are_only_the_columns_of_every_run():
+def test_without_measures_only_columns_of_every_run_remain():
+    """Without measures there are only the columns of every run."""
     simulation = playing()
     values, _ = measured(simulation)
     assert values.keys() == {"query", "clicks", "pairs"}
@@ -174,7 +175,8 @@ class Places(Measure):
         return {"seen": torch.full(lists.labels.shape[:-1], float(lists.labels.shape[-1]), dtype=torch.float64)}
 
 
-def test_a_measure_receives_its_own_places_whatever_else_is_measured():
+def test_a_measure_receives_its_own_places():
+    """A measure receives its own places, whatever else is measured."""
     dataset = handmade([[0, 1, 2] * 5] * 2)  # fifteen documents
     simulation = simulate(tiny(), [3], 1, dataset)
     for others, (places, expected) in product(({}, taken("ndcg"), taken("dcg@12")), ((None, 15), (3, 3), (20, 15))):

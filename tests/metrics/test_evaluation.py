@@ -78,8 +78,11 @@ def test_evaluation_is_its_definition(monkeypatch):
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_evaluations_of_one_split_share_what_is_not_of_their_seeds(compiled):
-    """A batch of runs gathers the features once; values are those of an evaluation that has the data for itself."""
+def test_evaluations_share_what_is_not_of_their_seeds(compiled):
+    """Evaluations of one split share what is not of their seeds.
+
+    A batch of runs gathers the features once; values are those of an evaluation that has the data for itself.
+    """
     dataset = handmade([[2, 0, 1, 0], [0, 0, 3]] * 3)
     ranker = simulate(tiny("ranker=pdgd"), [0], 1, dataset).ranker
     deployed, seeds = torch.ones(2, 2, 4, dtype=torch.float64), torch.tensor([[3, 4], [7, 9]])
@@ -93,8 +96,11 @@ def test_evaluations_of_one_split_share_what_is_not_of_their_seeds(compiled):
         assert torch.equal(second(ranker, deployed)[name], values)
 
 
-def test_compiled_evaluation_decides_what_single_precision_leaves_open():
-    """Documents differ in the last bits of their features, so that most sums of single precision are out of order."""
+def test_compiled_evaluation_decides_in_double_precision():
+    """Compiled evaluation decides what single precision leaves open.
+
+    Documents differ in the last bits of their features, so that most sums of single precision are out of order.
+    """
     generator = torch.Generator().manual_seed(0)
     lists = [torch.randint(0, 5, (40,), generator=generator).tolist() for _ in range(20)]
     dataset = handmade(lists)
@@ -204,8 +210,11 @@ def test_lists_are_those_that_the_mean_is_over():
     torch.testing.assert_close(total / 4, evaluate(simulation.ranker, deployed)["ndcg_10"][0])
 
 
-def test_equal_scores_are_broken_at_random_but_always_the_same_way():
-    """The relevant document stands first in the file: with all scores equal that must not help."""
+def test_equal_scores_are_broken_at_random_but_repeatably():
+    """Equal scores are broken at random, but always the same way.
+
+    The relevant document stands first in the file: with all scores equal that must not help.
+    """
     dataset = handmade([[1, 0, 0, 0, 0]] * 40)
     simulation = simulate(tiny("ranker=random"), list(range(30)), 1, dataset)
     seeds = torch.arange(30)

@@ -76,8 +76,10 @@ def estimated(dataset: Dataset, click: ClickModel, positions: int = 10) -> list[
     return exposure.position.tolist()
 
 
-def test_estimated_exposure_is_that_of_the_authors_and_the_probability_of_examination():
-    """Users who may stop at every document leave with probability E[stop] at each place, as labels are independent.
+def test_estimated_exposure_is_that_of_the_authors():
+    """Estimated exposure is that of the authors and the probability of examination.
+
+    Users who may stop at every document leave with probability E[stop] at each place, as labels are independent.
 
     The authors' 50,000 lists and ours leave standard errors of at most 0.01.
     """
@@ -114,8 +116,11 @@ def test_estimated_exposure_by_hand():
     assert estimated(own, user("click=informational")) == first, "the same every time"
 
 
-def test_the_ratios_due_to_groups_are_counted_on_the_training_split():
-    """Query 0 is for training: mean labels 2 and 1, three documents and one. Query 1 would say otherwise."""
+def test_ratios_due_to_groups_are_of_the_training_split():
+    """The ratios due to groups are counted on the training split.
+
+    Query 0 is for training: mean labels 2 and 1, three documents and one. Query 1 would say otherwise.
+    """
     dataset = handmade([[1, 1, 2, 3], [4, 4]])
     group = torch.tensor([0, 1, 0, 0, 1, 1], dtype=torch.int8)
     two = dataclasses.replace(dataset, group=group, splits={"train": torch.tensor([0]), "test": torch.tensor([1])})
@@ -148,8 +153,11 @@ def test_the_ratios_due_to_groups_are_counted_on_the_training_split():
 
 
 @given(st.lists(st.text("ABCD", min_size=1, max_size=5), min_size=1, max_size=6), st.data())
-def test_the_unfairness_of_several_groups_is_the_largest_disparity(history, data):
-    """And with two groups it would be the size of the signed unfairness."""
+def test_unfairness_of_several_groups_is_the_largest_disparity(history, data):
+    """The unfairness of several groups is the largest disparity.
+
+    And with two groups it would be the size of the signed unfairness.
+    """
     betas = data.draw(st.lists(st.floats(0.1, 5), min_size=2, max_size=3))
     history = [word.replace("D", "A") for word in history] if len(betas) == 2 else history
     p = reference.exposure("log", 5)

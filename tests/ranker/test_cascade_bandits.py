@@ -83,7 +83,8 @@ def test_every_round_of_those_that_forget():
         assert (forgotten > 10) == (0.4 in settings.values() or 4 in settings.values()), (ranker, settings, forgotten)
 
 
-def test_a_window_of_all_rounds_is_cascade_ucb1_and_null_is_what_the_paper_sets():
+def test_a_window_of_all_rounds_is_cascade_ucb1():
+    """A window of all rounds is CascadeUCB1, and null is what the paper sets."""
     lists = [
         [one.ranking.tolist() for _, one in rounds(bandits(*words, "click=cascade"))]
         for words in (

@@ -153,7 +153,8 @@ def test_every_round_is_that_of_the_definition(case):
         assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries
 
 
-def test_with_few_features_one_direction_is_left_and_that_is_told():
+def test_with_few_features_one_direction_is_left():
+    """With few features one direction is left, and that is told."""
     running = simulate(tiny("ranker=nsgd"), SEEDS, 60, handmade(LISTS, 4))
     told = "ranker.avoided is 25, but with 4 features 3 directions are avoided"
     assert running.ranker.warnings == (told,)

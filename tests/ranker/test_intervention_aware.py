@@ -161,8 +161,11 @@ def test_curves_are_those_of_the_users_or_given():
     assert simulation.ranker.rewards.propensity.tolist() == [[[0.5, 0.2], [0.25, 0.1]]]
 
 
-def test_gradients_and_expectations_of_the_oracle_are_those_over_all_lists_of_four_documents():
-    """Of the expected reward J, by its difference quotient; estimates of relevance may be negative."""
+def test_the_oracle_has_gradients_over_all_lists_of_four():
+    """Gradients and expectations of the oracle are those over all lists of four documents.
+
+    Of the expected reward J, by its difference quotient; estimates of relevance may be negative.
+    """
     scores, weight, reward = [0.5, -1.0, 2.0, 0.1], [1.0, 0.6, 0.3, 0.25], [0.4, -0.7, 0.1, 1.3]
 
     def j(scores: list[float], lists: list[tuple[int, ...]]) -> float:

@@ -276,8 +276,11 @@ def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):
 # What each can learn.
 
 
-def test_linear_labels_are_learned_by_the_linear_ranker_and_others_by_the_others(tmp_path, lightgbm):
-    """A misplaced pair costs at least log 2 / pairs; weights that separate all cost less, if l2 is small enough."""
+def test_linear_labels_are_learned_by_the_linear_ranker(tmp_path, lightgbm):
+    """Linear labels are learned by the linear ranker, and others by the others.
+
+    A misplaced pair costs at least log 2 / pairs; weights that separate all cost less, if l2 is small enough.
+    """
     world = handmade([[0] * 15] * 20)
     linear = with_labels(world, (world.features @ torch.tensor([1.0, -2.0, 0.5, 3.0])).reshape(20, 15))
     assert ndcg_of(ranker_of(tmp_path, RANKNET, "ranker.l2=1e-9", dataset=linear), linear) == pytest.approx(1)
@@ -300,8 +303,11 @@ def every_score(fitted, dataset: Dataset, dtype: torch.dtype = torch.float64) ->
     return torch.cat([fitted.score(fitted.deploy()[:1], part)[0, 0] for part in parts])
 
 
-def test_scores_are_those_of_a_plain_call_of_lightgbm_and_of_a_walk_through_its_trees(tmp_path, lightgbm):
-    """`LGBMRanker` with the documented settings, on the training documents and, to stop, on those of validation."""
+def test_scores_are_those_of_a_plain_call_of_lightgbm(tmp_path, lightgbm):
+    """Scores are those of a plain call of LightGBM and of a walk through its trees.
+
+    `LGBMRanker` with the documented settings, on the training documents and, to stop, on those of validation.
+    """
     dataset = curved()
     size = {name: [12] * len(queries) for name, queries in dataset.splits.items()}
     rows = {name: slice(12 * int(queries[0]), 12 * int(queries[-1]) + 12) for name, queries in dataset.splits.items()}

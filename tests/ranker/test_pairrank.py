@@ -149,8 +149,11 @@ def noises_of(optima):
     return noises
 
 
-def test_where_steps_from_the_anchor_lead_nowhere_the_way_along_larger_l2_ends_at_the_optima(monkeypatch):
-    """Neither together nor alone a member takes a step from the anchor; uncompiled loops look at these numbers."""
+def test_where_steps_lead_nowhere_larger_l2_leads_to_the_optima(monkeypatch):
+    """Where steps from the anchor lead nowhere, the way along larger l2 ends at the optima.
+
+    Neither together nor alone a member takes a step from the anchor; uncompiled loops look at these numbers.
+    """
     monkeypatch.setattr(perturbed_optima, "PASSES", 0)
     monkeypatch.setattr(perturbed_optima, "DIRECT", 0)
     monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", one_lane)

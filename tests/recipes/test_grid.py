@@ -23,7 +23,8 @@ def grid(root, values, **others) -> list[PlayedTrial]:
     return cells
 
 
-def test_grids_grow_by_a_factor_of_three_beyond_the_best_cell_of_either_aim(tmp_path):
+def test_grids_grow_threefold_beyond_the_best_cell(tmp_path):
+    """Grids grow by a factor of three beyond the best cell of either aim."""
     other = {"exploration": "exploration=plackett_luce"}
     cells = grid(tmp_path, {0.1: ([0.2], [0.9]), 0.3: ([0.3], [0.2]), 1: ([0.9], [0.1]), 3: ([0.8], [0.3])}, **other)
     assert choose(cells, "offline", PDGD) is cells[2]
@@ -37,7 +38,8 @@ def test_grids_grow_by_a_factor_of_three_beyond_the_best_cell_of_either_aim(tmp_
     assert beyond_the_ends(cells[:1], PDGD) == [], "one value is no grid"
 
 
-def test_unstable_settings_are_chosen_where_others_are_worse_by_more_than_the_interval(tmp_path):
+def test_unstable_settings_are_chosen_where_clearly_better(tmp_path):
+    """Unstable settings are chosen where others are worse by more than the interval."""
     unstable = Competitor("ranker=pdgd", unstable="ranker.learning_rate=3")
     for name, values, chosen in (
         ("as good", [0.5, 0.7, 0.6], 0),

@@ -36,7 +36,8 @@ OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("repr
 OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
 
 
-def test_all_are_listed_in_the_order_of_the_papers_and_linear_rankers_first():
+def test_recipes_are_listed_in_the_order_of_the_papers():
+    """All are listed in the order of the papers, linear rankers first."""
     assert {name for name, recipe in OF_PAPERS.items() if recipe.runs == "run"} == FIGURES_AND_TABLES
     fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
     assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
@@ -115,7 +116,8 @@ def test_the_parts_of_every_recipe_fit_each_other():
             assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), (name, trial.condition)
 
 
-def test_printed_numbers_are_in_the_papers_close_to_the_phrase_that_is_named():
+def test_printed_numbers_stand_near_their_phrase_in_the_paper():
+    """Printed numbers are in the papers close to the phrase that is named."""
     if not TEXTS.is_dir():
         pytest.skip(f"no papers: {TEXTS} does not exist")
     printed_numbers = [printed for recipe in OF_PAPERS.values() for printed in recipe.printed]
@@ -156,7 +158,8 @@ def test_the_protocol_of_every_benchmark_holds():
                 assert len(values) >= 3, (name, override)
 
 
-def test_like_takes_everything_else_from_another_recipe_and_an_unknown_name_suggests_the_nearest(recipes):
+def test_like_takes_everything_else_from_another_recipe(recipes):
+    """`like` takes everything else from another recipe, and an unknown name suggests the nearest."""
     write(recipes, "pairrank_x", **PAPER, competitors={"A": {"words": "x=1"}, "B": {"words": "x=2"}})
     write(recipes, "pairrank_y", like="pairrank_x", where="figure 2", without=["A"])
     recipe = load_recipe("reproduce", "pairrank_y")

@@ -42,7 +42,8 @@ def choosing(recipes: Path) -> None:
     write(recipes, "pairrank_x", **PAPER | changes)
 
 
-def test_a_reproduction_chooses_settings_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
+def test_a_reproduction_chooses_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
+    """A reproduction chooses settings, draws, and runs nothing twice."""
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main([*typed, "--dry-run"]) == 0
     assert "2 runs to choose settings, then 2 with those that were chosen" in capfd.readouterr().out
@@ -122,7 +123,8 @@ def cells_of(table: TextTable) -> list[list[str]]:
     return [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown(table).splitlines()]
 
 
-def test_a_page_has_the_printed_numbers_of_all_datasets_that_its_slot_replaces_below_the_caveat(recipes, tmp_path):
+def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
+    """A page has the printed numbers of all datasets that its slot replaces below the caveat."""
     number = {"competitor": "A", "metric": "test_ndcg_10", "text": "paper.txt", "near": "Table 1"}
     printed = [number | {"data": "mslr", "value": 0.4, "click": "perfect"}, number | {"data": "yahoo", "value": 0.6}]
     competitors = {name: {"words": "ranker=pairrank"} for name in "AB"}

@@ -41,7 +41,8 @@ def tiny(recipes) -> Recipe:
     return load("benchmark", recipes)
 
 
-def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_that_replaces_both(paper):
+def test_quick_runs_every_competitor_once_for_each_click_model(paper):
+    """`--quick` runs every competitor once for each click model, on the dataset that replaces both."""
     assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
     plan = paper_plan(paper)
     assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
@@ -57,7 +58,8 @@ def test_quick_runs_every_competitor_once_for_each_click_model_on_the_dataset_th
     assert list(plan.candidates()) == []
 
 
-def test_the_protocol_of_the_paper_chooses_from_the_grid_on_every_fold_with_other_seeds(paper):
+def test_the_protocol_of_the_paper_chooses_on_every_fold(paper):
+    """The protocol of the paper chooses from the grid, on every fold, with other seeds."""
     plan = paper_plan(paper, "paper")
     assert [slot.title for slot in plan.slots] == ["MSLR-WEB10K", "Yahoo"]
     candidates = list(plan.candidates())
@@ -97,7 +99,8 @@ def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
     assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
 
 
-def test_overrides_that_would_change_what_is_compared_are_refused(paper, tiny):
+def test_overrides_that_change_what_is_compared_are_refused(paper, tiny):
+    """Overrides that would change what is compared are refused."""
     for scale, typed, complaint in (
         ("quick", "ranker=mgd", "ranker is what pairrank_x compares or chooses: leave out ranker=mgd"),
         ("quick", "exploration.alpha=1", "exploration.alpha is what pairrank_x compares or chooses"),
@@ -131,7 +134,8 @@ def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
         assert compared == comparable == (not line.endswith(differs)), name
 
 
-def test_typed_overrides_limit_a_benchmark_and_a_ranker_is_added_with_its_grid(tiny):
+def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
+    """Typed overrides limit a benchmark, and a ranker is added with its grid."""
     plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
     assert [trial.condition[1:4] for trial in plan.final()] == [
         ("informational", "random", ""),

@@ -77,7 +77,8 @@ def test_the_step_of_bprmf_is_the_gradient_of_its_likelihood():
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-def test_negative_samples_are_never_reviewed_and_the_others_are_as_they_were_drawn():
+def test_negative_samples_are_never_reviewed():
+    """Negative samples are never reviewed, and the others are as they were drawn."""
     rows = np.repeat(np.arange(len(OF.train)), 20)
     others = Reviewed.of(OF).others(rows, 2, np.random.default_rng(0))
     drawn = np.random.default_rng(0).integers(OF.items, size=others.shape)
@@ -111,7 +112,8 @@ def test_efm_takes_the_gradient_to_zero():
 
 
 @pytest.mark.parametrize("name", ["nmf", "bprmf", "efm"])
-def test_what_is_planted_is_found_and_the_same_seed_gives_the_same_bytes(name: str):
+def test_what_is_planted_is_found_and_seeds_give_the_same_bytes(name: str):
+    """What is planted is found, and the same seed gives the same bytes."""
     fitted, steps = fit(OF, f"model={name}", "model.factors=10")
     popular = mean_ndcg(OF, fit(OF, "model=most_popular")[0])
     assert mean_ndcg(OF, fitted) > 4 * popular, "most items that users like are of one leaf"

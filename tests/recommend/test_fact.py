@@ -88,7 +88,8 @@ def unpacked(derivatives, d=3):
 @pytest.mark.parametrize("biases", [0, 1])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("seed", range(3))
-def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed, biases):
+def test_value_and_derivatives_of_a_side_follow_the_definition(side, seed, biases):
+    """Value and derivatives of a side are those of the definition."""
     data, others, *vectors = small_problem(seed, biases)
     d = vectors[side].shape[1]
     objective = Side(data, others, side, vectors[1 - side], BPR, L2)
@@ -113,7 +114,8 @@ def test_value_and_derivatives_of_a_side_are_those_of_the_definition(side, seed,
         assert blocks == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
-def test_the_objective_of_a_fit_has_the_l2_of_vectors_of_personal_residuals_and_of_nodes():
+def test_the_objective_of_a_fit_has_every_l2():
+    """The objective of a fit has the l2 of vectors, of personal residuals and of nodes."""
     data, others, users, items = small_problem(2)
     model, leaves = FacT(**SMALL), [users / 2, items / 3]
     trees = [Tree(np.array([-1]), np.zeros(1), np.full((1, 3), -1), np.full((1, 3), size)) for size in (1.0, 2.0)]
@@ -195,7 +197,8 @@ def test_planted_rules_are_found_with_other_seeds(seed):
     planted_rules_are_found(seed)
 
 
-def test_the_objective_falls_and_validation_keeps_the_best_alternation(world):
+def test_the_objective_falls_and_the_best_alternation_is_kept(world):
+    """The objective falls, and validation keeps the best alternation."""
     reviews, _ = world
     scores, seen = [0.0, 0.5, 0.0, 0.2, *[0.0] * 20], []  # of leaves and of vectors, in turn
 
@@ -221,7 +224,8 @@ def test_the_vectors_of_leaves_are_those_of_the_trees(world):
         assert leaves == pytest.approx(tree.vectors[tree.route(profiles)])
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not(world):
+def test_only_the_same_seed_gives_the_same_bytes(world):
+    """The same seed gives the same bytes, and another one does not."""
     reviews, model = world
     again, other = (fitted(reviews, seed, depth=4, item_depth=4)[0].state() for seed in (0, 1))
     for name, array in model.state().items():
@@ -238,7 +242,8 @@ def test_a_loaded_state_scores_and_explains_as_before(world):
     assert loaded.trees() == model.trees()
 
 
-def test_other_numbers_for_users_items_and_features_permute_the_results(world):
+def test_renumbering_permutes_the_results(world):
+    """Other numbers for users, items and features permute the results."""
     reviews, model = world
     random = np.random.default_rng(9)
     users, items, features = (random.permutation(size) for size in (reviews.users, reviews.items, reviews.features))
@@ -258,7 +263,8 @@ def test_other_numbers_for_users_items_and_features_permute_the_results(world):
     assert replace(renumbered, contributions=()) == replace(explanation, contributions=())
 
 
-def test_explanations_name_features_of_both_paths_whose_branches_hold(world):
+def test_explanations_name_features_of_both_paths(world):
+    """Explanations name features of both paths whose branches hold."""
     reviews, model = world
     counts = reviews.user_profile(reviews.train)
     profiles = counts / np.nansum(counts, axis=1, keepdims=True), reviews.item_profile(reviews.train)
@@ -334,7 +340,8 @@ def test_sentences_have_the_templates_of_the_dissertation():
     )
 
 
-def test_an_interview_asks_about_the_features_on_its_way_and_leads_to_their_leaf(world):
+def test_an_interview_leads_to_the_leaf_of_its_answers(world):
+    """An interview asks about the features on its way and leads to their leaf."""
     _, model = world
     branches, leaves = ("left", "right", "unknown"), set()
     for user in range(40):
@@ -357,7 +364,8 @@ def test_an_interview_asks_about_the_features_on_its_way_and_leads_to_their_leaf
     assert len(leaves) > 5
 
 
-def test_an_interview_asks_once_about_a_feature_and_ends_above_a_way_that_nobody_took_or_with_the_input(world):
+def test_an_interview_asks_once_about_a_feature(world):
+    """An interview asks once about a feature, and ends above a way that nobody took, or with the input."""
     _, model = world
     one, asked = FacT(**SMALL), []
     vars(one).update(vars(model))
@@ -377,7 +385,8 @@ def test_an_interview_asks_once_about_a_feature_and_ends_above_a_way_that_nobody
         one.interview(end)
 
 
-def test_a_new_user_gets_the_vector_of_its_leaf_however_many_reviews_its_profile_counts(world):
+def test_a_new_user_gets_the_vector_of_its_leaf(world):
+    """A new user gets the vector of its leaf, however many reviews its profile counts."""
     reviews, model = world
     counts = reviews.user_profile(reviews.train)
     leaves = model.user_tree.vectors[model.user_tree.route(model.profiles[0])]

@@ -185,8 +185,11 @@ class _Texts(HTMLParser):
         self.texts += [data.strip()] if data.strip() else []
 
 
-def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_them():
-    """Also with the stored model; what is observed is not recommended; with planted rules more reviews help FacT."""
+def test_new_users_are_ranked_by_rules_and_known_reviews():
+    """New users are ranked by the rules and the reviews that are known of them.
+
+    Also with the stored model; what is observed is not recommended; with planted rules more reviews help FacT.
+    """
     large, means = ["reviews.users=400", "reviews.items=60", "reviews.of_user=12"], {}
     for name, observed in (("most_popular", 0), ("fmf", 3), ("fact", 0), ("fact", 5)):
         assert main([*large, f"model={name}", f"reviews.observed={observed}"]) == 0
@@ -214,7 +217,8 @@ def test_new_users_are_ranked_by_the_rules_and_the_reviews_that_are_known_of_the
     assert means["fact", 5] > means["most_popular", 0]
 
 
-def test_an_explanation_is_the_same_as_text_as_json_and_as_a_page(capsys: Output):
+def test_an_explanation_is_the_same_as_text_json_and_page(capsys: Output):
+    """An explanation is the same as text, as JSON and as a page."""
     words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
     assert main([*words, "explain.user=7", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["recommended"][0]["item"]
@@ -307,7 +311,8 @@ def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.Monk
     assert len(re.findall(r"^ +\d+ item \d+: bell\\x07 and\\nline \\udcff \d+$", out, re.MULTILINE)) == 20
 
 
-def test_an_interview_asks_and_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+def test_an_interview_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+    """An interview asks, recommends, and ends with its input."""
     words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1", "interview=true"]
     answers = iter(["7", "a lot", *"3" * 20])
     monkeypatch.setattr("builtins.input", lambda question: print(question) or next(answers))

@@ -203,7 +203,8 @@ def test_the_best_state_by_validation_is_kept():
     assert not (seen[1] == seen[2]).all()
 
 
-def test_the_same_seed_gives_the_same_state_and_a_state_is_a_model(world):
+def test_the_same_seed_gives_the_same_state(world):
+    """The same seed gives the same state, and a state is a model."""
     reviews, model = world
     again, other, loaded = fitted(reviews)[0].state(), fitted(reviews, seed=1)[0].state(), MTER(**SETTINGS)
     for name, array in model.state().items():
@@ -214,7 +215,8 @@ def test_the_same_seed_gives_the_same_state_and_a_state_is_a_model(world):
     assert loaded.explain(3, 5) == model.explain(3, 5)
 
 
-def test_other_numbers_of_users_items_features_and_phrases_permute_the_results(world):
+def test_renumbering_permutes_the_results(world):
+    """Other numbers of users, items, features and phrases permute the results."""
     reviews, model = world
     random = np.random.default_rng(3)
     user, item, feature, phrase = (

@@ -89,8 +89,11 @@ def test_gaps_between_numbers_change_nothing(tmp_path: Path):
         dense.place("user", 4)
 
 
-def test_the_fingerprint_of_reviews_without_gaps_is_that_of_before():
-    """Of the fields that reviews had before they had numbers with gaps, in their order."""
+def test_reviews_without_gaps_keep_their_fingerprint():
+    """The fingerprint of reviews without gaps is that of before.
+
+    Of the fields that reviews had before they had numbers with gaps, in their order.
+    """
     of, digest = reviews(), hashlib.sha256()
     for name in [field.name for field in fields(of)][:-2]:
         value = getattr(of, name)
@@ -145,7 +148,8 @@ def test_profiles_are_those_of_the_definition():
             np.testing.assert_array_equal(profile, np.where(plus + minus > 0, plus + weight * minus, np.nan))
 
 
-def test_other_splits_are_other_tenths_and_settings_shrink_training_only():
+def test_other_splits_are_other_tenths():
+    """Other splits are other tenths, and settings shrink training only."""
     given = (60, 40, 10, 2, 0.8, 0)
     loaded = {split: GeneratedReviews(*given, split, None, 1.0, None).load() for split in (0, 1, 2)}
     for of in loaded.values():
@@ -179,7 +183,8 @@ def test_only_training_reviews_choose_features():
     assert kept.phrase.tolist() == [0]
 
 
-def test_new_users_are_the_same_for_every_number_of_observed_reviews_and_have_none_for_training():
+def test_new_users_are_the_same_for_every_number_observed():
+    """New users are the same for every number of observed reviews, and have none for training."""
     given, of_users = (60, 40, 10, 2, 0.8, 0), []
     for observed in range(6):
         of = GeneratedReviews(*given, 1, None, 1.0, observed).load()

@@ -47,7 +47,8 @@ def groups(profiles, feature, threshold):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_best_rule_is_that_of_a_search_through_all_and_gains_what_the_loss_falls(seed):
+def test_the_best_rule_is_that_of_a_search_through_all(seed):
+    """The best rule is that of a search through all, and gains what the loss falls."""
     random = np.random.default_rng(seed)
     profiles = random_profiles(random)
     loss, everyone = Quadratic(len(profiles), random), list(range(len(profiles)))
@@ -67,7 +68,8 @@ def test_the_best_rule_is_that_of_a_search_through_all_and_gains_what_the_loss_f
     assert steps == pytest.approx(np.array([np.linalg.solve(loss.a[n] + L2 * np.eye(D), -loss.b[n]) for n in range(4)]))
 
 
-def test_a_tree_of_one_level_moves_its_groups_to_their_least_loss():
+def test_a_tree_of_one_level_has_the_least_loss():
+    """A tree of one level moves its groups to their least loss."""
     random = np.random.default_rng(7)
     profiles = random_profiles(random)
     loss = Quadratic(len(profiles), random)
@@ -91,7 +93,8 @@ def test_no_level_raises_the_objective(known):
     assert values[-1] < values[0] - 1
 
 
-def test_profiles_find_the_nodes_of_the_fit_by_rules_that_hold_for_them():
+def test_profiles_find_the_nodes_of_the_fit():
+    """Profiles find the nodes of the fit by rules that hold for them."""
     random = np.random.default_rng(4)
     profiles = random_profiles(random, 200)
     tree, node, _ = grow(profiles, Quadratic(200, random), D, 3, 20, L2)

@@ -14,7 +14,8 @@ def chosen(root, *keep: str) -> tuple[Selection, list[str]]:
     return selection, [f"{labels.ranker(group)} {labels.short(group)}".strip() for group in selection.cells]
 
 
-def test_validation_decides_over_folds_and_seeds_and_the_test_split_has_no_part_in_it(tmp_path):
+def test_validation_decides_over_folds_and_seeds(tmp_path):
+    """Validation decides over folds and seeds, and the test split has no part in it."""
     for l2, test, validation in ((1, 0.9, (0.1, 0.5)), (2, 0.1, (0.4, 0.3)), (3, 0.9, (0.0, 0.6))):
         make(
             tmp_path / "a", f"ranker.l2={l2}", test=dict.fromkeys((0, 1), test), validation=dict(enumerate(validation))
@@ -33,7 +34,8 @@ def test_validation_decides_over_folds_and_seeds_and_the_test_split_has_no_part_
     assert chosen(tmp_path / "c")[1] == ["pairrank l2=9 alpha=2"], "of equally good cells the first, numbers by size"
 
 
-def test_settings_of_ranker_model_and_exploration_are_chosen_and_others_are_kept(tmp_path):
+def test_settings_of_ranker_model_and_exploration_are_chosen(tmp_path):
+    """Settings of ranker, model and exploration are chosen, and others are kept."""
     for number, task in enumerate(["click.stop=0", "rounds=9", "click=cascade"]):
         for l2, validation in ((1, 0.5), (2, 0.6)):
             make(tmp_path / "a", task, f"ranker.l2={l2}", validation={0: validation + number / 100})
@@ -66,7 +68,8 @@ def test_settings_of_ranker_model_and_exploration_are_chosen_and_others_are_kept
     assert {labels.overrides(group).partition(" ranker.")[2] for group in rows} == {"l2=1", "l2=2"}
 
 
-def test_a_cell_with_fewer_seeds_or_folds_is_named_and_not_chosen(tmp_path):
+def test_a_cell_with_fewer_seeds_or_folds_is_not_chosen(tmp_path):
+    """A cell with fewer seeds or folds is named and not chosen."""
     make(tmp_path / "a", "ranker.l2=1", test={0: 0.1}, validation={0: 0.9})
     for l2 in (2, 3):
         make(tmp_path / "a", f"ranker.l2={l2}", test={0: 0.1, 1: 0.1}, validation={0: 0.1 * l2, 1: 0.1})

@@ -78,7 +78,8 @@ def test_several_folds_are_the_units(tmp_path):
     assert line.endswith("with the folds as units (degrees of freedom: folds - 1), or seeds as units (seeds - 1).")
 
 
-def test_marks_say_which_way_and_which_rows_are_worse_and_holm_is_over_all_tasks(tmp_path):
+def test_marks_say_which_rows_are_worse_by_holm_over_all_tasks(tmp_path):
+    """Marks say which way and which rows are worse, and Holm is over all tasks."""
     for click in ("perfect", "cascade"):
         for ranker, by in [("base", 0), ("less", -0.1), ("more", 0.1), ("same", 0)]:
             make(tmp_path / click, f"ranker={ranker}", f"click={click}", test=better(by, 0.002 * (by != 0)))

@@ -114,8 +114,11 @@ def test_headings_and_usual_metrics(tmp_path):
     assert usual_metrics(groups_below(tmp_path)) == (*METRICS, "unfairness", "violations")
 
 
-def test_comparisons_are_marks_and_a_table_and_columns_of_the_frame(tmp_path):
-    """pairrank is better for every seed than pdgd; the labels know another pairrank."""
+def test_comparisons_are_marks_a_table_and_columns(tmp_path):
+    """Comparisons are marks, a table, and columns of the frame.
+
+    pairrank is better for every seed than pdgd; the labels know another pairrank.
+    """
     make(tmp_path, "ranker=pdgd", "ranker.l2=1", test=LOWER)
     make(tmp_path, "ranker.pairs=all", "ranker.l2=2", test=HIGHER)
     make(tmp_path, "ranker.pairs=all", "ranker.l2=3", test={0: 0.1, 1: 0.1})
@@ -152,7 +155,8 @@ def test_comparisons_are_marks_and_a_table_and_columns_of_the_frame(tmp_path):
     assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
 
 
-def test_rows_of_one_ranker_are_told_apart_by_settings_or_by_the_task(tmp_path):
+def test_rows_of_one_ranker_are_told_apart(tmp_path):
+    """Rows of one ranker are told apart by settings or by the task."""
     for l2 in (1, 2):
         make(tmp_path / "a", f"ranker.l2={l2}", test={0: 0.1 * l2, 1: 0.1})
     for rounds in (4, 8):
@@ -197,8 +201,11 @@ def test_lines_under_the_table(tmp_path):
     assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")
 
 
-def test_a_line_says_what_queries_without_relevant_documents_count(tmp_path):
-    """Of 784 queries of MQ2008 .7194 are attainable: .48 is .48 / .7194 = .667 of the others."""
+def test_a_line_says_what_queries_without_relevance_count(tmp_path):
+    """A line says what queries without relevant documents count.
+
+    Of 784 queries of MQ2008 .7194 are attainable: .48 is .48 / .7194 = .667 of the others.
+    """
     make(tmp_path / "zero", "no_relevant=zero")
     make(tmp_path / "synthetic", "no_relevant=zero", "dataset=synthetic")
     make(tmp_path / "skip", "no_relevant=skip")

@@ -73,7 +73,8 @@ def test_differences_without_spread():
     assert of_values({(1, 0): 1.0, (1, 1): 1 + 2**-52}).sd > 0, "an interval is not rounded to 0, as in a test"
 
 
-def test_many_signs_are_drawn_and_the_draws_are_the_same_every_time():
+def test_many_signs_are_drawn_repeatably():
+    """Many signs are drawn, and the draws are the same every time."""
     differences = np.random.default_rng(1).normal(0.4, 1, EXACT + 10).tolist()
     drawn = sign_flips(differences)
     assert drawn == sign_flips(differences)

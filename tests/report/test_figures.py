@@ -89,7 +89,8 @@ def test_means_and_bands_by_hand(tmp_path):
     assert text.get_text() == f"0.625 ± {sd:.3f}"
 
 
-def test_runs_of_a_group_are_one_curve_in_which_a_seed_counts_once(tmp_path):
+def test_runs_of_a_group_are_one_curve(tmp_path):
+    """Runs of a group are one curve in which a seed counts once."""
     zeros = [0] * 20
     play(
         tmp_path / "a",
@@ -228,7 +229,8 @@ def test_a_panel_for_each_dataset_and_click_model(tmp_path):
     assert len(figure.legends) == 1
 
 
-def test_wide_intervals_markers_and_long_legends_leave_curves_legible(tmp_path):
+def test_curves_stay_legible_beside_long_legends(tmp_path):
+    """Wide intervals, markers and long legends leave curves legible."""
     play(tmp_path, trace=ONLINE, test={0: [0.25, 0.25], 1: [0.75, 0.75]}, every=20)
     play(tmp_path, "ranker=pdgd", trace=ONLINE, test={0: [0.5, 0.625], 1: [0.5, 0.625]}, every=20)
     low, high = drawn(tmp_path, "learning_curve", bands="ci").axes[0].get_ylim()
@@ -245,7 +247,8 @@ def test_wide_intervals_markers_and_long_legends_leave_curves_legible(tmp_path):
     assert heights[1] > 0.9 * heights[0], "twelve lines of names make the figure higher"
 
 
-def test_missing_data_too_many_curves_and_a_damaged_table_are_named_with_what_to_type(tmp_path):
+def test_missing_data_and_too_many_curves_are_named(tmp_path):
+    """Missing data, too many curves and a damaged table are named, with what to type."""
     play(tmp_path / "one", trace=ONLINE)
     for kind, typed in {
         "learning_curve": "evaluate_on=[validation,test]",
@@ -267,7 +270,8 @@ def test_missing_data_too_many_curves_and_a_damaged_table_are_named_with_what_to
         draw("online_ndcg", groups, labels)
 
 
-def test_bars_begin_at_zero_and_end_at_the_mean_and_running_time_is_wall_clock_over_rounds(tmp_path):
+def test_bars_begin_at_zero_and_end_at_the_mean(tmp_path):
+    """Bars begin at zero and end at the mean, and running time is wall clock over rounds."""
     play(tmp_path / "a", trace={"online_ndcg": {0: [0.25], 1: [0.75]}}, seconds=2.0)
     play(tmp_path / "a", "ranker=pdgd", trace={"online_ndcg": {0: [0.75]}})
     axes = panel(tmp_path / "a", "bar", metric="online_ndcg", bands="ci")
@@ -290,8 +294,11 @@ def test_bars_begin_at_zero_and_end_at_the_mean_and_running_time_is_wall_clock_o
     assert (bars(first), bars(second)) == ({"PairRank": 0.5, "PDGD": 0.75}, {"DBGD": 0.5}), "a missing row is empty"
 
 
-def test_a_metric_over_a_setting_in_which_alone_runs_differ_and_level_lines_without_it(tmp_path):
-    """NDCG at three values of a setting, in any order, beside a ranker that lacks it; bands are standard errors."""
+def test_a_metric_is_drawn_over_a_setting(tmp_path):
+    """A metric over a setting in which alone runs differ, and level lines without it.
+
+    NDCG at three values of a setting, in any order, beside a ranker that lacks it; bands are standard errors.
+    """
     for decay, values in ((1, [0.2, 0.4]), (0.01, [0.5, 0.5]), (10, [0.25, 0.25])):
         make(tmp_path / "a", f"ranker.decay={decay}", test=dict(enumerate(values)))
     make(tmp_path / "a", "ranker=pdgd", test={0: 0.1, 1: 0.3})
@@ -324,8 +331,11 @@ def test_blocks_by_rank_are_means_over_queries_that_long(tmp_path):
         drawn(tmp_path, "block_size_by_rank", rounds="1,3")
 
 
-def test_files_are_the_same_in_every_process_and_under_any_settings(tmp_path):
-    """Another process writes report.html without matplotlib, and with it, under another hash seed, the same bytes."""
+def test_files_are_the_same_in_every_process(tmp_path):
+    """Files are the same in every process and under any settings.
+
+    Another process writes report.html without matplotlib, and with it, under another hash seed, the same bytes.
+    """
     import matplotlib
 
     play(tmp_path / "runs", "ranker=p2neurrank", trace={"online_ndcg": {0: [0.25, 0.5], 1: [0.5, 0.75]}})

@@ -90,7 +90,8 @@ def runs(tmp_path_factory) -> Path:
     return root
 
 
-def test_it_is_well_formed_and_whole_and_has_all_that_there_are_data_for(runs):
+def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
+    """It is well formed and whole and has all that there are data for."""
     text, parsed = written(runs, baseline="pairrank")
     assert parsed.open == []
     assert text.startswith("<!doctype html>\n<html lang=")

@@ -149,8 +149,11 @@ def test_the_caption_names_folds_as_units_of_intervals(tmp_path):
     assert both in latex_of(tmp_path, "test_ndcg_10")
 
 
-def test_only_what_is_significantly_better_than_all_others_is_bold(tmp_path):
-    """DBGD is below both others, which do not differ; without it, nothing is better than all others."""
+def test_only_what_is_significantly_best_is_bold(tmp_path):
+    """Only what is significantly better than all others is bold.
+
+    DBGD is below both others, which do not differ; without it, nothing is better than all others.
+    """
     for click, best in (("perfect", 0.1), ("informational", 0.0)):
         make(tmp_path, f"click={click}", test=shifted(best))
         make(tmp_path, f"click={click}", "ranker=pdgd", test=SEEDS)
@@ -206,8 +209,11 @@ def test_a_table_whose_rows_are_all_the_same_keeps_its_columns():
     assert body(plain_table(table, []).text())[1:] == [r"a & 1 \\"] * 2
 
 
-def test_a_caption_says_what_chose_and_nothing_of_tests_that_were_not_made(tmp_path):
-    """Two seeds are too few for a test."""
+def test_a_caption_says_what_chose_and_which_tests_were_made(tmp_path):
+    """A caption says what chose and nothing of tests that were not made.
+
+    Two seeds are too few for a test.
+    """
     for ranker in ("pairrank", "pdgd"):
         make(tmp_path, f"ranker={ranker}", test={0: 0.25, 1: 0.5})
     groups, labels = groups_and_labels(tmp_path)

@@ -54,7 +54,8 @@ def test_axes_are_those_along_which_grades_differ():
         assert _evenly_spaced(torch.arange(rows), most).tolist() == expected
 
 
-def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, network):
+def test_the_figure_has_panels_for_features_and_the_network(runs, network):
+    """The figure has a panel for features and one for the network."""
     (grades, *expected), (_, *other) = project(network, documents=5), project(network, 5, seed=1)
     assert expected[0].shape == expected[1].shape == (len(grades), 2)
     assert max(np.unique(grades, return_counts=True)[1]) == 5
@@ -70,7 +71,8 @@ def test_the_figure_has_a_panel_for_features_and_one_for_the_network(runs, netwo
         assert shown == {tuple(point) for point in places}
 
 
-def test_wrong_options_a_linear_ranker_and_other_data_are_refused(runs, network, tmp_path):
+def test_wrong_options_and_other_data_are_refused(runs, network, tmp_path):
+    """Wrong options, a linear ranker and other data are refused."""
     groups = group_runs(collect([runs]).runs)
     for options, message in (
         ({"seed": "7"}, r"^seed must be one of 0, 1, got 7$"),

@@ -88,7 +88,8 @@ def test_a_default_of_null_is_not_told(tmp_path):
     assert short(tmp_path) == [("pairrank", ""), ("pairrank", "window=100")]
 
 
-def test_a_setting_that_follows_the_rankers_is_left_out_unless_it_was_typed(tmp_path):
+def test_a_setting_that_follows_the_rankers_is_left_out(tmp_path):
+    """A setting that follows the ranker's is left out unless it was typed."""
     make(tmp_path / "a", "ranker.l2=1")
     make(tmp_path / "a", "ranker.l2=2")
     assert short(tmp_path / "a") == [("pairrank", "l2=1"), ("pairrank", "l2=2")]

@@ -61,7 +61,8 @@ def test_a_choice_that_names_a_paper_has_its_entry():
         assert first <= authors, (choice, first, authors)
 
 
-def test_entries_are_of_choices_that_exist_and_are_cited_on_the_pages():
+def test_entries_are_of_choices_and_cited_on_pages():
+    """Entries are of choices that exist and are cited on the pages."""
     known, keys = described(), [reference.entry.partition("{")[2].partition(",")[0] for reference in references()]
     assert len(set(keys)) == len(keys) > 30
     pages = "".join(path.read_text() for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("configs/**/*.yaml")])

@@ -48,7 +48,8 @@ def test_each_run_once_others_counted_and_damage_stops_nothing(tmp_path):
     assert len(found.damaged) == 7
 
 
-def test_settings_have_dotted_names_and_those_that_cannot_change_results_are_left_out(tmp_path):
+def test_settings_have_dotted_names_if_they_change_results(tmp_path):
+    """Settings have dotted names, and those that cannot change results are left out."""
     make(tmp_path, "ranker.l2=1e-5", "rounds=10", "force=true", "exploration.alpha=2.0")
     (run,) = collect([tmp_path]).runs
     assert (run.settings["ranker.l2"], repr(run.settings["exploration.alpha"]), run.settings["rounds"]) == (
@@ -124,7 +125,8 @@ def test_values_are_in_the_order_of_fold_and_seed(tmp_path):
     assert list(group.values("test_ndcg_10")) == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)]
 
 
-def test_any_other_setting_makes_another_group_and_what_is_recorded_makes_none(tmp_path):
+def test_any_other_setting_makes_another_group(tmp_path):
+    """Any other setting makes another group, and what is recorded makes none."""
     make(tmp_path / "a")
     others = ("ranker.l2=1", "click.stop=1", "dataset.normalise=none", "rounds=3", "device.dtype=float32")
     for number, other in enumerate((*others, "ranker=pdgd"), 2):
@@ -147,7 +149,8 @@ def test_any_other_setting_makes_another_group_and_what_is_recorded_makes_none(t
     assert names == ["", "measure.ndcg.discount=0.9995", "measure.ndcg.discount=0.9"]
 
 
-def test_a_seed_that_several_runs_have_counts_once_as_in_the_largest(tmp_path):
+def test_a_seed_of_several_runs_counts_once(tmp_path):
+    """A seed that several runs have counts once, as in the largest."""
     make(tmp_path, test={1: 0.3})  # differs in its last bits, on a GPU or another machine
     make(tmp_path, test={0: 0.1, 1: 0.2, 2: 0.4})
     make(tmp_path, test={1: 0.3, 5: 0.9})  # overlaps in part
@@ -159,7 +162,8 @@ def test_a_seed_that_several_runs_have_counts_once_as_in_the_largest(tmp_path):
     assert only(tmp_path).estimate("test_ndcg_10").mean == pytest.approx((0.4 + 0.7) / 2)
 
 
-def test_groups_have_the_same_data_and_the_same_version_of_results(tmp_path):
+def test_groups_have_the_same_data_and_version_of_results(tmp_path):
+    """Groups have the same data and the same version of results."""
     make(tmp_path / "a", "dataset.path=here", fingerprint="one")
     make(tmp_path / "a", "dataset.path=there", "dataset.fold=2", fingerprint="two")
     assert len(groups_below(tmp_path / "a")) == 2, "without a common fold, other places are other data"

@@ -72,7 +72,8 @@ def test_the_files_that_a_class_imports_from_its_folder_count(folder, monkeypatc
     assert counting(folder("site-packages")) == own, "of an installed package only its own files"
 
 
-def test_parts_of_the_settings_have_hashes_where_they_are_the_users(folder):
+def test_parts_of_the_settings_of_the_user_have_hashes(folder):
+    """Parts of the settings have hashes where they are the user's."""
     root = folder()
     (root / "mine.py").write_text("from functools import partial\nmake = partial(dict)\n\ndef function():\n    pass\n")
     settings = {

@@ -42,7 +42,8 @@ MESSAGES = {
 }
 
 
-def test_a_run_that_diverges_says_where_which_replicas_and_what_to_change(tmp_path: Path):
+def test_a_run_that_diverges_says_where_and_what_to_change(tmp_path: Path):
+    """A run that diverges says where, which replicas, and what to change."""
     for number, (words, message) in enumerate(MESSAGES.items()):
         assert failure(tmp_path / f"{number}", *words.split()) == message
 
@@ -70,7 +71,8 @@ class NotANumber(Sound):
         self.weights /= 0 * self.weights
 
 
-def test_of_a_ranker_of_ones_own_the_class_is_named_and_no_setting_is_blamed(tmp_path: Path):
+def test_of_an_own_ranker_the_class_is_named(tmp_path: Path):
+    """Of a ranker of one's own the class is named, and no setting is blamed."""
     (tmp_path / "ranker").mkdir()
     (tmp_path / "ranker" / "mine.yaml").write_text(f"_target_: {__name__}.NotANumber\nl2: .1\n")
     assert failure(tmp_path / "runs", "ranker=mine", "--config-dir", str(tmp_path)) == (

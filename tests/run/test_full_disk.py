@@ -60,7 +60,8 @@ def test_a_run_that_cannot_write_says_so_in_one_line(
         assert {name: (path / name).read_bytes() for name in RESULTS} == undisturbed, call
 
 
-def test_what_a_kill_after_finishing_leaves_is_removed_and_a_checkpoint_that_was_kept_on_purpose_stays(tmp_path: Path):
+def test_what_a_kill_after_finishing_leaves_is_removed(tmp_path: Path):
+    """What a kill after finishing leaves is removed, and a checkpoint that was kept on purpose stays."""
     for keep in False, True:
         words = command(tmp_path, f"keep_checkpoint={str(keep).lower()}", "force=true")
         assert main(words) == 0

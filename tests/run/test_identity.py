@@ -55,7 +55,8 @@ NOT_HASHED = """force note output_dir data_dir cache_dir ranker.cache_dir device
 checkpoint_every checkpoint_rounds keep_checkpoint launcher dataset measures"""
 
 
-def test_everything_is_hashed_but_where_and_how_fast_a_run_is_computed(monkeypatch):
+def test_everything_is_hashed_but_where_and_how_fast_it_runs(monkeypatch):
+    """Everything is hashed but where and how fast a run is computed."""
     before = identity(SETTINGS, "f", {})
     same = [changed(dotted, "something else") for dotted in NOT_HASHED.split()]
     same += [dict(reversed(SETTINGS.items())), changed("rounds", 5000.0), changed("block_rounds", (10, 100))]

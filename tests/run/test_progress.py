@@ -39,8 +39,11 @@ def test_a_quiet_run_prints_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_line_says_that_loops_are_compiled_instead_of_a_speed(capsys, monkeypatch):
-    """Without a terminal once, before the first round ends."""
+def test_the_line_says_that_loops_are_compiled(capsys, monkeypatch):
+    """The line says that loops are compiled instead of a speed.
+
+    Without a terminal once, before the first round ends.
+    """
     monkeypatch.setattr(Progress, "compiling_after", 0.0)
     clock.stop()
     try:

@@ -183,9 +183,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_a_run_whose_files_are_not_as_they_were_written_is_damaged_and_run_again(
+def test_a_run_whose_files_have_changed_is_damaged_and_run_again(
     copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    """A run whose files are not as they were written is damaged and run again."""
     before = results(copy)
     for name, how in [*((name, "changed by a bit") for name in RESULTS), *((RESULTS[0], how) for how in CHANGES)]:
         content = (copy / name).read_bytes()
@@ -257,9 +258,10 @@ def test_a_resumed_run_is_that_of_an_undisturbed_one(interrupted: Path, whole: P
     assert not list(path.glob("*.part*"))
 
 
-def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
+def test_a_run_whose_tables_do_not_fit_starts_afresh(
     interrupted: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    """A run whose tables are not those of its checkpoint starts afresh."""
     path = tmp_path / interrupted.parent.name / interrupted.name
     for table, how in zip(("trace", "evaluation", "blocks", "interactions"), CHANGES, strict=True):
         shutil.rmtree(path, ignore_errors=True)
@@ -274,7 +276,9 @@ def test_a_run_whose_tables_are_not_those_of_its_checkpoint_starts_afresh(
         assert results(path) == results(whole), how
 
 
-def test_a_run_does_not_finish_without_the_rows_that_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_does_not_finish_without_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A run does not finish without the rows that it has written."""
+
     def removing(running: Runner) -> dict[str, float]:
         for part in running.directory.path.glob("trace.part*"):
             part.unlink()

@@ -57,8 +57,11 @@ def test_the_first_lists_and_evaluation_are_those_of_the_start():
 
 @pytest.mark.parametrize("form", ["together", "singly"])
 @pytest.mark.parametrize("setting", CENTRED)
-def test_pairrank_is_at_the_optimum_of_the_penalty_around_its_start(setting, form):
-    """Within the guarantee of learning/newton.py, by scipy; PePairRank without noise as well."""
+def test_pairrank_is_at_the_optimum_around_its_start(setting, form):
+    """PairRank is at the optimum of the penalty around its start.
+
+    Within the guarantee of learning/newton.py, by scipy; PePairRank without noise as well.
+    """
     given = parameters(4)
     for ranker in ("pairrank", "pepairrank"):
         overrides = [f"ranker={ranker}", f"ranker.l2={L2}", setting]
@@ -116,7 +119,8 @@ def centred_optimum(pairs: plain.Pairs, reduction: str, theta_0: np.ndarray) -> 
     return found.fun, found.x
 
 
-def test_relevance_regression_and_networks_are_held_at_their_start():
+def test_regression_and_networks_are_held_at_their_start():
+    """Relevance regression and networks are held at their start."""
     given = parameters(4)
     with torch.inference_mode():
         running = simulation(("ranker=ips_regression", f"ranker.l2={L2}"), start=lambda context: given)

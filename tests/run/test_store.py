@@ -35,7 +35,8 @@ from ol2r_cli.run.store import (
 from ol2r_cli.run.versions import checkout
 
 
-def test_a_second_writer_is_refused_and_asking_whether_it_is_running_does_not_prevent_one(tmp_path: Path):
+def test_a_second_writer_is_refused(tmp_path: Path):
+    """A second writer is refused, and asking whether it is running does not prevent one."""
     directory, ended = RunDirectory(tmp_path / "run"), threading.Event()
     expected = rf"another process \(pid {os.getpid()} on .+\) is running this in .*run.*see `ol2r status .*run`"
     with directory:
@@ -133,8 +134,11 @@ def test_json_is_strict_and_has_a_line_per_entry(tmp_path: Path):
     assert os.listdir(tmp_path) == []
 
 
-def test_git_does_not_see_what_is_in_a_folder_of_runs_that_was_created(tmp_path: Path):
-    """As in the caches of pytest and ruff. What exists is left as it is."""
+def test_git_does_not_see_a_created_folder_of_runs(tmp_path: Path):
+    """Git does not see what is in a folder of runs that was created.
+
+    As in the caches of pytest and ruff. What exists is left as it is.
+    """
     with RunDirectory(tmp_path / "new" / "data" / "run", tmp_path / "new") as directory:
         directory.write_json("run.json", {})
     assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
@@ -245,9 +249,8 @@ def test_the_status_follows_from_the_round_and_the_exception(tmp_path: Path):
         assert content["ended"] is not None
 
 
-def test_seconds_and_memory_are_those_of_all_processes_and_the_speed_is_that_of_the_last(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-):
+def test_seconds_and_memory_are_those_of_all_processes(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    """Seconds and memory are those of all processes, and the speed is that of the last."""
     monkeypatch.setattr(module, "peak_memory_gb", lambda: 3.0)
     with Manifest(RunDirectory(tmp_path), **ABOUT) as first:
         clock.now += 50
@@ -266,7 +269,8 @@ def test_seconds_and_memory_are_those_of_all_processes_and_the_speed_is_that_of_
     assert content["started"] == first.content["started"]
 
 
-def test_progress_is_written_every_two_seconds_with_a_speed_from_five_on(tmp_path: Path, clock: Clock):
+def test_progress_is_written_every_two_seconds(tmp_path: Path, clock: Clock):
+    """Progress is written every two seconds, with a speed from five on."""
     (tmp_path / "run.json").write_text('{"seconds": 12')  # a damaged manifest does not prevent the run
     with Manifest(RunDirectory(tmp_path), **ABOUT, began=clock.now - 3) as manifest:
         assert manifest.content["sittings"] == 1
@@ -326,7 +330,8 @@ def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch
     assert checkout(tmp_path / "below") is None, "a package that is installed inside another repository"
 
 
-def test_a_checkpoint_comes_back_and_that_of_another_run_or_version_is_refused(tmp_path: Path, monkeypatch):
+def test_a_checkpoint_comes_back_and_foreign_ones_are_refused(tmp_path: Path, monkeypatch):
+    """A checkpoint comes back, and that of another run or version is refused."""
     directory = RunDirectory(tmp_path)
     assert restore_checkpoint(directory, "this") is None
     state = {"round": 7, "best": None, "speed": 0.1, "name": "pdgd", "queue": [(100, torch.ones(2).double())]}

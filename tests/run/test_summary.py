@@ -124,7 +124,8 @@ def test_what_a_run_lacks_is_left_out(tmp_path):
     assert metrics["online_ndcg_last_tenth"]["mean"] == 1.0, "the last tenth of few rounds is the last round"
 
 
-def test_the_text_contains_the_experiment_its_results_and_what_to_type(run, tmp_path, monkeypatch):
+def test_the_text_has_experiment_results_and_what_to_type(run, tmp_path, monkeypatch):
+    """The text contains the experiment, its results and what to type."""
     monkeypatch.chdir(tmp_path)
     text = text_of(run, "outputs/mslr_web10k/a b")
     # of two values t(.975, 1) x sd / sqrt(2), where sd is their distance / sqrt(2)
@@ -160,7 +161,8 @@ def test_from_the_second_run_on_the_next_command_is_a_report(run, tmp_path, monk
         assert next_commands(text_of(run, f"{root}/mslr/a")) == commands
 
 
-def test_the_next_commands_begin_with_the_program_as_it_was_called(run, tmp_path, monkeypatch):
+def test_next_commands_begin_with_the_program_as_called(run, tmp_path, monkeypatch):
+    """The next commands begin with the program as it was called."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.argv", [".venv/bin/ol2r", "run"])
@@ -176,7 +178,8 @@ def test_on_a_terminal_the_text_is_wrapped_between_words(run, monkeypatch):
     assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())
 
 
-def test_unfairness_is_shown_to_users_who_chose_something_about_it(run):
+def test_unfairness_is_shown_to_users_who_chose_it(run):
+    """Unfairness is shown to users who chose something about it."""
     choices = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect", "fairness": "none"}
     words = ["dataset.group_ratio=.9", "measures=[unfairness]", "beta=2", "exposure=log"]
     for word in "rounds=20", "dataset.seed=1", *words:

@@ -55,7 +55,8 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
         assert empty.is_empty()
 
 
-def test_evaluations_of_several_rounds_and_blocks_of_queries_of_different_length(directory: RunDirectory):
+def test_evaluations_and_blocks_of_different_length(directory: RunDirectory):
+    """Evaluations of several rounds and blocks of queries of different length."""
     trace = Trace(directory, [1, 2])
     trace.record_evaluation(0, "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
     trace.record_evaluation([10, 20], "test", {"ndcg_10": torch.tensor([[0.5, 0.625], [0.75, 0.875]])})
@@ -70,8 +71,11 @@ def test_evaluations_of_several_rounds_and_blocks_of_queries_of_different_length
     assert run.blocks.rows() == [(1, 10, 1, 1), (1, 10, 2, 2), (1, 10, 3, 2), (2, 10, 1, 2), (2, 10, 2, 2)]
 
 
-def test_one_row_per_seed_and_round_with_null_where_a_measure_does_not_apply(directory: RunDirectory):
-    """Seeds of 63 bits are exact, recorded values are copies, and [R, B] is R times [B], also in inference mode."""
+def test_one_row_per_seed_and_round_with_null_for_nan(directory: RunDirectory):
+    """One row per seed and round, with null where a measure does not apply.
+
+    Seeds of 63 bits are exact, recorded values are copies, and [R, B] is R times [B], also in inference mode.
+    """
     large = 2**62 + 1
     trace, sums = Trace(directory, [large, 3]), torch.zeros(2)
     for t in range(1, 4):
@@ -193,7 +197,8 @@ def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirec
     assert (tmp_path / "once" / "trace.parquet").read_bytes() == (directory / "trace.parquet").read_bytes()
 
 
-def test_a_full_buffer_is_written_and_parts_are_in_order_also_after_99999(directory: RunDirectory, monkeypatch):
+def test_a_full_buffer_is_written_and_parts_are_in_order(directory: RunDirectory, monkeypatch):
+    """A full buffer is written, and parts are in order, also after 99999."""
     monkeypatch.setattr(trace_module, "FLUSH_ROWS", 6)
     monkeypatch.setattr(trace_module, "PART_BYTES", 1)
     trace = Trace(directory, [1, 2])

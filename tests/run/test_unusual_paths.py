@@ -50,7 +50,8 @@ def test_rows_and_results_of_another_folder_are_not_read(monkeypatch: pytest.Mon
 
 
 @pytest.mark.usefixtures("_here")
-def test_a_folder_whose_name_begins_with_a_tilde_is_not_that_of_a_user(capsys: pytest.CaptureFixture[str]):
+def test_a_name_with_a_tilde_is_not_the_folder_of_a_user(capsys: pytest.CaptureFixture[str]):
+    """A folder whose name begins with a tilde is not that of a user."""
     make(Path("~nobody_of_this_name"))
     assert load("~nobody_of_this_name").height == 1
     for words in (

@@ -98,9 +98,8 @@ def test_online_ndcg_is_that_of_the_saved_lists(copy: Path, capsys: pytest.Captu
     assert verified(copy, capsys) == (1, [expected, "1 finished run: 0 intact, 1 not"])
 
 
-def test_queries_that_are_skipped_have_no_online_ndcg_and_without_data_there_is_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_skipped_queries_have_no_online_ndcg(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Queries that are skipped have no online NDCG, and without data there is none."""
     data = Path(shutil.copytree(TINY, tmp_path / "data"))
     words = ["dataset=letor", f"dataset.path={data}", "rounds=60", "save_interactions=true", "no_relevant=skip"]
     assert run([*words, f"output_dir={tmp_path}", f"cache_dir={tmp_path / 'cache'}"]) == 0

@@ -49,7 +49,8 @@ def test_a_bad_range_is_one_line():
         assert "\n" not in str(error.value)
 
 
-def test_numbers_are_drawn_within_their_interval_with_three_digits():
+def test_numbers_are_drawn_within_their_interval():
+    """Numbers are drawn within their interval with three digits."""
     log = interval(1e-4, 10, log=True)
     for drawn_from, value, typed in (
         (log, 0.00345678, "0.00346"),

@@ -49,8 +49,11 @@ def kill_trial(folder: Path, *words: str) -> None:
     process.join()
 
 
-def test_the_same_seed_draws_the_same_trials_however_often_a_study_is_stopped(tmp_path):
-    """Also after a kill in the middle of a trial, which is continued, or of a line, which is removed."""
+def test_the_same_seed_draws_the_same_trials_after_stops(tmp_path):
+    """The same seed draws the same trials, however often a study is stopped.
+
+    Also after a kill in the middle of a trial, which is continued, or of a line, which is removed.
+    """
     undisturbed = finish_trials(study(tmp_path / "a"), 12)
     assert len(undisturbed) == 12 > RANDOM_TRIALS
     assert finish_trials(study(tmp_path / "c", seed=1), 2) != undisturbed[:2]
@@ -62,8 +65,11 @@ def test_the_same_seed_draws_the_same_trials_however_often_a_study_is_stopped(tm
     assert [trial.state for trial in study(tmp_path / "b").trials()] == 12 * [TrialState.COMPLETE]
 
 
-def test_a_trial_is_given_up_after_kills_and_one_of_a_living_process_is_left_alone(tmp_path):
-    """An interruption does not count as a kill."""
+def test_a_trial_is_given_up_after_kills(tmp_path):
+    """A trial is given up after kills, and one of a living process is left alone.
+
+    An interruption does not count as a kill.
+    """
     for _ in range(ATTEMPTS):
         kill_trial(tmp_path / "killed")
     finish_trials(study(tmp_path / "killed"), 2)
@@ -97,8 +103,11 @@ def test_another_search_is_refused_under_the_same_name(tmp_path):
         study(tmp_path, seed=3, prune=False)
 
 
-def test_trials_below_the_median_are_pruned_after_a_quarter_of_the_rounds(tmp_path):
-    """Medians of 1 .. 5 are 3; nothing is compared before five trials have finished, nor before round 10 of 40."""
+def test_trials_below_the_median_are_pruned(tmp_path):
+    """Trials below the median are pruned after a quarter of the rounds.
+
+    Medians of 1 .. 5 are 3; nothing is compared before five trials have finished, nor before round 10 of 40.
+    """
     search = study(tmp_path)
 
     def pruned(active: ActiveTrial, round: int, value: float) -> bool:
@@ -120,7 +129,8 @@ def test_trials_below_the_median_are_pruned_after_a_quarter_of_the_rounds(tmp_pa
     assert search.trials()[-1].state == TrialState.PRUNED
 
 
-def test_the_best_trial_is_the_first_of_equal_ones_and_the_smallest_when_minimised(tmp_path):
+def test_the_best_trial_is_the_first_of_equal_ones(tmp_path):
+    """The best trial is the first of equal ones, and the smallest when minimised."""
     for direction, best in ("maximize", 3), ("minimize", 1):
         search = study(tmp_path / direction, direction=direction)
         with search.next(20) as active:

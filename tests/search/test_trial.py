@@ -52,7 +52,8 @@ def test_a_trial_with_a_callback_equals_the_run_of_ol2r_run(tmp_path, undisturbe
     assert (undisturbed / "run.json").stat().st_mtime_ns == before
 
 
-def test_the_callback_of_a_continued_run_receives_the_earlier_rounds_first(tmp_path, undisturbed):
+def test_the_callback_receives_the_earlier_rounds_first(tmp_path, undisturbed):
+    """The callback of a continued run receives the earlier rounds first."""
     stopped = run_trial(overrides(tmp_path), lambda round, ndcg: round == 20)
     state = Run.read(stopped.path)
     assert (stopped.code, state.state, state.round) == (INTERRUPTED, "interrupted", 20)
@@ -92,7 +93,8 @@ def test_what_ends_a_trial_before_its_first_round(tmp_path):
         run_trial([*overrides(tmp_path), "evaluate_on=[test]"], stop=[15])
 
 
-def test_the_command_of_a_trial_names_the_folders_with_own_choices(tmp_path):
+def test_the_command_of_a_trial_names_folders_of_choices(tmp_path):
+    """The command of a trial names the folders with own choices."""
     (tmp_path / "own" / "click").mkdir(parents=True)
     (tmp_path / "own" / "click" / "mine.yaml").write_text("defaults: [perfect]\n")
     fixed = [*TINY, "click=mine", "rounds=2", f"output_dir={tmp_path / 'out'}", "--config-dir", str(tmp_path / "own")]
@@ -107,7 +109,8 @@ def test_the_proposed_run_has_seeds_that_no_trial_had():
         assert words == ["rounds=9", "ranker.l2=2", f"seed={first}", "replicas=10"]
 
 
-def test_a_terminal_shows_the_validation_curve_and_not_the_output_of_the_run(tmp_path, capsys, monkeypatch):
+def test_a_terminal_shows_the_validation_curve(tmp_path, capsys, monkeypatch):
+    """A terminal shows the validation curve and not the output of the run."""
     monkeypatch.setenv("COLUMNS", "36")
     search = Searcher(study(tmp_path / ".search" / "a", "ranker.l2=1,2", *TINY), 1)
     search.terminal = sys.stderr

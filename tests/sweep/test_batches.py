@@ -53,12 +53,14 @@ APART = [
 
 
 @pytest.mark.parametrize(("one", "other"), SHARED)
-def test_jobs_share_a_process_that_differ_in_seeds_folds_and_numbers(composer: Composer, one: str, other: str):
+def test_jobs_that_differ_in_numbers_share_a_process(composer: Composer, one: str, other: str):
+    """Jobs share a process that differ in seeds, folds and numbers."""
     assert can_share(planned(composer, one), planned(composer, other))
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
-def test_jobs_are_apart_that_differ_in_choices_sizes_and_all_else(composer: Composer, one: str, other: str):
+def test_jobs_that_differ_in_choices_or_sizes_are_apart(composer: Composer, one: str, other: str):
+    """Jobs are apart that differ in choices, sizes and all else."""
     first, second = planned(composer, one), planned(composer, other)
     assert can_share(first, planned(composer, one))
     assert not can_share(first, second)
@@ -88,7 +90,8 @@ def test_own_classes_and_jobs_that_are_tried_again_are_alone(composer: Composer,
         (10_000, 2, 0.0, 50),  # each has files open
     ],
 )
-def test_automatic_sizes_leave_work_to_all_workers_and_take_seconds(waiting, workers, seconds, size):
+def test_automatic_sizes_leave_work_to_all_workers(waiting, workers, seconds, size):
+    """Automatic sizes leave work to all workers and take seconds."""
     assert automatic_size(waiting, workers, seconds) == size
 
 

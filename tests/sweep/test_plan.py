@@ -42,7 +42,8 @@ def finish(composer: Composer, line: str) -> None:
     assert run_experiment(composition.settings, composition.choices, words) == 0
 
 
-def test_jobs_have_the_names_that_distinguish_them_and_the_state_of_their_runs(composer: Composer):
+def test_jobs_have_distinct_names_and_the_state_of_their_runs(composer: Composer):
+    """Jobs have the names that distinguish them, and the state of their runs."""
     planned = plan(composer, "seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1", "ranker.l2=0.7 seed=1")
     names = ["seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1"]
     assert [sweep_job.name for sweep_job in planned.sweep_jobs] == names
@@ -153,9 +154,8 @@ def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypat
     assert len(loads) == 3
 
 
-def test_finished_runs_start_nothing_and_a_dry_run_lists_and_writes_nothing(
-    composer: Composer, capsys: pytest.CaptureFixture[str]
-):
+def test_finished_runs_start_nothing_and_dry_runs_write_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
+    """Finished runs start nothing, and a dry run lists and writes nothing."""
     finish(composer, "seed=0")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
     capsys.readouterr()

@@ -82,7 +82,8 @@ def run_all(planned: list[SweepJob], launcher: Scripted) -> tuple[bool, str]:
     return stopped, terminal.getvalue()
 
 
-def test_no_more_jobs_run_at_a_time_than_there_are_slots_and_a_failure_does_not_affect_others(tmp_path: Path):
+def test_jobs_run_in_slots_and_a_failure_affects_no_other(tmp_path: Path):
+    """No more jobs run at a time than there are slots, and a failure does not affect others."""
     planned, launcher = sweep_jobs(tmp_path, 5), Scripted({1: [-9], 2: [1], 3: [2]})
     stopped, output = run_all(planned, launcher)
     assert not stopped
@@ -100,7 +101,8 @@ def test_no_more_jobs_run_at_a_time_than_there_are_slots_and_a_failure_does_not_
     assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"
 
 
-def test_failed_jobs_are_retried_unless_their_configuration_is_bad_or_end_the_sweep(tmp_path: Path):
+def test_failed_jobs_are_retried_or_end_the_sweep(tmp_path: Path):
+    """Failed jobs are retried unless their configuration is bad, or end the sweep."""
     planned = sweep_jobs(tmp_path, 3)
     launcher = Scripted({0: [1, -9], 1: [2], 2: [1, 1, 1]}, retries=2)
     planned[2].log.parent.mkdir(parents=True)
@@ -118,7 +120,8 @@ def test_failed_jobs_are_retried_unless_their_configuration_is_bad_or_end_the_sw
     assert "launcher.fail_fast=true" in output
 
 
-def test_a_first_signal_stops_the_sweep_and_keeps_what_is_done_and_a_second_one_kills(tmp_path: Path):
+def test_a_first_signal_stops_and_a_second_one_kills(tmp_path: Path):
+    """A first signal stops the sweep and keeps what is done, and a second one kills."""
     for number in signal.SIGINT, signal.SIGTERM:
         planned, launcher = sweep_jobs(tmp_path, 6), Scripted({2: [-signal.SIGTERM]}, slots=3, retries=3)
 
@@ -277,8 +280,11 @@ def shareable(folder: Path, count: int) -> list[SweepJob]:
     return planned
 
 
-def test_jobs_that_can_share_are_submitted_in_batches_and_all_workers_have_work(tmp_path: Path):
-    """Four at most, and no more than leaves a part of those that wait to the other worker."""
+def test_jobs_that_can_share_are_submitted_in_batches(tmp_path: Path):
+    """Jobs that can share are submitted in batches, and all workers have work.
+
+    Four at most, and no more than leaves a part of those that wait to the other worker.
+    """
     planned, launcher = shareable(tmp_path, 11), Batching(4)
     planned[2].choices = {"ranker": "another"}
     run_all(planned, launcher)
@@ -292,8 +298,11 @@ def test_jobs_that_can_share_are_submitted_in_batches_and_all_workers_have_work(
         assert launcher.events == ["0", "1", "2", "3", "close"], batch
 
 
-def test_the_automatic_size_of_a_batch_follows_from_the_time_of_jobs_that_are_done(tmp_path: Path, monkeypatch):
-    """The first jobs are alone; then a batch has as many as three for each worker leave, and as take five seconds."""
+def test_the_size_of_a_batch_follows_from_the_time_of_jobs(tmp_path: Path, monkeypatch):
+    """The automatic size of a batch follows from the time of jobs that are done.
+
+    The first jobs are alone; then a batch has as many as three for each worker leave, and as take five seconds.
+    """
     for seconds, expected in (0.5, ["0", "2 3"]), (1.5, ["0", "2 3"]), (9.0, ["0", "2"]):
         now = [0.0]
         monkeypatch.setattr(scheduler.time, "monotonic", lambda now=now: now[0])
@@ -319,8 +328,11 @@ def test_jobs_that_share_a_gpu_are_one_batch_from_the_start(tmp_path: Path):
         assert launcher.events == expected
 
 
-def test_jobs_of_a_killed_batch_are_played_alone_and_only_a_job_alone_fails(tmp_path: Path):
-    """Those that had ended before have ended, and the kill of a batch is no attempt of a job."""
+def test_jobs_of_a_killed_batch_are_played_alone(tmp_path: Path):
+    """Jobs of a killed batch are played alone, and only a job alone fails.
+
+    Those that had ended before have ended, and the kill of a batch is no attempt of a job.
+    """
     planned, launcher = shareable(tmp_path, 6), Batching(3, slots=1, lost=[1])
     _, output = run_all(planned, launcher)
     assert [job.ending for job in planned] == [DONE] * 6

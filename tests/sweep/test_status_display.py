@@ -39,7 +39,8 @@ def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
-def test_the_table_has_a_line_for_each_running_job_as_far_as_there_is_room(tmp_path: Path):
+def test_the_table_has_a_line_for_each_running_job(tmp_path: Path):
+    """The table has a line for each running job, as far as there is room."""
     jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(5)]
     (jobs[0].directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
     RunDirectory(jobs[2].directory).write_json("run.json", manifest("interrupted", 25))

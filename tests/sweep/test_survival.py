@@ -118,7 +118,8 @@ def running(folder: Path) -> list[Run]:
 
 
 @pytest.mark.slow
-def test_jobs_of_a_killed_batch_go_on_alone_from_their_checkpoints(tmp_path: Path):
+def test_jobs_of_a_killed_batch_go_on_from_their_checkpoints(tmp_path: Path):
+    """Jobs of a killed batch go on alone from their checkpoints."""
     calm, troubled = tmp_path / "calm", tmp_path / "troubled"
     words = [*BATCH, "checkpoint_rounds=2000"]
     assert "6 done" in started(calm, *words, "launcher.batch=1").communicate()[0]
@@ -157,8 +158,11 @@ def test_a_stopped_batch_keeps_the_rounds_of_all_its_jobs(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_batch_in_which_one_job_fails_has_the_exit_codes_of_its_jobs(tmp_path: Path):
-    """Also with retries, which are alone, and for the same command after a failure."""
+def test_a_batch_has_the_exit_codes_of_its_jobs(tmp_path: Path):
+    """A batch in which one job fails has the exit codes of its jobs.
+
+    Also with retries, which are alone, and for the same command after a failure.
+    """
     words = ["ranker=pdgd", "launcher.jobs=1", "launcher.batch=3", "launcher.retries=1"]
     sweep = started(tmp_path / "outputs", *words, "ranker.learning_rate=0.1,1e300,0.2")
     out, errors = sweep.communicate()

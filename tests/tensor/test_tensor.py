@@ -22,7 +22,8 @@ from ol2r_cli.tensor.streams import Streams
 from tests.reference.philox import philox4x32
 
 
-def test_a_number_is_the_philox_word_of_its_seed_round_stream_and_index():
+def test_a_number_is_the_philox_word_of_its_place():
+    """A number is the Philox word of its seed, round, stream and index."""
     seed, round, index = 5 + (7 << 32), 300, 6
     drawn = Streams(torch.tensor([1, seed])).at("click", round).uniform(9, "x")[1, index]
     block = philox4x32((index // 4, round, crc32(b"click/x"), 0), (5, 7))

@@ -112,8 +112,11 @@ def test_scores_gradients_and_tangents_are_those_of_the_port():
                 assert differences[b].numpy() == pytest.approx(expected, abs=1e-12), case
 
 
-def test_an_antisymmetric_start_scores_everything_zero_up_to_rounding():
-    """Whether the two halves of a matrix product are rounded alike depends on the processor."""
+def test_an_antisymmetric_start_scores_everything_zero():
+    """An antisymmetric start scores everything zero up to rounding.
+
+    Whether the two halves of a matrix product are rounded alike depends on the processor.
+    """
     for width, dtype in [
         (2, torch.float64),
         (6, torch.float64),
