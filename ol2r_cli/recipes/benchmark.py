@@ -12,7 +12,7 @@ from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
-from ol2r_cli.recipes.entries import Entry, Tables, for_metric, tables_of
+from ol2r_cli.recipes.entries import Entry, Tables, for_metric, published_tables, tables_of
 from ol2r_cli.recipes.figures import drawn
 from ol2r_cli.recipes.grid import are_equally_good
 from ol2r_cli.recipes.index_page import index
@@ -56,8 +56,7 @@ def show_names() -> int:
 
 def show(recipe: Recipe, typed: Sequence[str]) -> int:
     """Print the published tables, or those of the datasets and click models that were typed."""
-    name = f"{recipe.name} {' '.join(typed)}".rstrip()
-    results = published_part(benchmark_plan(recipe, typed), f"{name}: type ol2r benchmark {name} --run")
+    results = published_part(benchmark_plan(recipe, typed))
     _print_tables(recipe, tables_of(results, published_choices(recipe.name)))
     return DONE
 
@@ -151,9 +150,9 @@ def write_all(folder: Path) -> int:
     directory = RunDirectory(folder)
     pages = []
     for name in recipe_names("benchmark"):
-        results = published(name)
-        if results:
-            pages.append((load_recipe("benchmark", name), tables_of(results, published_choices(name))))
+        tables = published_tables(name)
+        if tables:
+            pages.append((load_recipe("benchmark", name), tables))
     if not pages:
         raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
     for recipe, tables in pages:

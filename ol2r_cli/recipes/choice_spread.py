@@ -5,15 +5,14 @@ docs/benchmark/protocol.md has the rule.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.recipes.resampling import SEED, times_drawn
-from ol2r_cli.recipes.trials import aim_of
-
-AIM_COLUMNS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}  # what is maximised for an aim
-STAND_INS = {"test_ndcg_10": "validation_ndcg_10"}  # choosing runs are not evaluated on test queries
+from ol2r_cli.recipes.trials import AIMS, aim_of
 
 
 def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
@@ -21,17 +20,17 @@ def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
 
     Choosing folds and seeds are drawn with replacement, apart from each other, and the choice is made again; the value
     of each choice is the mean over all of its choosing runs. Where one seed chooses, the spread is that over folds
-    alone. cells: the rows of a condition in `choice_frame`. ValueError for a metric that choosing runs lack, unless
-    another one stands in.
+    alone. Choosing runs are not evaluated on test queries: for these the metric of validation queries stands in. cells:
+    the rows of a condition in `choice_frame`. ValueError for a metric that choosing runs lack.
     """
     if cells["settings"].n_unique() < 2:
         return 0.0
-    column = STAND_INS.get(metric, metric)
+    column = re.sub("^test_", "validation_", metric)
     if column not in cells.columns or cells[column].null_count():
         raise ValueError(f"{metric} must be a metric of the choosing runs, so that its intervals contain the choice")
     cells = cells.sort("settings", "fold", "seed")
     folds, seeds = cells["fold"].n_unique(), cells["seed"].n_unique()
-    maximised = cells[AIM_COLUMNS[aim_of(metric)]].to_numpy().reshape(-1, folds * seeds)
+    maximised = cells[AIMS[aim_of(metric)]].to_numpy().reshape(-1, folds * seeds)
     values = cells[column].to_numpy().reshape(-1, folds * seeds)
     random = np.random.default_rng(SEED)
     drawn_folds = times_drawn(random, folds)

@@ -6,29 +6,50 @@ docs/benchmark/claims.yaml has the claims, and in its first lines the rule by wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 from ol2r_cli.formatting import must_be_one_of, plus_minus, wrapped
 from ol2r_cli.lazy import pl
-from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.program import as_called
-from ol2r_cli.recipes.choice_spread import with_choice
-from ol2r_cli.recipes.entries import Entry, for_metric, tables_of
+from ol2r_cli.recipes.entries import Difference, Entry, Tables, for_metric, mean_difference, published_tables
 from ol2r_cli.recipes.pages import outdated
-from ol2r_cli.recipes.results import published, published_choices, published_dir
-from ol2r_cli.report.estimates import of_values
+from ol2r_cli.recipes.results import published_dir
+from ol2r_cli.report.estimates import Values
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.run import DONE
 from ol2r_cli.text_table import show
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
 _LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper: each of `rows` minus each of `against` is as expected.
+
+    expect: higher, lower, much higher, much lower or level; much and level are by the bound of the metric.
+    """
+
+    id: str
+    paper: str
+    section: str
+    says: str
+    page: str
+    metric: str
+    rows: list[str]
+    against: list[str]
+    expect: str
+    datasets: list[str]
+    users: list[str]
+    bound: float
+    conditions: str = ""
 
 
 class Pair(NamedTuple):
@@ -41,77 +62,64 @@ class Pair(NamedTuple):
     verdict: str
 
 
-def read_claims(paper: str = "") -> dict[str, Any]:
-    """Return the content of claims.yaml, its claims those of a paper if one is named; ValueError for an unknown one."""
+def read_claims(paper: str = "") -> tuple[list[Claim], list[dict[str, str]]]:
+    """Return the claims of a paper, by default of all, and those that are not measured; ValueError for an unknown one.
+
+    A claim that is not measured has its words, `says`, and the reason.
+    """
     content = yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8"))
-    if not paper:
-        return content
     names = {name.lower(): name for name in content["papers"]}
-    if paper.lower() not in names:
+    if paper and paper.lower() not in names:
         raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))
-    for part in ("claims", "not_measured"):
-        content[part] = [claim for claim in content[part] if claim["paper"] == names[paper.lower()]]
-    return content
+    wanted = [names[paper.lower()]] if paper else names.values()
+    claims = []
+    for fields in content["claims"]:
+        if fields["paper"] in wanted:
+            usual = {
+                "datasets": content["pages"][fields["page"]]["datasets"],
+                "users": content["users"],
+                "bound": content["bound"].get(fields["metric"], 0),
+            }
+            claims.append(Claim(**{**usual, **fields}))
+    return claims, [fields for fields in content["not_measured"] if fields["paper"] in wanted]
 
 
 @cache
-def _page(name: str) -> dict[tuple[str, str], list[Entry]]:
-    return tables_of(published(name), published_choices(name))
+def _page(name: str) -> Tables:
+    return published_tables(name)
 
 
-def judged(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[Pair]:
+def judged(claim: Claim) -> list[Pair]:
     """Return the pairs of rows that a claim compares; empty where the page lacks a row or a unit."""
-    bound = content["bound"].get(claim["metric"], 0)
     pairs = []
-    for row, against in product(claim["rows"], claim["against"]):
-        of_datasets = [_difference(claim, content, dataset, row, against) for dataset in _datasets(claim, content)]
-        known = [difference for difference in of_datasets if difference is not None]
-        if len(known) < len(of_datasets):
+    for row, against in product(claim.rows, claim.against):
+        differences = [_difference(claim, dataset, row, against) for dataset in claim.datasets]
+        known = [difference for difference in differences if difference is not None]
+        if len(known) < len(differences):
             return []
         mean = sum(difference.mean for difference in known) / len(known)
         half_width = sum(difference.half_width**2 for difference in known) ** 0.5 / len(known)
-        pairs.append(Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim["expect"], bound)))
+        pairs.append(Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim.expect, claim.bound)))
     return pairs
 
 
-class _Difference(NamedTuple):
-    mean: float
-    half_width: float
-
-
-def _difference(
-    claim: Mapping[str, Any], content: Mapping[str, Any], dataset: str, row: str, against: str
-) -> _Difference | None:
+def _difference(claim: Claim, dataset: str, row: str, against: str) -> Difference | None:
     """Return the difference of two rows on a dataset, the mean over users; None where a row or units are missing."""
-    metric = claim["metric"]
-    users = _users(claim, content)
-    by_unit: dict[tuple[Any, int], list[float]] = {}
-    variance_of_choice = 0.0
-    for user in users:
-        rows = for_metric(_page(claim["page"]).get((dataset, user), ()), metric)
+    by_unit: dict[tuple[object, int], list[float]] = {}
+    spreads: list[float] = []
+    for user in claim.users:
+        rows = for_metric(_page(claim.page).get((dataset, user), ()), claim.metric)
         if row not in rows or against not in rows:
             return None
-        values = _values(rows[row], metric)
-        values_against = _values(rows[against], metric)
+        values = _values(rows[row], claim.metric)
+        values_against = _values(rows[against], claim.metric)
         for unit in values.keys() & values_against.keys():
             by_unit.setdefault(unit, []).append(values[unit] - values_against[unit])
-        for name in (row, against):
-            variance_of_choice += (_spread(rows[name], metric) / len(users)) ** 2
-    estimate = of_values({unit: sum(values) / len(values) for unit, values in by_unit.items()})
-    if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
-        return None
-    return _Difference(estimate.mean, with_choice(estimate.half_width, variance_of_choice**0.5))
+        spreads += [_spread(rows[name], claim.metric) / len(claim.users) for name in (row, against)]
+    return mean_difference({unit: sum(values) / len(values) for unit, values in by_unit.items()}, *spreads)
 
 
-def _datasets(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    return list(claim.get("datasets", content["pages"][claim["page"]]["datasets"]))
-
-
-def _users(claim: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    return list(claim.get("users", content["users"]))
-
-
-def _values(row: Entry, metric: str) -> dict[tuple[Any, int], float]:
+def _values(row: Entry, metric: str) -> Values:
     values = row.group.values(metric)
     if metric != "unfairness":
         return values
@@ -131,48 +139,44 @@ def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -
 
     The ends of the interval belong to it: an end that is the bound is within it for level, and not beyond it for much.
     """
-    low, high = mean - half_width, mean + half_width
     if expect == "level":
-        holds = max(-low, high) <= bound
-        fails = low > bound or high < -bound
+        holds = abs(mean) + half_width <= bound
+        fails = abs(mean) - half_width > bound
     else:
-        if expect.endswith("lower"):
-            low, high = -high, -low
         due = bound if expect.startswith("much") else 0
-        holds = low > due
-        fails = high < due
+        expected = -mean if expect.endswith("lower") else mean
+        holds = expected - half_width > due
+        fails = expected + half_width < due
     if holds:
         return HOLDS
     return FAILS if fails else UNDECIDED
 
 
 def verdict(pairs: Sequence[Pair]) -> str:
-    """Return that of a claim: it holds if all of its pairs hold, and fails if one fails."""
-    if not pairs:
-        return UNKNOWN
+    """Return the verdict of a claim: it fails if one of its pairs fails, and holds if all of them hold."""
     verdicts = {pair.verdict for pair in pairs}
-    if FAILS in verdicts:
-        return FAILS
-    return HOLDS if verdicts == {HOLDS} else UNDECIDED
+    return next((decisive for decisive in (FAILS, UNDECIDED, HOLDS) if decisive in verdicts), UNKNOWN)
 
 
 def show_claims(paper: str = "") -> int:
     """Print the verdict of each claim; of a paper's also its words, and the differences that decide; return DONE."""
-    content = read_claims(paper)
-    pairs_of_claims = [(claim, judged(claim, content)) for claim in content["claims"]]
+    claims, not_measured = read_claims(paper)
+    pairs_of_claims = [(claim, judged(claim)) for claim in claims]
     if paper:
         for claim, pairs in pairs_of_claims:
-            _show_claim(claim, pairs, content)
-        for claim in content["not_measured"]:
-            _show_not_measured(claim)
+            _show_claim(claim, pairs)
+        for fields in not_measured:
+            print(f"not measured  {fields['paper']}, {fields['section']}")
+            _print_indented(fields["says"], fields["reason"])
+            print()
         meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
         stand_in = "For test NDCG@10 the spread of validation NDCG@10 over choices stands in"
         print(wrapped(f"A difference is {meaning}. {stand_in}."))
     else:
-        show([(claim["id"], verdict(pairs), _expected(claim, content)) for claim, pairs in pairs_of_claims])
+        show([(claim.id, verdict(pairs), _expected(claim)) for claim, pairs in pairs_of_claims])
         print()
         print(wrapped(as_called("words, users and differences: type ol2r benchmark claims PAPER, such as PairRank")))
-    for page in dict.fromkeys(claim["page"] for claim in content["claims"]):
+    for page in dict.fromkeys(claim.page for claim in claims):
         warning = outdated(_page(page))
         if warning:
             print(f"page {page}: {warning}")
@@ -182,40 +186,28 @@ def show_claims(paper: str = "") -> int:
     return DONE
 
 
-def _show_claim(claim: Mapping[str, Any], pairs: Sequence[Pair], content: Mapping[str, Any]) -> None:
-    print(f"{claim['id']}  {verdict(pairs).upper()}  {claim['paper']}, {claim['section']}")
-    _print_indented(claim["says"])
-    data = " and ".join(_datasets(claim, content))
-    users = _users(claim, content)
-    _print_indented(f"{_expected(claim, content)}; page {claim['page']}: {data}, {', '.join(users)} users")
-    if "conditions" in claim:
-        _print_indented(claim["conditions"])
+def _show_claim(claim: Claim, pairs: Sequence[Pair]) -> None:
+    print(f"{claim.id}  {verdict(pairs).upper()}  {claim.paper}, {claim.section}")
+    measured_on = f"page {claim.page}: {' and '.join(claim.datasets)}, {', '.join(claim.users)} users"
+    _print_indented(claim.says, f"{_expected(claim)}; {measured_on}", claim.conditions)
     for pair in pairs:
-        difference = plus_minus(pair.mean, pair.half_width, digits(claim["metric"]), "+")
+        difference = plus_minus(pair.mean, pair.half_width, digits(claim.metric), "+")
         print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
     print()
 
 
-def _show_not_measured(claim: Mapping[str, Any]) -> None:
-    print(f"not measured  {claim['paper']}, {claim['section']}")
-    _print_indented(claim["says"])
-    _print_indented(claim["reason"])
-    print()
+def _print_indented(*texts: str) -> None:
+    for text in filter(None, texts):
+        print(wrapped(f"    {text}", 4))
 
 
-def _print_indented(text: str) -> None:
-    print(wrapped(f"    {text}", 4))
-
-
-def _expected(claim: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+def _expected(claim: Claim) -> str:
     """Return what would be measured if the claim held, with the bound."""
-    metric, expect = claim["metric"], claim["expect"]
-    unit = "powers of two of unfairness" if metric == "unfairness" else heading(metric)
-    bound = f"{content['bound'].get(metric, 0):g}"
-    if expect == "level":
-        direction = f"within {bound} of"
-    elif expect.startswith("much"):
-        direction = f"more than {bound} {expect.removeprefix('much ')} than"
+    unit = "powers of two of unfairness" if claim.metric == "unfairness" else heading(claim.metric)
+    if claim.expect == "level":
+        direction = f"within {claim.bound:g} of"
+    elif claim.expect.startswith("much"):
+        direction = f"more than {claim.bound:g} {claim.expect.removeprefix('much ')} than"
     else:
-        direction = f"{expect} than"
-    return f"{unit}: {'; '.join(claim['rows'])} {direction} {'; '.join(claim['against'])}"
+        direction = f"{claim.expect} than"
+    return f"{unit}: {'; '.join(claim.rows)} {direction} {'; '.join(claim.against)}"

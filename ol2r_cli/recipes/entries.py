@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ol2r_cli.lazy import pl
-from ol2r_cli.metrics.intervals import LEAST_UNITS, quantile
+from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.recipes.choice_spread import spread_of_choice, with_choice
-from ol2r_cli.recipes.results import About, Results
+from ol2r_cli.recipes.results import About, Results, published, published_choices
 from ol2r_cli.recipes.trials import Condition, aim_of
 from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import ALPHA, holm, of_values, two_sided
+from ol2r_cli.report.estimates import ALPHA, Values, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, gain
 from ol2r_cli.report.names import click_order
 from ol2r_cli.report.run_groups import Group, group_runs
@@ -70,6 +70,11 @@ def tables_of(results: Results, choices: pl.DataFrame | None = None) -> Tables:
     return {table: tables[table] for table in ordered}
 
 
+def published_tables(name: str) -> Tables:
+    """Return the tables of the published results of a benchmark."""
+    return tables_of(published(name), published_choices(name))
+
+
 def for_metric(rows: Iterable[Entry], metric: str) -> dict[str, Entry]:
     """Return the entry of each competitor whose settings were chosen for the aim of a metric, or were not chosen."""
     return {row.about.competitor: row for row in rows if row.about.aim in ("", aim_of(metric))}
@@ -81,7 +86,7 @@ def of_two_settings(entries: Iterable[Entry]) -> bool:
 
 
 class Difference(NamedTuple):
-    """The paired difference from the baseline, half its interval with both choices, and Holm's p."""
+    """The mean of paired differences, half its interval with the choices of both rows, and the p of its test."""
 
     mean: float
     half_width: float
@@ -96,16 +101,20 @@ class Difference(NamedTuple):
 
 
 def differences(rows: Mapping[str, Entry], metric: str, baseline: str) -> dict[str, Difference]:
-    """Return what is known of each row against the baseline; rows with the same runs count once in Holm's correction.
+    """Return the difference of each row from the baseline, where there is one, with Holm's p.
 
-    Tables with fewer than three units have no differences.
+    Rows with the same runs count once in Holm's correction.
     """
     if baseline not in rows:
         return {}
+    base = rows[baseline]
+    base_spread = base.spread(metric)
     runs = {name: row.run_ids for name, row in rows.items()}
     uncorrected: dict[str, Difference] = {}
     for name, row in rows.items():
-        difference = _difference(row, rows[baseline], metric) if runs[name] != runs[baseline] else None
+        if runs[name] == runs[baseline]:
+            continue
+        difference = mean_difference(paired(row.group, base.group, metric), row.spread(metric), base_spread)
         if difference is not None:
             uncorrected[name] = difference
     p_of_runs = {runs[name]: difference.p for name, difference in uncorrected.items()}
@@ -113,12 +122,16 @@ def differences(rows: Mapping[str, Entry], metric: str, baseline: str) -> dict[s
     return {name: difference._replace(p=corrected[runs[name]]) for name, difference in uncorrected.items()}
 
 
-def _difference(row: Entry, base: Entry, metric: str) -> Difference | None:
-    """Return the difference with the p of one test, whose standard error contains the choice of both rows' settings."""
-    estimate = of_values(paired(row.group, base.group, metric))
-    if estimate is None or estimate.half_width is None or estimate.units < LEAST_UNITS:
+def mean_difference(paired_values: Values, *spreads: float) -> Difference | None:
+    """Return the mean of paired differences; None for fewer than three units.
+
+    spreads: what the choices of settings add to the standard error.
+    """
+    estimate = of_values(paired_values)
+    without_choice = estimate.band() if estimate else None
+    if estimate is None or without_choice is None:
         return None
-    half_width = with_choice(estimate.half_width, row.spread(metric), base.spread(metric))
+    half_width = with_choice(without_choice, *spreads)
     degrees = estimate.units - 1
     p = two_sided(estimate.mean, half_width / quantile(degrees), degrees)
     return Difference(estimate.mean, half_width, p)

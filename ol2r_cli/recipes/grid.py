@@ -17,14 +17,18 @@ from ol2r_cli.recipes.trials import AIMS, PlayedTrial
 from ol2r_cli.report.best_settings import best_cell, mean_of
 
 FACTOR = 3  # by which a grid grows beyond an end at which its best cell is
-_CHOSEN_BY = {"": "validation", "offline": "validation", "online": "online"}  # how the cell for an aim is chosen
 
 
 def choose(cells: Sequence[PlayedTrial], aim: str, competitor: Competitor) -> PlayedTrial:
     """Return the best cell for an aim, the first of equal ones; ValueError for cells without validation."""
     cell_of_group = {cell.group: cell for cell in cells}
     unstable = [cell.group for cell in cells if is_unstable(cell.settings, competitor)]
-    return cell_of_group[best_cell(list(cell_of_group), _CHOSEN_BY[aim], unstable)]
+    return cell_of_group[best_cell(list(cell_of_group), _chosen_by(aim), unstable)]
+
+
+def _chosen_by(aim: str) -> str:
+    """Return how a cell is chosen for an aim; '' stands for one choice, as in papers."""
+    return aim if aim == "online" else "validation"
 
 
 def is_unstable(settings: Overrides, competitor: Competitor) -> bool:
@@ -34,7 +38,7 @@ def is_unstable(settings: Overrides, competitor: Competitor) -> bool:
 
 def are_equally_good(cells: Sequence[PlayedTrial], aim: str) -> bool:
     """Return whether there are several cells, and all have the same mean of what is maximised for an aim."""
-    return len(cells) > 1 and len({mean_of(cell.group, _CHOSEN_BY[aim]) for cell in cells}) == 1
+    return len(cells) > 1 and len({mean_of(cell.group, _chosen_by(aim)) for cell in cells}) == 1
 
 
 def at_an_end(cells: Sequence[PlayedTrial], chosen: Overrides) -> Iterator[tuple[str, float]]:

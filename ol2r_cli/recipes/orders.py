@@ -13,11 +13,10 @@ import numpy as np
 
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.metrics.intervals import LEVEL
-from ol2r_cli.recipes.entries import Entry, Tables, by_unit, for_metric, tables_of
+from ol2r_cli.recipes.entries import Entry, Tables, by_unit, for_metric, published_tables
 from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.resampling import RESAMPLES, SEED, times_drawn
-from ol2r_cli.recipes.results import published, published_choices
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float
@@ -77,7 +76,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     """Return the matrices of a recipe as markdown, one for each dataset and metric; empty without `orders`."""
     if not recipe.orders:
         return []
-    both = tables_of(published(recipe.orders), published_choices(recipe.orders)) | tables
+    both = published_tables(recipe.orders) | tables
     users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
     paragraphs = [
         "## Order of the field",

@@ -62,7 +62,7 @@ def _play_grids(plan: RunPlan, runs: RecipeRuns) -> None:
             runs.grids.setdefault(cell.trial.condition, []).append(cell)
         if runs.code != DONE:
             return
-        candidates = plan.extensions(runs.grids) if plan.recipe.extend else []
+        candidates = list(plan.extensions(runs.grids)) if plan.recipe.extend else []
 
 
 def _chosen(plan: RunPlan, runs: RecipeRuns) -> dict[Condition, Overrides]:

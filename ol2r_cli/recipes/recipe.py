@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ol2r_cli.config.catalogue import config_dir
-from ol2r_cli.formatting import must_be_one_of, nearest
+from ol2r_cli.formatting import nearest
 from ol2r_cli.report.legend import dataset_name
 
 SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
@@ -151,9 +151,7 @@ def load_recipe(kind: str, name: str) -> Recipe:
     """Return the recipe with this name; ValueError for an unknown name."""
     names = recipe_names(kind)
     if name not in names:
-        if kind == "benchmark":
-            raise ValueError(must_be_one_of("NAME", [*names, "claims"], name))
-        raise ValueError(f"NAME must be one of those that `ol2r reproduce` lists, got {name}{nearest(name, names)}")
+        raise ValueError(f"NAME must be one of those that `ol2r {kind}` lists, got {name}{nearest(name, names)}")
     content = _read(kind, name)
     if "like" in content:
         content = {**_read(kind, content.pop("like")), "seen": [], **content}

@@ -16,13 +16,13 @@ from ol2r_cli.recipes.grid import are_equally_good, at_an_end, is_unstable
 from ol2r_cli.recipes.overrides import by_name, value_of
 from ol2r_cli.recipes.play import RecipeRuns
 from ol2r_cli.recipes.run_plan import RunPlan
-from ol2r_cli.recipes.trials import Condition, PlayedTrial
+from ol2r_cli.recipes.trials import AIMS, Condition, PlayedTrial
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.published import read_results, results_frame
 from ol2r_cli.run.run import Run, scan
 
 TEST = "test_ndcg_10"
-_CHOICE_METRICS = ("validation_ndcg_10", "cumulative_ndcg", "unfairness", "dynamic_regret")  # of choosing runs
+_CHOICE_METRICS = (*AIMS.values(), "unfairness", "dynamic_regret")  # of choosing runs
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,8 @@ def published_choices(name: str) -> pl.DataFrame | None:
     return scan(file).collect() if file.is_file() else None
 
 
-def published_part(plan: RunPlan, missing: str = "") -> Results:
-    """Return the published results of the datasets, click models and folds of a plan.
-
-    missing: the end of the ValueError where there are none; by default, that the whole benchmark may have some.
-    """
+def published_part(plan: RunPlan) -> Results:
+    """Return the published results of the datasets, click models and folds of a plan; ValueError where none are."""
     tables: set[tuple[str, str]] = set()
     folds: set[str] = set()  # empty text for data without folds
     for trial in plan.final():
@@ -98,8 +95,8 @@ def published_part(plan: RunPlan, missing: str = "") -> Results:
         if (row.slot, row.click) in tables and (run.fold is None or str(run.fold) in folds):
             results.append((run, about))
     if not results:
-        missing = missing or f"{plan.recipe.name} for this: type ol2r benchmark {plan.recipe.name}"
-        raise ValueError(f"there are no published results of {missing}")
+        name = plan.recipe.name
+        raise ValueError(f"there are no published results of {name} for this: type ol2r benchmark {name} --run")
     return results
 
 

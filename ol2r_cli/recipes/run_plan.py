@@ -9,7 +9,7 @@ Here the recipe says what competes, so that the gain of FairCo is chosen as in t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -120,7 +120,7 @@ class RunPlan:
     def _chooses(self) -> bool:
         return self.scale in ("paper", "full") and self.settings is None
 
-    def aims(self, competitor: Competitor) -> Sequence[str]:
+    def aims(self, competitor: Competitor) -> Collection[str]:
         """Return for which aims the settings of a competitor are chosen; '' stands for one choice, or none."""
         if self.settings is not None:
             return ("", *AIMS)  # as they are given
@@ -128,24 +128,27 @@ class RunPlan:
         return AIMS if chooses_for_aims else ("",)
 
     def candidates(self) -> Iterator[Trial]:
-        """Yield the trials from which settings are chosen."""
+        """Yield the trials from which settings are chosen: all cells of the grid of each competitor that has one."""
+        if not self._chooses:
+            return
+        for slot in self.slots:
+            shared = slot.shared | by_name(self.recipe.choose) | slot.choose
+            for condition, click, competitor in self._rows(slot):
+                if not competitor.grid:
+                    continue
+                fixed = shared | by_name(click, competitor.words)
+                values = map(expand, by_name(competitor.grid).values())
+                for settings in map(by_name, product(*values)):
+                    yield Trial(condition, settings, tuple((fixed | settings).values()))
 
-        def grid(_: Condition, competitor: Competitor) -> list[Overrides]:
-            if not competitor.grid:
-                return []
-            values = map(expand, by_name(competitor.grid).values())
-            return [by_name(settings) for settings in product(*values)]
-
-        if self._chooses:
-            yield from self._choosing_trials(grid)
-
-    def extensions(self, grids: Mapping[Condition, Sequence[PlayedTrial]]) -> list[Trial]:
-        """Return trials beyond the ends of grids; the end of what a setting may be ends a grid, too."""
-
-        def beyond(condition: Condition, competitor: Competitor) -> list[Overrides]:
-            return beyond_the_ends(grids[condition], competitor) if condition in grids else []
-
-        return [trial for trial in self._choosing_trials(beyond) if self._is_possible(trial)]
+    def extensions(self, grids: Mapping[Condition, Sequence[PlayedTrial]]) -> Iterator[Trial]:
+        """Yield trials beyond the ends of grids; the end of what a setting may be ends a grid, too."""
+        for condition, cells in grids.items():
+            words = by_name(cells[0].trial.words)
+            for settings in beyond_the_ends(cells, self.recipe.competitors[condition.competitor]):
+                trial = Trial(condition, settings, tuple((words | settings).values()))
+                if self._is_possible(trial):
+                    yield trial
 
     def _is_possible(self, trial: Trial) -> bool:
         """Return whether the ranker and the exploration can be built with the settings of a trial."""
@@ -153,15 +156,6 @@ class RunPlan:
         with suppress(ValueError):
             return all(build(config[part]) is not None for part in ("ranker", "exploration"))
         return False
-
-    def _choosing_trials(self, settings_of: Callable[[Condition, Competitor], list[Overrides]]) -> Iterator[Trial]:
-        """Yield a trial for each of the settings among which a competitor has a choice under a condition."""
-        for slot in self.slots:
-            shared = slot.shared | by_name(self.recipe.choose) | slot.choose
-            for condition, click, competitor in self._rows(slot):
-                for settings in settings_of(condition, competitor):
-                    words = shared | by_name(click, competitor.words) | settings
-                    yield Trial(condition, settings, tuple(words.values()))
 
     def final(self, chosen: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
         """Yield the trials that are reported: with the `chosen` settings of each condition, or with fixed ones."""

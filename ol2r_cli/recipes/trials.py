@@ -11,7 +11,8 @@ from ol2r_cli.config.grammar import expand
 from ol2r_cli.recipes.overrides import Overrides
 from ol2r_cli.report.run_groups import Group
 
-AIMS = ("offline", "online")  # for which a benchmark chooses settings
+# The aims for which a benchmark chooses settings, each by the mean of a metric of the choosing runs.
+AIMS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
 
 
 def aim_of(metric: str) -> str:

@@ -161,8 +161,8 @@ def test_messages(tmp_path, monkeypatch, capsys):
     assert main([]) == 0
     assert capsys.readouterr().out.splitlines()[0].split(maxsplit=1) == ["tiny", "two rankers (not published yet)"]
     for typed, message in (
-        ("other", "NAME must be one of tiny, claims, got 'other'"),
-        ("tiny", "there are no published results of tiny: type ol2r benchmark tiny --run"),
+        ("other", "NAME must be one of those that `ol2r benchmark` lists, got other"),
+        ("tiny", "there are no published results of tiny for this: type ol2r benchmark tiny --run"),
         ("tiny --dry-run", "--dry-run goes with --run or --add"),
         ("tiny --run --add ranker=pdgd", "--add, --repeat and --run exclude each other: leave out all but one"),
         ("tiny --add ranker=pdgd", "there are no published results of tiny for this"),

@@ -166,9 +166,6 @@ def test_like_takes_everything_else_from_another_recipe(recipes):
     assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
     assert list(recipe.competitors) == ["B"]
     assert recipe.seen == [], "another figure shows others"
-    for kind, message in (
-        ("reproduce", r"`ol2r reproduce` lists, got pairank_x: did you mean pairrank_x\?"),
-        ("benchmark", r"NAME pairank_x: did you mean pairrank_x\?$"),
-    ):
-        with pytest.raises(ValueError, match=message):
+    for kind in ("reproduce", "benchmark"):
+        with pytest.raises(ValueError, match=rf"`ol2r {kind}` lists, got pairank_x: did you mean pairrank_x\?$"):
             load_recipe(kind, "pairank_x")

@@ -12,10 +12,12 @@ from ol2r_cli.recipes.play import run_recipe
 from ol2r_cli.recipes.protocol import protocol
 from ol2r_cli.recipes.recipe import Recipe, load_recipe
 from ol2r_cli.recipes.run_plan import RunPlan
-from ol2r_cli.recipes.trials import AIMS, Condition
+from ol2r_cli.recipes.trials import AIMS, Condition, PlayedTrial
 from ol2r_cli.run import DONE
 from ol2r_cli.sweep.sweeper import SweepResult
 from tests.recipes.small import load
+from tests.report.runs import only
+from tests.report.runs import play as play_run
 
 PAPER = {
     "words": "click=perfect,informational block_rounds=[3,10,500]",
@@ -151,6 +153,19 @@ def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
     assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]
+
+
+def test_a_grid_grows_with_all_other_overrides_of_its_cells(tiny, tmp_path):
+    """The highest learning rate is the best, so that the threefold of it is tried."""
+    plan = benchmark_plan(tiny, ["click=perfect"])
+    cells = []
+    for place, trial in enumerate(plan.candidates()):
+        values = {0: [0, place / 10]}
+        play_run(tmp_path / str(place), "ranker=pdgd", trace={"cumulative_ndcg": values}, validation=values)
+        cells.append(PlayedTrial(trial, only(tmp_path / str(place))))
+    (extension,) = plan.extensions({cells[0].trial.condition: cells})
+    assert extension.settings == {"ranker.learning_rate": "ranker.learning_rate=15"}
+    assert extension.words == (*cells[-1].trial.words[:-1], "ranker.learning_rate=15")
 
 
 def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeypatch: pytest.MonkeyPatch):
