@@ -37,7 +37,6 @@ LARGEST_FEATURE = 100_000  # the table is dense
 # A value is lost if rounding it to single precision moves it by more than this share of the range of the feature in its
 # query, and a feature is rounded off if that happens in more than this share of the queries in which it varies.
 LOST, OFTEN = 1e-3, 1e-2
-_CELLS = 1 << 20  # values that are compared at once: they should fit a cache
 
 _TOKEN = re.compile(rb"[^ \t\r\n]+")
 _GRADE = re.compile(rb"([0-9]{1,3})(\.0*)?")
@@ -95,10 +94,8 @@ def rounded_off(parts: Iterable[ParsedFile]) -> list[int]:
 
 def rounded_columns(features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> list[int]:
     """Return the same of a table of float64: the ids, from 1, of columns that float32 does not hold."""
-    row, column = np.indices(features.shape).reshape(2, -1)
     with np.errstate(over="ignore"):
-        single = features.astype(np.float32)
-    return _often_lost(_rounding(row, column + 1, features.ravel(), single, offsets))
+        return _often_lost(np.sum([_rounding(features[rows], start) for rows, start in blocks(offsets)], 0))
 
 
 def _often_lost(counts: Int[np.ndarray, "2 F"]) -> list[int]:
@@ -159,15 +156,11 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
             raise DataError(f"{path}: found a damaged gzip file ({error}), expected {expected}") from None
 
 
-def blocks(offsets: Int[np.ndarray, "Q1"], size: int | None = None) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
-    """Yield ranges of whole queries, each with the starts of its queries relative to the range.
-
-    A range has about `size` rows, BLOCK for None.
-    """
-    size = BLOCK if size is None else size
+def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
+    """Yield ranges of whole queries, of about `BLOCK` rows, each with the starts of its queries relative to the range."""
     first = 0
     while first < len(offsets) - 1:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + size, "right")) - 1)
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
         yield slice(int(offsets[first]), int(offsets[last])), offsets[first:last] - offsets[first]
         first = last
 
@@ -212,37 +205,27 @@ def _fast_chunk(text: bytes, largest_id: int, overflow: str) -> _Chunk:
 
 def _chunk(row: np.ndarray, key: np.ndarray, value: np.ndarray, grades: np.ndarray, queries: list[str]) -> _Chunk:
     """Return the table of these values, which are in the order of the file. Keys are ids of features."""
-    dense = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
-    dense[row, key - 1] = value
-    return _Chunk(dense, grades, queries, _rounding(row, key, value, dense, _offsets(queries)))
-
-
-def _rounding(
-    row: np.ndarray, key: np.ndarray, value: np.ndarray, dense: Float[np.ndarray, "n f"], offsets: Int[np.ndarray, "q1"]
-) -> Int[np.ndarray, "2 f"]:
-    """Return in how many queries each feature varies, and in how many the table in float32 has lost a value of it.
-
-    A query that goes on in the next chunk is two. NaN, which is missing, is left out.
-    """
-    features = dense.shape[1]
-    counts = np.zeros((2, features), np.int64)
-    tiny = np.zeros(features, bool)
-    tiny[key[(value != 0) & (np.abs(value) < np.finfo(np.float32).tiny)] - 1] = True
-    for rows, start in blocks(offsets, max(1, _CELLS // max(1, features))):
-        low, high = (limit.reduceat(dense[rows], start).astype(np.float64) for limit in (np.fmin, np.fmax))
-        counts[0] += (high > low).sum(0)
-        # Rounding moves a value by 2^-24 of its size at most, so that only values close to each other can be lost.
-        size = np.maximum(np.abs(low), np.abs(high))
-        close = tiny | ((size > 0) & (LOST * (high - low) < 2.0**-23 * size)).any(0)
+    offsets = _offsets(queries)
+    features = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
+    rounding = np.zeros((2, features.shape[1]), np.int64)
+    for rows, start in blocks(offsets):
         first, end = np.searchsorted(row, [rows.start, rows.stop])
-        chosen = first + np.flatnonzero(close[key[first:end] - 1])
-        exact = np.zeros((rows.stop - rows.start, close.sum()))
-        exact[row[chosen] - rows.start, (close.cumsum() - 1)[key[chosen] - 1]] = value[chosen]
-        extent = np.fmax.reduceat(exact, start) - np.fmin.reduceat(exact, start)
-        error = np.fmax.reduceat(np.abs(exact - dense[rows][:, close]), start)
-        counts[0, close] += (extent > 0).sum(0) - (high > low)[:, close].sum(0)
-        counts[1, close] += ((extent > 0) & (error > LOST * extent)).sum(0)
-    return counts
+        exact = np.zeros(features[rows].shape)
+        exact[row[first:end] - rows.start, key[first:end] - 1] = value[first:end]
+        features[rows] = exact
+        rounding += _rounding(exact, start)
+    return _Chunk(features, grades, queries, rounding)
+
+
+def _rounding(exact: Float[np.ndarray, "n f"], start: Int[np.ndarray, "q"]) -> Int[np.ndarray, "2 f"]:
+    """Return in how many queries each feature varies, and in how many single precision loses a value of it.
+
+    `start` has the first row of each query. NaN, which is missing, is left out.
+    """
+    extent = np.fmax.reduceat(exact, start) - np.fmin.reduceat(exact, start)
+    error = np.fmax.reduceat(np.abs(exact - exact.astype(np.float32)), start)
+    varies = extent > 0
+    return np.stack([varies.sum(0), (varies & (error > LOST * extent)).sum(0)])
 
 
 def _offsets(queries: list[str]) -> Int[np.ndarray, "q1"]:
