@@ -68,6 +68,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(words: Sequence[object], most: int = 8) -> str:
+    """Return the words, or the first `most` of them, separated by commas."""
+    return ", ".join([*map(str, words[:most]), *([".."] if len(words) > most else [])])
+
+
 def shown_path(path: str | os.PathLike[str]) -> str:
     """Return a path, from the working directory on if it is below it."""
     text, below = os.fspath(path), os.getcwd() + os.sep

@@ -24,7 +24,7 @@ from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import number, wrapped
+from ol2r_cli.formatting import listed, number, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.text_table import show
 
@@ -114,9 +114,7 @@ def _show(dataset: Dataset) -> None:
 def _features(dataset: Dataset) -> str:
     """Return how many features a dataset has, and which of them are constant."""
     constant = statistics.constant_features(dataset)
-    listed = ", ".join(map(str, constant[:_MOST]))
-    more = ", ..." if len(constant) > _MOST else ""
-    which = f" ({listed}{more})" if constant else ""
+    which = f" ({listed(constant, _MOST)})" if constant else ""
     count = f"{len(constant) or 'none'} constant over the training split{which}"
     return f"{dataset.name}: {dataset.features.shape[1]} features, {count}"
 

@@ -55,7 +55,7 @@ class ClickCounts:
         offsets = np.cumsum([0, *map(len, lists)])
         query_ids = list(rows_of)
         intents, attractions = _by_intent(lists, self.intents or 1, self.documents)
-        dataset = Dataset(
+        return Dataset(
             name=self.name,
             fingerprint=digest([query_ids, offsets.tolist(), attractions.tolist(), self.documents, self.intent]),
             features=torch.eye(int(offsets[-1])),
@@ -67,8 +67,7 @@ class ClickCounts:
             warnings=(f"{bad} rows of {file} have more clicks than impressions, and are left out",) if bad else (),
             intents=intents if self.intents else None,
             attraction=torch.from_numpy(attractions[0]),
-        )
-        return dataset if self.intent is None else dataset.judged_by(self.intent)
+        ).judged_by(self.intent)
 
     def _file(self) -> Path:
         """Return the file of counts; ValueError if there is none."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.dataset.cache import Cache, digest
@@ -18,6 +17,7 @@ from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
     ParsedTable,
+    dataset_of,
     document_groups,
     feature_warnings,
     group_rule,
@@ -84,16 +84,14 @@ class DocumentDataset:
         if rule is not None:
             rule = vars(rule) if isinstance(rule, GroupRule) else self.cache.sha256(rule)
         queries = {split: numbers.tolist() for split, numbers in splits.items()}
-        return Dataset(
+        return dataset_of(
+            table,
+            splits,
+            features,
+            group,
             name=self.name,
             fingerprint=digest(["documents", _content(table), queries, self.normalise, rule]),
-            features=torch.from_numpy(features),
-            labels=torch.from_numpy(table.labels),
-            offsets=torch.from_numpy(table.offsets),
-            query_ids=table.query_ids,
             grades=max(2, int(table.labels.max()) + 1),
-            splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
-            group=None if group is None else torch.from_numpy(group),
             warnings=feature_warnings(rounded, table.large, self.normalise),
         )
 

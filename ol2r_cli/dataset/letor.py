@@ -21,6 +21,7 @@ from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
     ParsedTable,
+    dataset_of,
     document_groups,
     feature_warnings,
     fit_transformation,
@@ -31,13 +32,15 @@ from ol2r_cli.dataset.prepare import (
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.formatting import listed
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 # Of files that are found. The parser reads the first two and says of the others what to type; they are found so that no
 # split is silently missing.
 ENDINGS = ("", ".gz", ".bz2", ".xz", ".zst", ".zip")
 _COMPARED = 100  # queries in two splits whose documents are compared, so that large datasets cost nothing noticeable
 _JUDGEMENT = ["qid", "intent", "docid", "grade"]  # columns of a file of judgements
+_JUDGEMENT_LINE = re.compile(r"(?P<qid>[^\t]*)\t(?P<intent>\d+)\t(?P<docid>[^\t]*)\t(?P<grade>\d+)")
 _DOCUMENT = re.compile(rb"\bdocid\s*=\s*(\S+)")
 
 
@@ -60,6 +63,14 @@ class IntentFile:
 
     file: str
     binary: bool = True
+
+    def below(self, root: Path) -> Path:
+        """Return where the file is; ValueError if it is not there."""
+        file = root / Path(self.file).expanduser()
+        if not file.is_file():
+            without = "without judgements of intents type dataset.intents=null"
+            raise ValueError(f"dataset.intents.file must be a file, got {file}: {without}")
+        return file
 
 
 @dataclass(eq=False)
@@ -118,28 +129,27 @@ class Letor:
         grades = self._number_of_grades(table)
         splits = self._divided(table)
         group = document_groups(self.cache, table, splits["train"], self.normalise, self.rule)
-        features = ranking_features(self.cache, table, splits["train"], self.normalise, self.zeroed, self.drop_constant)
+        features = ranking_features(
+            self.cache, table, splits["train"], self.normalise, zeroed_feature(self.rule), self.drop_constant
+        )
         decisive = self._decisive(location, table, grades)
         intents = None
         if self.judgements is not None:
-            file = self._judgements_file(location)
+            file = self.judgements.below(location.root)
             decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
             intents = _intents(file, self.judgements.binary, table, location.files.values())
-        dataset = Dataset(
+        return dataset_of(
+            table,
+            splits,
+            features,
+            group,
             name=self.name,
             fingerprint=digest(decisive),
-            features=torch.from_numpy(features),
-            labels=torch.from_numpy(table.labels),
-            offsets=torch.from_numpy(table.offsets),
-            query_ids=table.query_ids,
             grades=grades,
-            splits={split: torch.from_numpy(numbers) for split, numbers in splits.items()},
-            group=None if group is None else torch.from_numpy(group),
             warnings=shared_queries(table, splits) + feature_warnings(table.rounded, table.large, self.normalise),
             intents=intents,
             files=tuple(location.files.values()),
-        )
-        return dataset if self.intent is None else dataset.judged_by(self.intent)
+        ).judged_by(self.intent)
 
     def _number_of_grades(self, table: ParsedTable) -> int:
         """Return the setting `grades`, or if it is None the number in the files; DataError for labels beyond it."""
@@ -177,15 +187,6 @@ class Letor:
             decisive["missing"] = self.missing
         return decisive
 
-    def _judgements_file(self, location: Location) -> Path:
-        """Return the file of judgements of intents; ValueError if there is none."""
-        assert self.judgements is not None
-        file = location.root / Path(self.judgements.file).expanduser()
-        if not file.is_file():
-            without = "without judgements of intents type dataset.intents=null"
-            raise ValueError(f"dataset.intents.file must be a file, got {file}: {without}")
-        return file
-
     def _divided(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
         """Return the query numbers of train, validation and test; ValueError if no training query would be left."""
         train, held_out, test = np.split(np.arange(len(table.query_ids)), np.cumsum(table.counts)[:2])
@@ -220,11 +221,6 @@ class Letor:
 
         return np.sort(np.array(sorted(queries.tolist(), key=by_hash)[:number], dtype=np.int64))
 
-    @property
-    def zeroed(self) -> int | None:
-        """The id of the feature that rankers see as 0, because the groups follow from it; None when there is none."""
-        return zeroed_feature(self.rule)
-
     def locate(self) -> Location:
         """Return where the files are; raises ValueError when they are not found."""
         roots = [expand(self.path)] if self.path else [expand(self.data_dir) / folder for folder in self.folders]
@@ -232,9 +228,7 @@ class Letor:
         if location is not None:
             return location
         names = " or ".join(self.files.get("train", []))
-        looked = ", ".join(map(str, roots)) or "nowhere, because dataset.path is null"
-        if self.path:
-            looked += f", which {_what_it_is(roots[0])}"
+        looked = ", ".join(map(str, roots)) or "nowhere"
         origin = f"get it from {self.source}, then " if self.source else ""
         raise ValueError(
             f"dataset.path must be a folder with Fold{self.fold}/{names} (or {names} itself) of {self.name}, "
@@ -253,14 +247,12 @@ def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int)
     decides the folder, so that files of different folds are never mixed. None when no root has files. Raises ValueError
     when a root has a dataset without this fold, and when the files of all roots have other names.
     """
-    problem = None
     for root in roots:
         location = _location_in(root, names, fold)
         if location is not None:
             return location
-        problem = problem or _other_names(root, names, fold)
-    if problem is not None:
-        raise ValueError(problem)
+    for root in roots:
+        _check_names(root, names, fold)
     return None
 
 
@@ -294,43 +286,24 @@ def _folders_of_folds(root: Path) -> list[str]:
     return sorted(folder.name for folder in root.glob("Fold[0-9]*") if folder.is_dir())
 
 
-def _other_names(root: Path, names: Mapping[str, Sequence[str]], fold: int) -> str | None:
-    """Return what to type for the files of a root, none of which has the name of a training file; None without any."""
-    folders = _folders_of_folds(root)
-    folder = root / f"Fold{fold}" if folders else root
+def _check_names(root: Path, names: Mapping[str, Sequence[str]], fold: int) -> None:
+    """Raise ValueError, with what to type, if a root without a training file has other files."""
+    folder = root / f"Fold{fold}" if _folders_of_folds(root) else root
     present = sorted(file.name for file in folder.glob("[!.]*") if file.is_file())
-    if not folders and not present:
-        return None
-    likely = [file for file in present if re.fullmatch(r"[\w.-]*train[\w.-]*", file, re.IGNORECASE)]
-    typed = likely[0].removesuffix(".gz") if len(likely) == 1 else "NAME"
-    looked_for = " or ".join(names.get("train", ())) or "no name"
-    return (
-        f"dataset.files.train must name a file of {folder} (it has {_listed(present)}), got {looked_for}; "
-        f"type 'dataset.files.train=[{typed}]', and likewise dataset.files.validation and dataset.files.test"
-    )
-
-
-def _what_it_is(path: Path) -> str:
-    """Return what is at a path where no dataset was found, as the end of "which .."."""
-    if path.is_dir():
-        folders = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
-        return f"has {'the folders ' if folders else ''}{_listed(folders)}"
-    return "is a file" if path.exists() else "does not exist"
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    if not names:
-        return "no files"
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    if present:
+        looked_for = " or ".join(names.get("train", ()))
+        raise ValueError(
+            f"dataset.files.train must name a file of {folder} (it has {listed(present)}), got {looked_for}; "
+            "type 'dataset.files.train=[NAME]', and likewise dataset.files.validation and dataset.files.test"
+        )
 
 
 def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> tuple[str, ...]:
     """Return a line for every two splits that have query ids in common: results on them are not on unseen queries.
 
-    It says how many there are and, for the first 100 of them, whether the documents are the same in any order: a file
-    may number its queries for itself.
+    It says how many there are and, of the first 100 of them, how many have the same documents in any order: a file may
+    number its queries for itself.
     """
-
     lines = []
     for first, second in combinations(splits, 2):
         numbers = {table.query_ids[query]: query for query in splits[first].tolist()}
@@ -339,16 +312,13 @@ def shared_queries(table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]
             continue
         compared = shared[:_COMPARED]
         equal = [query for query in compared if _same_documents(table, query, numbers[table.query_ids[query]])]
-        harm = f"results on {second} are not results on unseen queries"
-        if len(equal) == len(compared):
-            same = f", with the same documents: {harm}"
-        elif equal:
-            same = f"; {len(equal)} of the {len(compared)} that were compared have the same documents: {harm}"
-        else:
-            same = ", with other documents: this is harmless only if each file numbers its queries for itself"
+        meaning = "this is harmless only if each file numbers its queries for itself"
+        if equal:
+            meaning = f"results on {second} are not results on unseen queries"
         example = table.query_ids[(equal or shared)[0]]
         number = f"{len(shared)} of the {len(splits[second])} queries of {second} are in {first} too"
-        lines.append(f"{number}, such as qid:{example}{same}")
+        same = f"{len(equal)} of the {len(compared)} that were compared have the same documents"
+        lines.append(f"{number}, such as qid:{example}, and {same}: {meaning}")
     return tuple(lines)
 
 
@@ -381,10 +351,10 @@ def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]
     of a document of the table.
     """
     names = document_ids(files)
-    query = np.repeat(np.arange(len(table.query_ids)), np.diff(table.offsets)).tolist()
+    query = np.repeat(table.query_ids, np.diff(table.offsets)).tolist()
     if len(names) != len(query):
         raise DataError("dataset.intents needs a comment `# docid = NAME` behind every document of the data")
-    row_of = {(table.query_ids[q], name): row for row, (q, name) in enumerate(zip(query, names, strict=True))}
+    row_of = {document: row for row, document in enumerate(zip(query, names, strict=True))}
     judged = []
     for judgement in _judgements(path):
         row = row_of.get((judgement.query, judgement.document))
@@ -411,23 +381,19 @@ class _Judgement(NamedTuple):
 
 def _judgements(path: Path) -> Iterator[_Judgement]:
     """Yield the judgements of a file; DataError for a malformed line."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() or [""], 1):
-        fields = line.split("\t")
-        judgement = _judgement(fields)
-        if number == 1 and fields == _JUDGEMENT:
-            continue
-        if number == 1 or judgement is None:
-            expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
-            raise DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
-        yield judgement
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if lines[:1] != ["\t".join(_JUDGEMENT)]:
+        raise _malformed(path, 1, "".join(lines[:1]))
+    for number, line in enumerate(lines[1:], 2):
+        match = _JUDGEMENT_LINE.fullmatch(line)
+        if match is None or int(match["intent"]) < 1 or int(match["grade"]) > LARGEST_GRADE:
+            raise _malformed(path, number, line)
+        yield _Judgement(match["qid"], int(match["intent"]), match["docid"], int(match["grade"]))
 
 
-def _judgement(fields: Sequence[str]) -> _Judgement | None:
-    """Return the judgement of a line with these fields; None if it is malformed."""
-    if len(fields) != len(_JUDGEMENT) or not (fields[1].isdecimal() and fields[3].isdecimal()):
-        return None
-    judgement = _Judgement(fields[0], int(fields[1]), fields[2], int(fields[3]))
-    return judgement if judgement.intent >= 1 and judgement.grade <= LARGEST_GRADE else None
+def _malformed(path: Path, number: int, line: str) -> DataError:
+    expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
+    return DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
 
 
 def inference_data(file: Path, source: DatasetSource, features: int, fingerprint: str) -> Dataset:
@@ -449,15 +415,13 @@ def inference_data(file: Path, source: DatasetSource, features: int, fingerprint
         documents = parse(file)
         values = _as_wide(file, documents, features)
         normalise = "none"
-    return Dataset(
+    return dataset_of(
+        documents,
+        {"test": np.arange(len(documents.query_ids))},
+        values,
         name=file.name,
         fingerprint="",
-        features=torch.from_numpy(values),
-        labels=torch.from_numpy(documents.labels),
-        offsets=torch.from_numpy(documents.offsets),
-        query_ids=documents.query_ids,
         grades=int(documents.labels.max()) + 1,
-        splits={"test": torch.arange(len(documents.query_ids))},
         warnings=feature_warnings(rounded_off([documents]), large_features(documents.features), normalise),
     )
 
@@ -466,21 +430,14 @@ def _as_transformed(
     file: Path, documents: ParsedFile, source: Letor, features: int, fingerprint: str
 ) -> Float[np.ndarray, "N F"]:
     """Return the features of a file's documents, transformed as those of the dataset `source`."""
-    table, train = _training_data(source, fingerprint)
-    values = _as_wide(file, documents, features if table is None else table.features.shape[1])
-    if table is None:  # the transformation does not depend on it
-        table = ParsedTable(
-            key="",
-            features=values,
-            labels=documents.labels,
-            offsets=documents.offsets,
-            query_ids=documents.query_ids,
-            counts=np.array([0, 0, len(documents.query_ids)]),
-            largest_id=documents.features.shape[1],
-            rounded=[],
-            large=[],
-        )
-    transform, _ = fit_transformation(table, train, source.normalise, source.zeroed, source.drop_constant)
+    how = source.normalise, zeroed_feature(source.rule), source.drop_constant
+    if source.normalise == "global_zscore" or source.drop_constant:
+        table, training = _training_data(source, fingerprint)
+        values = _as_wide(file, documents, table.features.shape[1])
+        transform, _ = fit_transformation(table.features, table.offsets, training, *how)
+    else:  # the transformation does not depend on data
+        values = _as_wide(file, documents, features)
+        transform, _ = fit_transformation(values, documents.offsets, np.zeros(len(values), bool), *how)
     return np.concatenate(list(transform(values, documents.offsets)))
 
 
@@ -499,17 +456,17 @@ def _has_all(file: Path, features: int) -> bool:
         return all(content.count(b":") > features for content in contents if content.strip())  # qid has a colon too
 
 
-def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable | None, Int[np.ndarray, "q"]]:
-    """Return table and training queries of the dataset; None when the transformation does not depend on them."""
-    if source.normalise != "global_zscore" and not source.drop_constant:
-        return None, np.arange(0)
+def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Bool[np.ndarray, "N"]]:
+    """Return the table of the dataset, and a mark for each of its training documents."""
     try:
         location = source.locate()
     except ValueError:
-        reason = "drop_constant=true" if source.normalise != "global_zscore" else "normalise=global_zscore"
-        needs = f"dataset.{reason} needs the training data of the run, which are no longer in"
-        raise ValueError(f"{needs} {source.path or source.data_dir}: type --data FOLDER") from None
+        needs = "dataset.normalise=global_zscore and dataset.drop_constant=true need the training data of the run"
+        raise ValueError(
+            f"{needs}, which are no longer in {source.path or source.data_dir}: type --data FOLDER"
+        ) from None
     dataset = source.load()
     if dataset.fingerprint != fingerprint:
         raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
-    return source.parse(location), dataset.splits["train"].numpy()
+    table = source.parse(location)
+    return table, table.rows_of(dataset.splits["train"].numpy())

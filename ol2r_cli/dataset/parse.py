@@ -157,7 +157,7 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
-    """Yield ranges of whole queries, of about `BLOCK` rows, each with the starts of its queries relative to the range."""
+    """Yield ranges of whole queries, of about `BLOCK` rows, each with the starts of its queries relative to it."""
     first = 0
     while first < len(offsets) - 1:
         last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)

@@ -26,15 +26,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import torch
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import ParsedFile, blocks, parse, rounded_off
-from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS
+from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
+from ol2r_cli.formatting import listed
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
-_NAMED = 8  # features whose numbers a warning has
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
 Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks, float32
@@ -57,6 +58,25 @@ class ParsedTable:
     def rows_of(self, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
         """Return a mark for each document of these queries."""
         return np.repeat(np.isin(np.arange(len(self.query_ids)), queries), np.diff(self.offsets))
+
+
+def dataset_of(
+    table: ParsedTable | ParsedFile,
+    splits: Mapping[str, Int[np.ndarray, "_"]],
+    features: Float[np.ndarray, "N F"],
+    group: Int[np.ndarray, "N"] | None = None,
+    **facts: Any,
+) -> Dataset:
+    """Return the documents of a table with the features that rankers see; `facts` are further fields of `Dataset`."""
+    return Dataset(
+        features=torch.from_numpy(features),
+        labels=torch.from_numpy(table.labels),
+        offsets=torch.from_numpy(table.offsets),
+        query_ids=table.query_ids,
+        splits={split: torch.from_numpy(queries) for split, queries in splits.items()},
+        group=None if group is None else torch.from_numpy(group),
+        **facts,
+    )
 
 
 def parsed_table(
@@ -131,21 +151,15 @@ def large_features(features: Float[np.ndarray, "N F"]) -> list[int]:
 def feature_warnings(rounded: Sequence[int], large: Sequence[int], normalise: str) -> tuple[str, ...]:
     """Return a line for the features with these ids that float32 does not hold, and one for large ones as they are."""
 
-    def named(features: Sequence[int]) -> str:
-        listed = ", ".join(map(str, features[:_NAMED]))
-        if len(features) > _NAMED:
-            listed += ", .."
-        return f"feature {listed} has" if len(features) == 1 else f"features {listed} have"
-
     lines = []
     if rounded:
-        harm = "single precision (7 digits) moves by over a thousandth of their range in a query"
-        lines.append(
-            f"{named(rounded)} values that {harm}: subtract a constant from them in the file, or multiply tiny ones"
-        )
+        harm = "values that single precision (7 digits) moves by over a thousandth of their range in a query"
+        advice = "subtract a constant from them in the file, or multiply tiny ones"
+        lines.append(f"features {listed(rounded)} have {harm}: {advice}")
     if large and normalise == "none":
         harm = "scores may leave single precision (3.4e38), and the run fail"
-        lines.append(f"{named(large)} values above {LARGE_FEATURE:g}: {harm}; type dataset.normalise=query_minmax")
+        has = f"features {listed(large)} have values above {LARGE_FEATURE:g}"
+        lines.append(f"{has}: {harm}; type dataset.normalise=query_minmax")
     return tuple(lines)
 
 
@@ -167,24 +181,29 @@ def ranking_features(
     identity = {"table": table.key, "train": depends, "method": method, "zeroed": zeroed, "drop": drop_constant}
 
     def build(folder: Path) -> None:
-        transform, width = fit_transformation(table, train, method, zeroed, drop_constant)
+        training = table.rows_of(train)
+        transform, width = fit_transformation(table.features, table.offsets, training, method, zeroed, drop_constant)
         _write_features(folder, (len(table.labels), width), transform(table.features, table.offsets))
 
     return cache.open(digest(identity)[:24], build)["features"]
 
 
 def fit_transformation(
-    table: ParsedTable, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
+    features: Float[np.ndarray, "N F"],
+    offsets: Int[np.ndarray, "Q1"],
+    training: Bool[np.ndarray, "N"],
+    method: str,
+    zeroed: int | None,
+    drop_constant: bool,
 ) -> tuple[Transformation, int]:
     """Return the transformation from the features in files to those that rankers see, and how many these are.
 
     `method` normalises, then feature `zeroed` (an id from 1) becomes 0, and `drop_constant` leaves out columns that are
-    then constant over the training queries `train`. What depends on data depends on these queries of `table`.
+    then constant over the documents marked in `training`. What depends on data depends on these documents.
     ValueError when `drop_constant` would leave no column.
     """
-    training = table.rows_of(train)
-    normalise = normaliser(method, table.features, table.offsets, training)
-    columns = np.ones(table.features.shape[1], dtype=bool)
+    normalise = normaliser(method, features, offsets, training)
+    columns = np.ones(features.shape[1], dtype=bool)
 
     def transform(features: np.ndarray, offsets: np.ndarray) -> Iterator[np.ndarray]:
         for block in normalise(features, offsets):
@@ -193,7 +212,7 @@ def fit_transformation(
             yield block[:, columns]
 
     if drop_constant:
-        transformed = zip(blocks(table.offsets), transform(table.features, table.offsets), strict=True)
+        transformed = zip(blocks(offsets), transform(features, offsets), strict=True)
         columns = ~constant_columns(block[training[rows]] for (rows, _), block in transformed)  # from now on
         if not columns.any():
             raise ValueError(

@@ -150,7 +150,7 @@ class Synthetic:
         counts = [self.queries[split] for split in SPLITS]
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
         decisive = {name: value for name, value in vars(self).items() if value is not None}
-        dataset = Dataset(
+        return Dataset(
             name="synthetic",
             fingerprint=digest([_VERSION, decisive]),
             features=torch.from_numpy(features),
@@ -161,8 +161,7 @@ class Synthetic:
             splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
             group=torch.from_numpy(group),
             intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
-        )
-        return dataset if self.intent is None else dataset.judged_by(self.intent)
+        ).judged_by(self.intent)
 
     def _check_memory(self) -> None:
         """Raise ValueError if the table would not fit into memory."""

@@ -85,19 +85,16 @@ class Dataset:
             self._served[how] = Split(self, self.splits[name].to(device), dtype, by_intent)
         return self._served[how]
 
-    def judged_by(self, intent: int) -> Dataset:
-        """Return the same with the labels of one intent, from 1; ValueError if there is no such intent."""
+    def judged_by(self, intent: int | None) -> Dataset:
+        """Return the same with the labels of one intent, from 1, or for None as it is; ValueError without such one."""
+        if intent is None:
+            return self
         if self.intents is None or not 1 <= intent <= len(self.intents.labels):
             most = 0 if self.intents is None else len(self.intents.labels)
             raise ValueError(f"an intent must be one of the {most} intents of dataset {self.name}, got {intent}")
         attraction = None if self.intents.attraction is None else self.intents.attraction[intent - 1]
         labels = self.intents.labels[intent - 1]
         return replace(self, labels=labels, grades=self.intents.grades, attraction=attraction)
-
-    def has_large_features(self) -> bool:
-        """Return whether a feature is above 1e18 in size. It reads the whole table."""
-        low, high = self.features.aminmax()
-        return max(-float(low), float(high)) > LARGE_FEATURE
 
     def oracle(self) -> Oracle:
         """Return what rankers that declare `needs_labels` receive."""

@@ -22,6 +22,7 @@ from torch import Tensor
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction
@@ -411,7 +412,7 @@ class Runner(Lifecycle):
     def _likely_setting(self) -> str:
         """Return what to type where numbers are out of range."""
         settings, name = self.settings["ranker"], self.experiment.choices["ranker"]
-        if self.experiment.dataset.has_large_features():
+        if large_features(self.experiment.dataset.features.numpy()):
             if self.settings["dataset"].get("normalise") == "none":
                 return "dataset.normalise must be query_minmax, query_zscore or global_zscore, got none"
             return f"the features of dataset={self.experiment.choices['dataset']} must be below {LARGE_FEATURE:g}"

@@ -126,8 +126,9 @@ def test_moved_training_data_need_an_option_and_must_be_the_same(runs, tmp_path,
     """Moved training data need an option and must be the same where they are needed."""
     moved, file = tmp_path / "moved", runs["data"] / "vali.txt"
     run = elsewhere(runs["global zscore"], runs["data"], tmp_path / "run")
-    needs = "dataset.normalise=global_zscore needs the training data of the run, which are no longer in "
-    assert refused(capsys, "score", run, file) == f"{needs}{tmp_path / 'before'}: type --data FOLDER"
+    needs = "dataset.normalise=global_zscore and dataset.drop_constant=true need the training data of the run"
+    no_longer = f"which are no longer in {tmp_path / 'before'}: type --data FOLDER"
+    assert refused(capsys, "score", run, file) == f"{needs}, {no_longer}"
     shutil.copytree(runs["data"], moved)
     assert score(run, file, "--data", moved) == score(runs["global zscore"], file)
     (moved / "train.txt").write_text(text(25, 7))
@@ -145,7 +146,7 @@ def test_features_that_single_precision_does_not_hold_are_named(runs, tmp_path, 
     assert cli.main(words) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 9
-    assert captured.err.startswith("warning: feature 1 has values that single precision (7 digits) moves by over")
+    assert captured.err.startswith("warning: features 1 have values that single precision (7 digits) moves by over")
 
 
 def test_damaged_and_unfinished_runs_are_refused(runs, tmp_path, capsys):

@@ -125,7 +125,9 @@ def test_features_beyond_single_precision_are_named(load):
     Seconds that differ by 1 and 2 are equal in single precision; minmax makes them 0, 1/2 and 1 before.
     """
     seconds = np.stack([np.arange(30.0), 1.7e9 + np.tile([0.0, 1, 2], 10)], axis=1)
-    named = "feature 2 has values that single precision (7 digits) moves by over a thousandth of their range in a query"
+    named = (
+        "features 2 have values that single precision (7 digits) moves by over a thousandth of their range in a query"
+    )
     (line,) = load(replace(GIVEN, features=seconds)).warnings
     assert line.startswith(named)
     assert load(replace(GIVEN, features=seconds), normalise="query_minmax").warnings == ()
