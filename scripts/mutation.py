@@ -42,7 +42,7 @@ AREAS = {  # the files to change below ol2r_cli/, and the tests to ask below tes
     "learning": ("learning/*.py", ["learning/", "ranker/"]),
     "fairness": ("fairness/*.py", ["fairness/", "metrics/"]),
     "metrics": ("metrics/*.py", ["metrics/", "measure/"]),
-    "run files": ("run/*.py", ["run/", "test_resume.py"]),
+    "run files": ("run/*.py", ["run/"]),
     "configuration": ("config/*.py", ["config/", "test_simulation.py"]),
     "sweeps": ("sweep/*.py", ["sweep/", "launcher/", "commands/test_run.py"]),
 }

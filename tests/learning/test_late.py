@@ -1,18 +1,13 @@
-"""Learning from several rounds at once, and late: against the definition, and after a resume."""
+"""Learning from several rounds at once, and late: against the definition, and from a state that was kept."""
 
 from __future__ import annotations
 
 import copy
-import os
-import signal
 
 import pytest
 import torch
 
-from ol2r_cli import cli
-from ol2r_cli.run.run import Run, find_runs
 from tests.choices import each_choice, play, seen, simulation
-from tests.moments import at_round
 
 ROUNDS = 14
 NETWORK = ("ranker=olranknet", "ranker.every=1", "ranker.growth=1")
@@ -107,25 +102,3 @@ def test_what_cannot_learn_late_is_refused():
     for setting in ("exploration.covariance=full", "exploration.tangent_at=refit"):
         with pytest.raises(ValueError, match="got 1 and 2: the exploration NeuralConfidence with its"):
             simulation((*NETWORK, setting), delay=2)
-
-
-def test_a_stopped_run_ends_as_an_undisturbed_one(tmp_path, monkeypatch):
-    words = "run dataset.queries.train=9 dataset.documents=6 rounds=60 update_every=8 replicas=2 checkpoint_rounds=5"
-    for ranker in ("pdgd", "pairrank"):
-        tables = []
-        for stops in ((), (5, 30)):
-            command = [
-                *words.split(),
-                "start.labels=0.5",
-                f"ranker={ranker}",
-                f"output_dir={tmp_path / f'{ranker}{len(stops)}'}",
-            ]
-            for stop in stops:
-                with monkeypatch.context() as patch:
-                    at_round(patch, stop, lambda: os.kill(os.getpid(), signal.SIGINT))
-                    assert cli.main(command) == 130
-            assert cli.main(command) == 0
-            run = Run.read_finished(next(find_runs(command[-1].partition("=")[2])))
-            tables.append((run.trace, (run.path / "ranker.pt").read_bytes()))
-        assert tables[0][0].equals(tables[1][0])
-        assert tables[0][1] == tables[1][1]

@@ -7,23 +7,19 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.commands.run import main
-from ol2r_cli.config.composer import compose
 from ol2r_cli.launcher.job import manifest_bytes
 from ol2r_cli.report import load
 from ol2r_cli.run import run as run_module
-from ol2r_cli.run import runner as runner_module
-from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, find_run, find_runs, named_runs
-from ol2r_cli.run.runner import Runner
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes, manifest
+from tests.run.damage import DAMAGES
 
 ID = "0123456789"
 RESULTS = ["trace.parquet", "evaluation.parquet", "summary.json", "ranker.pt", "config.yaml"]
@@ -64,12 +60,6 @@ def copy(whole: Path, tmp_path: Path) -> Path:
 
 def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in RESULTS[:3]}
-
-
-def flip(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
 
 
 def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -175,37 +165,30 @@ def test_a_finished_run_records_its_files(whole: Path):
     assert TrainedRanker(run).seeds == run.seeds == [0]
 
 
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "removed": lambda file: file.unlink(),
-    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-1]),
-    "emptied": lambda file: file.write_bytes(b""),
-    "changed by a bit": flip,
-}
+CHANGES = [(name, "changed by a bit") for name in RESULTS] + [(RESULTS[0], how) for how in list(DAMAGES)[:3]]
 
 
+@pytest.mark.parametrize(("name", "how"), CHANGES)
 def test_a_run_whose_files_have_changed_is_damaged_and_run_again(
-    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, how: str
 ):
     """A run whose files are not as they were written is damaged and run again."""
     before = results(copy)
-    for name, how in [*((name, "changed by a bit") for name in RESULTS), *((RESULTS[0], how) for how in CHANGES)]:
-        content = (copy / name).read_bytes()
-        CHANGES[how](copy / name)
-        run = Run.read(copy, thorough=True)
-        assert run is not None
-        assert (run.state, str(run.error).startswith(name)) == ("damaged", True), (name, how)
-        if how == "changed by a bit":
-            with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
-                run.table(TRACE) if name == TRACE.file else run.content(name)
-        else:
-            with pytest.raises(ValueError, match=f"no finished .*damaged: .*{name}"):
-                load(tmp_path)
-        if name == "ranker.pt" or how == "truncated":
-            capsys.readouterr()
-            assert main(command(tmp_path)) == 0, (name, how)
-            assert capsys.readouterr().err == f"starts afresh: {run.error}\n"
-            assert results(copy) == before, (name, how)
-        (copy / name).write_bytes(content)
+    DAMAGES[how](copy / name)
+    run = Run.read(copy, thorough=True)
+    assert run is not None
+    assert (run.state, str(run.error).startswith(name)) == ("damaged", True)
+    if how == "changed by a bit":
+        with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
+            run.table(TRACE) if name == TRACE.file else run.content(name)
+    else:
+        with pytest.raises(ValueError, match=f"no finished .*damaged: .*{name}"):
+            load(tmp_path)
+    if name == "ranker.pt" or how == "truncated":
+        capsys.readouterr()
+        assert main(command(tmp_path)) == 0
+        assert capsys.readouterr().err == f"starts afresh: {run.error}\n"
+        assert results(copy) == before
 
 
 def test_a_changed_digit_is_noticed_at_every_look(copy: Path):
@@ -227,76 +210,6 @@ def test_interactions_may_be_removed_afterwards(copy: Path):
     assert found(copy).interactions.is_empty()
     (copy / "interactions.parquet").write_bytes(b"")
     assert str(found(copy).error).startswith("interactions.parquet has 0 bytes")
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped in the middle, with a checkpoint and all tables."""
-    composition = compose(command(tmp_path_factory.mktemp("interrupted")))
-    experiment = Experiment(composition.settings, composition.choices)
-    with experiment.directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner_module, "queue_length", lambda _: 2)  # so that evaluations are written before it stops
-        assert Runner(experiment, "ol2r run", lambda round, ndcg: round == 30).run() == 130
-    return experiment.directory.path
-
-
-def test_a_resumed_run_is_that_of_an_undisturbed_one(interrupted: Path, whole: Path, tmp_path: Path):
-    """Rows of parts that no checkpoint records, and files of another process, are not used."""
-    run = found(interrupted)
-    assert (run.state, run.round) == ("interrupted", 30)
-    assert run.trace["round"].to_list() == list(range(1, 31))
-    assert run.interactions["round"].max() == 30
-    path = Path(shutil.copytree(interrupted, tmp_path / interrupted.parent.name / interrupted.name))
-    saved = (path / "checkpoint.pt").read_bytes()
-    (path / "checkpoint.pt").unlink()
-    assert found(path).trace.is_empty(), "no record says which rows are sound"
-    (path / "checkpoint.pt").write_bytes(saved)
-    shutil.copy(path / "trace.part00001.parquet", path / "trace.part00002.parquet")
-    (path / "trace.parquet").write_bytes(b"of a process that was killed before it finished")
-    assert main(command(tmp_path)) == 0
-    assert results(path) == results(whole)
-    assert not list(path.glob("*.part*"))
-
-
-def test_a_run_whose_tables_do_not_fit_starts_afresh(
-    interrupted: Path, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    """A run whose tables are not those of its checkpoint starts afresh."""
-    path = tmp_path / interrupted.parent.name / interrupted.name
-    for table, how in zip(("trace", "evaluation", "blocks", "interactions"), CHANGES, strict=True):
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(interrupted, path)
-        (part,) = path.glob(f"{table}.part*")
-        CHANGES[how](part)
-        with pytest.raises((DamagedFile, OSError)):
-            getattr(found(path), table)
-        capsys.readouterr()
-        assert main(command(tmp_path)) == 0, how
-        assert capsys.readouterr().err.startswith(f"starts afresh: {part.name} "), how
-        assert results(path) == results(whole), how
-
-
-def test_a_run_does_not_finish_without_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A run does not finish without the rows that it has written."""
-
-    def removing(running: Runner) -> dict[str, float]:
-        for part in running.directory.path.glob("trace.part*"):
-            part.unlink()
-        return evaluate(running)
-
-    evaluate, flush = Runner._evaluate, runner_module.Trace.flush
-    monkeypatch.setattr(runner_module, "QUEUE", 2)
-    with monkeypatch.context() as patch:
-        patch.setattr(Runner, "_evaluate", removing)
-        assert main([*command(tmp_path), "checkpoint_rounds=30"]) == 1
-    (path,) = find_runs(tmp_path)
-    assert found(path).state == "failed"
-    expected = r"trace.part0000\d.parquet is missing, while the run was writing to it: run it again"
-    assert re.fullmatch(expected, str(found(path).error))
-    assert not (path / "summary.json").exists()
-    monkeypatch.setattr(runner_module.Trace, "flush", lambda trace: (trace._rounds.clear(), flush(trace)))
-    assert main([*command(tmp_path), "checkpoint_rounds=30", "force=true"]) == 1
-    assert re.search(r"trace.parquet has \d+ rows, and 60 were written: run it again", str(found(path).error))
 
 
 def test_settings_that_cannot_be_read_name_the_command(tmp_path: Path):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from ol2r_cli.run.start import some_labels, startable
 from ol2r_cli.tensor.streams import Streams
 from tests.choices import SEEDS, play, seen, simulation
 from tests.dataset.letor_files import TINY
-from tests.moments import at_round
 from tests.reference import objective as plain
 from tests.worlds import handmade
 
@@ -164,23 +161,6 @@ WORDS = ["run", "dataset.queries.train=20", "dataset.documents=8", "rounds=30", 
 def started(folder, *words: str) -> Run:
     assert cli.main([*WORDS, *words, f"output_dir={folder}"]) == 0
     return Run.read_finished(next(find_runs(folder)))
-
-
-def test_a_run_resumes_after_its_start_was_moved(tmp_path, monkeypatch):
-    """The same command finds it below output_dir, by its id, and takes it by its content."""
-    outputs = tmp_path / "outputs"
-    words = [f"output_dir={outputs}"]
-    assert cli.main([*WORDS, "ranker=pdgd", *words]) == 0
-    (source,) = find_runs(outputs)
-    command = [*WORDS, "evaluate_every=10", "ranker=sgd_ranknet", *words, f"start.run={source}"]
-    with monkeypatch.context() as patch:
-        at_round(patch, 20, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        assert cli.main(command) == 130
-    (outputs / "archive").mkdir()
-    moved = source.rename(outputs / "archive" / source.name)
-    assert cli.main(command) == 0
-    (run,) = [Run.read(path) for path in find_runs(outputs) if path != moved]
-    assert (run.state, run.manifest["sittings"]) == ("finished", 2)
 
 
 def test_a_run_begins_where_another_ended(tmp_path, capsys):
