@@ -33,15 +33,17 @@ def click_log(path: Path, data: Path | None = None, own_targets: Collection[str]
     experiment = Experiment({**settings, "dataset": dataset_settings(run, own_targets, data)}, run.choices)
     simulation = experiment.simulation()
     if experiment.id != run.id:
-        other = "its data, its own code, the version of ol2r or the device is another one"
-        raise ValueError(f"{path} cannot be played again, as {other}: type {run.command} force=true")
+        changed = "its data, its own code, the version of ol2r or the device is another one"
+        raise ValueError(f"{path} cannot be played again, as {changed}: type {run.command} force=true")
     parts = [_rows(simulation, experiment.seeds, t, interaction) for t, interaction in simulation.play()]
     table = pl.concat(parts).sort("seed", "round", "position")
     rounds = table.group_by("seed", "round", maintain_order=True).agg(clicks=pl.col("click").sum())
-    played, there = rounds["clicks"].to_list(), run.trace.sort("seed", "round")["clicks"].to_list()
-    if played != there:
-        number = next((t for t, pair in enumerate(zip(played, there, strict=False)) if pair[0] != pair[1]), 0)
-        found = f"round {rounds['round'][number]} has other clicks than {path} when it is played again"
+    stored = run.trace.select("seed", "round", stored="clicks")
+    other = rounds.join(stored, on=["seed", "round"], maintain_order="left").filter(
+        pl.col("clicks") != pl.col("stored")
+    )
+    if len(other):
+        found = f"round {other['round'][0]} has other clicks than {path} when it is played again"
         raise ValueError(f"{found}, by another processor or version: type {run.command} force=true")
     ids, train = pl.Series(experiment.dataset.query_ids), experiment.dataset.splits["train"].numpy()
     query = ids[train[table["query"].to_numpy()]]

@@ -19,7 +19,7 @@ from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_bytes
 from ol2r_cli.interfaces import RankedLists
-from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source, local_settings
 from ol2r_cli.run.run import Run
@@ -82,30 +82,37 @@ def per_query(ranked: RankedSplit) -> pl.DataFrame:
     In a run with no_relevant=skip the measures of a query without a relevant document are null, so that means leave it
     out as the offline evaluation does.
     """
-    frames = []
-    for lists in ranked.lists():
-        seeds, query, relevant = len(ranked.seeds), lists.query, (lists.label[0] > 0).sum(1)
-        left_out = (ranked.settings["no_relevant"] == "skip") & (relevant == 0)
-        columns: dict[str, Any] = {
-            "seed": torch.tensor(ranked.seeds).repeat_interleave(len(query)).numpy(),
-            "query": query.repeat(seeds).numpy(),
-            "query_id": [ranked.query_ids[number] for number in query.tolist()] * seeds,
-            "documents": lists.length.repeat(seeds).int().numpy(),
-            "relevant": relevant.repeat(seeds).int().numpy(),
-        }
-        best = lists.label.sort(-1, descending=True).values
-        for name, measure in ranked.measures.items():
-            first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], ranked.dataset.grades)
-            values = measure.of_lists(first)
-            if name == "ndcg":
-                values = {**values, "reciprocal_rank": reciprocal_rank(lists.label)}
-            for column, value in values.items():  # [B, Q]
-                columns[column] = value.masked_fill(left_out, torch.nan).flatten().numpy()
-        frames.append(pl.DataFrame(columns, nan_to_null=True))
-    texts = {"run": ranked.run.id, **{group: ranked.run.choices[group] for group in ("dataset", "click", "ranker")}}
-    fold = pl.lit(ranked.settings["dataset"].get("fold"), dtype=pl.Int64).alias("fold")
-    same = [*(pl.lit(text).alias(name) for name, text in texts.items()), fold, pl.lit(ranked.split).alias("split")]
-    return pl.concat(frames).sort("seed", "query").select(*same, pl.all())
+    frames = [_values_of(ranked, lists) for lists in ranked.lists()]
+    return pl.concat(frames).sort("seed", "query")
+
+
+def _values_of(ranked: RankedSplit, lists: Lists) -> pl.DataFrame:
+    """Return one row for each seed and query of a group of lists."""
+    choices, seeds = ranked.run.choices, len(ranked.seeds)
+    relevant = (lists.label[0] > 0).sum(1)
+    columns: dict[str, Any] = {
+        "run": ranked.run.id,
+        "dataset": choices["dataset"],
+        "click": choices["click"],
+        "ranker": choices["ranker"],
+        "fold": ranked.settings["dataset"].get("fold"),
+        "split": ranked.split,
+        "seed": torch.tensor(ranked.seeds).repeat_interleave(len(relevant)).numpy(),
+        "query": lists.query.repeat(seeds).numpy(),
+        "query_id": [ranked.query_ids[number] for number in lists.query.tolist()] * seeds,
+        "documents": lists.length.repeat(seeds).int().numpy(),
+        "relevant": relevant.repeat(seeds).int().numpy(),
+    }
+    best = lists.label.sort(-1, descending=True).values
+    left_out = (ranked.settings["no_relevant"] == "skip") & (relevant == 0)
+    for name, measure in ranked.measures.items():
+        first = RankedLists(lists.label[..., : measure.places], best[..., : measure.places], ranked.dataset.grades)
+        values = dict(measure.of_lists(first))
+        if name == "ndcg":
+            values["reciprocal_rank"] = reciprocal_rank(lists.label)
+        for column, value in values.items():  # [B, Q]
+            columns[column] = value.masked_fill(left_out, torch.nan).flatten().numpy()
+    return pl.DataFrame(columns, schema_overrides={"fold": pl.Int64}, nan_to_null=True)
 
 
 def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
@@ -114,31 +121,40 @@ def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
     qrels.txt has the grades g. qrels-exponential.txt has 2^g - 1 in their place, so that a tool whose NDCG takes the
     grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
     """
-    dataset = ranked.dataset
-    of_rows = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
-    ids: Sequence[object] = document_ids(dataset.files)
-    if len(set(zip(of_rows, ids, strict=False))) < len(of_rows):  # not all have an id that is their own in the query
-        ids = range(len(of_rows))
-    runs: list[list[str]] = [[] for _ in ranked.seeds]
-    judgements: dict[str, list[str]] = {QRELS: [], EXPONENTIAL_QRELS: []}
+    names = _document_names(ranked.dataset)
     tag = f"{ranked.run.choices['ranker']}-{ranked.run.id}"
-    queries: dict[int, tuple[NDArray, ...]] = {}  # documents, scores and labels, [B, D] each, best first, no padding
+    runs: list[list[str]] = [[] for _ in ranked.seeds]
+    qrels, exponential = [], []
+    for number, (document, score, label) in sorted(_by_query(ranked).items()):
+        query = ranked.query_ids[number]
+        for run, rows, scores in zip(runs, document.tolist(), score, strict=True):
+            for rank, (row, value) in enumerate(zip(rows, strictly_descending(scores).tolist(), strict=True), 1):
+                run.append(f"{query} Q0 {names[row]} {rank} {value:.9g} {tag}\n")
+        for row, grade in sorted(zip(document[0].tolist(), label[0].tolist(), strict=True)):
+            qrels.append(f"{query} 0 {names[row]} {grade}\n")
+            exponential.append(f"{query} 0 {names[row]} {2**grade - 1}\n")
+    names_of_runs = [f"seed-{seed}.run" for seed in ranked.seeds]
+    files = {**dict(zip(names_of_runs, runs, strict=True)), QRELS: qrels, EXPONENTIAL_QRELS: exponential}
+    for file, lines in files.items():
+        write_bytes(folder / file, "".join(lines).encode())
+    return [folder / file for file in files]
+
+
+def _document_names(dataset: Dataset) -> Sequence[object]:
+    """Return the name of each document: that of its file, if each has one of its own in its query, or its row."""
+    query = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
+    names = document_ids(dataset.files)
+    return names if len(set(zip(query, names, strict=False))) == len(query) else range(len(query))
+
+
+def _by_query(ranked: RankedSplit) -> dict[int, tuple[NDArray, ...]]:
+    """Return documents, scores and labels [B, D] of each query of the split, best first, without padding."""
+    queries = {}
     for lists in ranked.lists():
         arrays = lists.document.int().numpy(), lists.score.float().numpy(), lists.label.char().numpy()
         for i, (number, length) in enumerate(zip(lists.query.tolist(), lists.length.tolist(), strict=True)):
             queries[number] = tuple(array[:, i, :length].copy() for array in arrays)
-    for number, (document, score, label) in sorted(queries.items()):
-        name = ranked.query_ids[number]
-        for lines, rows, scores in zip(runs, document, score, strict=True):
-            ordered = zip((ids[row] for row in rows), strictly_descending(scores).tolist(), strict=True)
-            lines += [f"{name} Q0 {id} {rank} {value:.9g} {tag}\n" for rank, (id, value) in enumerate(ordered, 1)]
-        for row, grade in sorted(zip(document[0].tolist(), label[0].tolist(), strict=True)):
-            judgements[QRELS].append(f"{name} 0 {ids[row]} {grade}\n")
-            judgements[EXPONENTIAL_QRELS].append(f"{name} 0 {ids[row]} {2**grade - 1}\n")
-    files = {f"seed-{seed}.run": lines for seed, lines in zip(ranked.seeds, runs, strict=True)} | judgements
-    for file, lines in files.items():
-        write_bytes(folder / file, "".join(lines).encode())
-    return [folder / file for file in files]
+    return queries
 
 
 def strictly_descending(scores: NDArray[np.float32]) -> NDArray[np.float32]:
