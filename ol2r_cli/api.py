@@ -27,7 +27,7 @@ from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.config.passed_objects import as_overrides, command_of
 from ol2r_cli.config.trusted import trusted_targets
-from ol2r_cli.formatting import printable
+from ol2r_cli.formatting import plural, printable
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.report import comparison
@@ -74,16 +74,12 @@ class RunFailed(Exception):
 
 
 class Run(run_reader.Run):
-    """A finished run, given by the path of its directory or by its id, which is searched for below `root`.
+    """A finished run: its files, and besides how a notebook displays it, figures and its trained ranker.
 
-    It has what a user of Python asks of a run beside what the reader of directories has: how it is displayed, figures,
-    and its trained ranker. All of that is above `run` in the order of imports.
-
-    Without `root`, that is output_dir of the project file, or outputs; FOLDER/ID names another folder.
-
-    Files are read when they are first used; docs/outputs.md describes them and their columns. `config_dir` names
-    folders with choices of one's own, of whose classes the trained ranker may be. ValueError where there is no finished
-    run.
+    `run` is the path of its directory, or its id, which is searched for below `root`. Without `root`, that is
+    output_dir of the project file, or outputs; FOLDER/ID names another folder. `config_dir` names folders with choices
+    of one's own: the trained ranker may be of their classes. Files are read when they are first used; docs/outputs.md
+    describes them and their columns. ValueError where there is no finished run.
     """
 
     def __init__(
@@ -99,7 +95,7 @@ class Run(run_reader.Run):
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{group}={self.choices[group]}" for group in ("ranker", "click", "dataset"))
-        seeds = f"{len(self.seeds)} seed{'s' * (len(self.seeds) > 1)}"
+        seeds = plural(len(self.seeds), "seed")
         return printable(f"<Run {self.id}: {chosen}, {self.rounds} rounds, {seeds}, in {self.path}>").replace("`", "'")
 
     def _repr_markdown_(self) -> str:
@@ -163,8 +159,7 @@ RunOrFolder = Run | str | os.PathLike[str]
 
 
 def compose(*settings: Any, **more: Any) -> composer.Composition:
-    """Return the configuration of `ol2r run` with these settings, as `.config`, and the choice of each group, as
-    `.choices`.
+    """Return what `ol2r run` would run with these settings: `.config`, and the choice of each group, `.choices`.
 
     All functions here take settings in the same forms: "ranker=pdgd", rounds=500, {"ranker.learning_rate": 0.1}, and
     lists of these. ValueError for a setting or choice that does not exist.
@@ -176,18 +171,17 @@ def compose(*settings: Any, **more: Any) -> composer.Composition:
 def experiment(*settings: Any, **more: Any) -> runner.Experiment:
     """Return an experiment with checked settings and its dataset loaded. Nothing is written.
 
-    `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. Sets
-    the number of threads of this process to `device.threads`, and torch's default dtype, precision of matrix products,
-    autocast and flush-to-zero to those of runs. ValueError for a bad setting.
+    `experiment.simulation().play()` yields one round after the other. Make only one simulation of an experiment. From
+    now on torch computes in this process as in runs: with `device.threads` threads, and with their default dtype,
+    precision of matrix products, autocast and flush-to-zero. ValueError for a bad setting.
     """
     return _prepared(as_overrides(*settings, **more))[0]
 
 
 def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
     """Return the experiment of these overrides, and the command that runs it."""
-    words, _ = split_search_path(overrides)
     composition_of = composer.Composer(overrides)
-    words = composition_of.catalogue.full_names(words)
+    words = composition_of.catalogue.full_names(split_search_path(overrides)[0])
     job, _ = split_launcher(words)
     composition = composition_of(job)
     composer.check_grid(composition, job, "use its settings one by one, with sweep()")
@@ -240,21 +234,20 @@ def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
 
 
 def load(*places: RunOrFolder, **options: Any) -> pl.DataFrame:
-    """Return all finished runs below the folders (default: as `draw`) as one frame with a row per run and seed.
+    """Return a frame with a row for each finished run and seed; `places` are those of `draw`.
 
-    Words, such as "dataset=mq2008", choose among them. The options are those of `ol2r_cli.report.load`;
-    table="evaluation" gives a row per evaluated round.
+    The options are those of `ol2r_cli.report.load`; table="evaluation" gives a row for each evaluated round.
     """
     return report.load(*_paths(places), **options)
 
 
 def draw(kind: str, *places: RunOrFolder, names: Mapping[str, str] | None = None, **options: Any) -> RunFigure:
-    """Return a figure, of a kind of `ol2r report --figure`, over runs and all finished runs below folders.
+    """Return a figure over runs and all finished runs below folders; `kind` is that of `ol2r report --figure`.
 
-    Without runs and folders, over all below output_dir of the project file, or below outputs. Words, such as
-    "click=per,inf", choose among them. Runs that differ only in seed and fold are one group. names: of rows, by the
-    words that name them, {"pairrank": "ours"}. ValueError, which lists the alternatives, for an unknown kind or option;
-    ValueError where no run has the data that the figure shows.
+    Without `places`, these are the runs below output_dir of the project file, or below outputs. Words among the places,
+    such as "click=per,inf", choose among the runs. Runs that differ only in seed and fold are one row. `names` calls
+    rows otherwise: {"pairrank": "ours"}. ValueError for an unknown kind or option, which lists those that there are,
+    and where no run has the data that the figure shows.
     """
     rows = group_runs(chosen_runs(_paths(places)).runs)
     labels = Labels(rows, fixed_names(names or {}, rows, Labels(rows)), one_row_each=True)
@@ -269,10 +262,10 @@ def compare(
 ) -> Document:
     """Return a table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
 
-    Runs that differ only in seed and fold are one row. With a `baseline`, such as "pairrank", each row is compared with
-    it, otherwise each with every other; `test` is t or sign-flip, corrected by Holm. `metrics` are the columns, by
-    default the usual ones. `.frame()` is the table in full precision, `.text("latex")` and `.write(path, form)` are
-    other forms. ValueError where there are no finished runs, and for a metric or baseline that none has.
+    Runs that differ only in seed and fold are one row. Each row is compared with the `baseline`, such as "pairrank",
+    without one with every other row. `test` is t or sign-flip, corrected by Holm. `metrics` are the columns, without
+    any the usual ones. `.frame()` is the table in full precision; `.text("latex")` and `.write(path, form)` give other
+    forms. ValueError where there are no finished runs, and for a metric or baseline that none has.
     """
     collection = chosen_runs(_paths(places))
     groups = group_runs(collection.runs)

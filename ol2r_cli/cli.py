@@ -84,13 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _unprinted(words: list[str], code: int, error: OSError) -> int:
     """Say that what a command has printed is lost, and return the exit code: of work that is on disk that of the
     work."""
-    name = words[0] if words and words[0] in _ON_DISK else ""
-    what = f"what it prints cannot be written ({error.strerror})"
-    if name and code == DONE:
-        print(f"ol2r {name}: finished, but {what}", file=sys.stderr)
-    else:
-        print(f"{' '.join(['ol2r', *words[:1]])}: {what}", file=sys.stderr)
-    return code if name or code != DONE else BAD_CONFIGURATION
+    print(f"{' '.join(['ol2r', *words[:1]])}: what it prints cannot be written ({error.strerror})", file=sys.stderr)
+    is_on_disk = bool(words) and words[0] in _ON_DISK
+    return code if is_on_disk or code != DONE else BAD_CONFIGURATION
 
 
 def _command(arguments: list[str]) -> int:

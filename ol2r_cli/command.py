@@ -52,11 +52,7 @@ class Parser(argparse.ArgumentParser):
     words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        """Raise ValueError; for a long option with one hyphen, such as -json, it names the one with two."""
-        options = [name for action in self._actions for name in action.option_strings]
-        for word in self.words:
-            if re.match(r"-\w{2}", word) and f"-{word.partition('=')[0]}" in options and word not in options:
-                message = f"there is no option {word}: type -{word}"
+        """Raise ValueError."""
         raise ValueError(message)
 
     def hint(self, option: str, given: argparse.Namespace) -> str:

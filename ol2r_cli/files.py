@@ -90,9 +90,11 @@ def parse_yaml(text: str) -> Any:
     loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
     try:
         for event in yaml.parse(text, loader):  # the loader itself recurses, and would end the process
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("an alias")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEPTH or isinstance(event, yaml.AliasEvent):
-                raise ValueError("an alias" if depth <= DEPTH else f"more than {DEPTH} levels")
+            if depth > DEPTH:
+                raise ValueError(f"more than {DEPTH} levels")
         return plain(yaml.load(text, loader))
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
@@ -130,7 +132,7 @@ def invalid_fields(value: Any, schema: dict[Any, Any]) -> list[str]:
 
 def _is_of(kind: Any, value: Any) -> bool:
     if isinstance(kind, tuple):
-        return any(_is_of(one, value) for one in kind)
+        return any(_is_of(alternative, value) for alternative in kind)
     if isinstance(kind, list):
         return isinstance(value, list) and bool(value) and all(_is_of(kind[0], inner) for inner in value)
     if isinstance(kind, dict):

@@ -5,7 +5,7 @@ Where every role has stages, one launch of a compiled loop (loops/rounds.py) pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,7 +17,6 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import (
     CERTAIN,
-    Candidates,
     ClickModel,
     Exploration,
     Exposure,
@@ -71,17 +70,6 @@ def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping
     return dataset.judged_by(1)
 
 
-def _set_up(role: Role, context: RunContext, dataset: Dataset) -> None:
-    """Let a role allocate its state; ValueError where it gives a buffer the name of an attribute."""
-    try:
-        role.setup(context, dataset.features, dataset.oracle() if role.needs_labels else None)
-    except KeyError as error:  # of `register_buffer`
-        if "already exists" not in str(error):
-            raise
-        message = f"{type(role).__name__} must name an attribute differently: {error.args[0]}"
-        raise ValueError(message) from error
-
-
 class Roles(NamedTuple):
     """The four roles of a simulation, which sets them up."""
 
@@ -109,17 +97,12 @@ class RoundSettings(NamedTuple):
     keep_blocks: bool = False
     code: str = ""
 
-    @property
-    def late(self) -> bool:
-        return self.update_every > 1 or self.delay > 0
-
 
 class Simulation(nn.Module):
     """The four roles, the training queries and everything learned so far. `state_dict()` is the complete state.
 
     Replica b is the simulation with seed seeds[b]; its results do not depend on the other replicas. `measures` are by
-    name. `intent` is None if users judge by the labels of the dataset in every round. `start` returns the parameters
-    [B, P] with which the ranker begins.
+    name. `start` returns the parameters [B, P] with which the ranker begins; None: with its own.
     """
 
     round: Tensor
@@ -133,29 +116,37 @@ class Simulation(nn.Module):
         *,
         seeds: Int[Tensor, "B"],
         measures: Mapping[str, Measure],
-        intent: IntentSchedule | None = None,
-        start: Callable[[RunContext], Tensor] | None = None,
+        intent: IntentSchedule,
+        start: Callable[[RunContext], Tensor] | None,
     ):
         super().__init__()
         self.click, self.ranker, self.exploration, self.fairness = roles
         by_group = roles._asdict()
-        schedule = intent if intent is not None and intent.changes else None
-        if schedule is not None:
-            dataset = judged_by_intents(dataset, schedule, by_group)
-        self.train_split = dataset.split("train", seeds.device, settings.dtype, by_intent=schedule is not None)
+        if intent.changes:
+            dataset = judged_by_intents(dataset, intent, by_group)
+        self.train_split = dataset.split("train", seeds.device, settings.dtype, by_intent=intent.changes)
         self.streams = Streams(seeds)
-        self.intents = None if schedule is None else DrawnIntents(schedule, self.streams)
+        self.intents = DrawnIntents(intent, self.streams) if intent.changes else None
         self.context = self._context(dataset, measures.values(), settings)
         check_needs(by_group)
         for role in roles:
-            _set_up(role, self.context, dataset)
+            role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
         if start is not None:
             self.ranker.start_from(start(self.context).to(seeds.device, settings.dtype))
         judged = self.train_split.judged()
         has_pairs = self.ranker.pairs != "none"
         self.measurement = Measurement(self.context, measures, judged, self.intents, pairs=has_pairs)
         self.register_buffer("round", torch.zeros((), dtype=torch.int64))
-        self.late = self._late_feedback(settings.update_every, settings.delay) if settings.late else None
+        self.late: LateFeedback | None = None
+        if settings.update_every > 1 or settings.delay:
+            self.late = LateFeedback(
+                settings.update_every,
+                settings.delay,
+                self.ranker,
+                self.exploration,
+                self.streams,
+                serve=lambda query, longest: self.train_split.serve(query, longest)[0],
+            )
         self.together = self._recording_together()
         if self.together is not None and self.late is not None:
             self.register_buffer("moved", self._theta().clone())
@@ -193,23 +184,12 @@ class Simulation(nn.Module):
             attraction=split.attraction if self.click.by_document else None,
         )
 
-    def _late_feedback(self, update_every: int, delay: int) -> LateFeedback:
-        """Return the rounds that wait to be learned from."""
-
-        def serve(query: Tensor, longest: int) -> Candidates:
-            candidates, _ = self.train_split.serve(query, longest)
-            return candidates
-
-        return LateFeedback(update_every, delay, self.ranker, self.exploration, self.streams, serve)
-
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
         """Play the remaining rounds as `play`, but where the roles allow it many of them together.
 
         Then it yields after a round for which `pause` is true, when `measurement` is full, and after the last round,
         and what happened is None.
         """
-        if self.together is None:
-            yield from self.play()
         while int(self.round) < self.context.rounds:
             interaction = self.advance(self.rounds_until(pause))
             yield int(self.round), interaction
@@ -227,25 +207,65 @@ class Simulation(nn.Module):
     def advance(self, rounds: int) -> Interaction | None:
         """Play up to `rounds` rounds together and return None; where the roles do not allow it, play one round and
         return what happened in it."""
-        if self.together is None:
+        launch = self.prepare(rounds)
+        if launch is None:
             _, interaction = next(self.play())
             return interaction
-        first = int(self.round)
-        played = self._play_together(first, rounds, self.together)
-        self.round.fill_(first + played)
+        launch.play()
+        self.launched(launch)
         return None
 
     def prepare(self, rounds: int) -> RoundsLaunch | None:
-        """Return the launch with which `advance` plays up to `rounds` rounds, for `play_jointly`, or None if there is
-        none; `launched` must follow."""
-        if self.together is None or not self._has_stages():
-            return None
-        return self._prepared(int(self.round), rounds, self.together)
+        """Return the launch that plays up to `rounds` rounds together; None where the roles do not allow it.
 
-    def launched(self, prepared: RoundsLaunch) -> None:
-        """Do what is due after a launch that `prepare` has returned was played."""
-        self._played(prepared)
-        self.round.fill_(prepared.first + prepared.rounds)
+        Every stage does what a role does in a single round, with the same random numbers. `launched` must follow when
+        it was played.
+        """
+        if self.together is None:
+            return None
+        first = int(self.round)
+        split, context, measurement = self.train_split, self.context, self.measurement
+        parts: list[Any] = [self.ranker, self.exploration, self.click]
+        ranker, exploration, user = (part.stages() for part in parts)
+        every = 1 << 62 if self.late is None else self.late.every
+        rounds = min(rounds, ranker.rounds, exploration.rounds, every - first % every)
+        state = ranker.state if self.late is None else ranker.state._replace(moving=self.moved)
+        intents = torch.zeros(rounds, context.replicas, dtype=torch.int64, device=context.device)
+        if self.intents is not None:
+            intents = self.intents(first, rounds)
+        measurement.begin(first + 1)
+        recorded = slice(measurement.recorded, measurement.recorded + rounds)
+        reasons = [array[recorded] for measure in self.together for array in measure.memory()]
+        sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)
+        infer = loops.rounds.INFER[self.ranker.pairs]
+        stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
+        return loops.rounds.RoundsLaunch(
+            loop=loops.rounds.rounds_of(*stages),
+            room=loops.rounds.room_of_a_round(
+                sizes, context.documents, ranker.room, exploration.room(sizes, context.documents)
+            ),
+            first=first,
+            rounds=rounds,
+            sizes=sizes,
+            queries=loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length),
+            intents=intents,
+            seeds=self.streams.seeds,
+            user=user.state,
+            exploration=exploration.state,
+            ranker=state,
+            record=loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds)),
+            reasons=tuple(reasons),
+        )
+
+    def launched(self, launch: RoundsLaunch) -> None:
+        """Do what is due after a launch was played."""
+        self.measurement.recorded += launch.rounds
+        last = launch.first + launch.rounds - 1
+        if self.late is not None and (last + 1) % self.late.every == 0:
+            self._theta().copy_(self.moved)
+        self.ranker.after_loops(launch.rounds, self.streams.at("learn/ranker", last))
+        self.exploration.after_loops(launch.rounds, self.streams.at("learn/exploration", last))
+        self.round.fill_(last + 1)
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
         """Play the remaining rounds. Each yields its number, from 1, and what happened in it.
@@ -309,13 +329,6 @@ class Simulation(nn.Module):
         remembers = exploration.stages().remember is not loops.rounds.nothing_to_remember
         return bool(ranker.stages().by_theta and not remembers)
 
-    def _play_together(self, first: int, most: int, recording: Sequence[Measure]) -> int:
-        """Play and record up to `most` rounds from number `first`, from 0, on; return how many were played."""
-        prepared = self._prepared(first, most, recording)
-        prepared.play()
-        self._played(prepared)
-        return prepared.rounds
-
     def _theta(self) -> Tensor:
         """Return the parameters from which the stages of the ranker compute scores."""
         ranker: Any = self.ranker
@@ -326,48 +339,3 @@ class Simulation(nn.Module):
         """Return whether ranker, exploration, fairness and user are stages of loops."""
         parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
         return all(part.own_stages() is not None for part in parts)
-
-    def _prepared(self, first: int, most: int, recording: Sequence[Measure]) -> RoundsLaunch:
-        """Return the launch of up to `most` rounds from number `first`, from 0, on.
-
-        Every stage does what a role does in a single round, with the same random numbers.
-        """
-        split, context, measurement = self.train_split, self.context, self.measurement
-        parts: list[Any] = [self.ranker, self.exploration, self.click]
-        ranker, exploration, user = (part.stages() for part in parts)
-        every = 1 << 62 if self.late is None else self.late.every
-        rounds = min(most, ranker.rounds, exploration.rounds, every - first % every)
-        state = ranker.state if self.late is None else ranker.state._replace(moving=self.moved)
-        intents = torch.zeros(rounds, context.replicas, dtype=torch.int64, device=context.device)
-        if self.intents is not None:
-            intents = self.intents(first, rounds)
-        measurement.begin(first + 1)
-        recorded = slice(measurement.recorded, measurement.recorded + rounds)
-        reasons = [array[recorded] for measure in recording for array in measure.memory()]
-        sizes, documents = loops.rounds.Sizes(context.positions, ranker.members, context.pairs), context.documents
-        infer = loops.rounds.INFER[self.ranker.pairs]
-        stages = ranker.score, exploration.arrange, user.click, infer, ranker.learn, exploration.remember
-        return loops.rounds.RoundsLaunch(
-            loop=loops.rounds.rounds_of(*stages),
-            room=loops.rounds.room_of_a_round(sizes, documents, ranker.room, exploration.room(sizes, documents)),
-            first=first,
-            rounds=rounds,
-            sizes=sizes,
-            queries=loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length),
-            intents=intents,
-            seeds=self.streams.seeds,
-            user=user.state,
-            exploration=exploration.state,
-            ranker=state,
-            record=loops.rounds.Record(*(buffer[recorded] for buffer in measurement.of_rounds)),
-            reasons=tuple(reasons),
-        )
-
-    def _played(self, prepared: RoundsLaunch) -> None:
-        """Do what is due after a launch."""
-        self.measurement.recorded += prepared.rounds
-        last = prepared.first + prepared.rounds - 1
-        if self.late is not None and (last + 1) % self.late.every == 0:
-            self._theta().copy_(self.moved)
-        self.ranker.after_loops(prepared.rounds, self.streams.at("learn/ranker", last))
-        self.exploration.after_loops(prepared.rounds, self.streams.at("learn/exploration", last))

@@ -166,7 +166,6 @@ def test_auto_takes_a_gpu_from_so_many_replicas_on(words, least, gpu):
     assert many.reason_of_device.startswith(f"device: cuda, faster than a core from {least} replicas on")
     assert max(len(each.reason_of_device) for each in (few, many)) <= 80
     assert not few.warnings() + many.warnings() + made("cuda", least).warnings()
-    assert [line.endswith("type device=cpu") for line in made("cuda", least - 1).warnings()] == [True]
 
 
 def test_auto_takes_a_gpu_for_an_own_network(gpu, monkeypatch):

@@ -161,14 +161,6 @@ class Sub(Clicked):
         super().__init__(**others)
 
 
-class Taken(Perceptron):
-    """Has an attribute of the name of a buffer of its base class."""
-
-    def __init__(self, rate: float = 0.5):
-        super().__init__(rate)
-        self.rate = rate
-
-
 def local_class() -> type:
     class Local(Perceptron):
         """Is defined in a function."""
@@ -184,7 +176,6 @@ def test_what_cannot_be_passed_is_told_in_one_line():
         ({"measures": [Clicked(torch.zeros(2))]}, r"Clicked\(factor=..\) must be a number, text, .*, got tensor"),
         ({"ranker": Clicked(1.0)}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
         ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
-        ({"ranker": Taken()}, "Taken must name an attribute differently: attribute 'rate' already exists"),
         (
             {"measures": [Sub(3.0, factor=0.5)]},
             r"Sub must name its settings in its constructor, .*, got values for \*others$",

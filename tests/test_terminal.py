@@ -57,8 +57,8 @@ def test_finished_work_is_finished_where_stdout_is_closed(tmp_path: Path):
     cases += [((), str(FULL), "No space left on device")] if FULL.exists() else []
     for closed, target, reason in cases:
         for words, code, line in (
-            (("run", "0"), 0, "ol2r run: finished, but what it prints cannot be written"),
-            (("run", "0", "unbuffered"), 0, "ol2r run: finished, but what it prints cannot be written"),
+            (("run", "0"), 0, "ol2r run: what it prints cannot be written"),
+            (("run", "0", "unbuffered"), 0, "ol2r run: what it prints cannot be written"),
             (("search", "3"), 3, "ol2r search: what it prints cannot be written"),
             (("list", "0"), 2, "ol2r list: what it prints cannot be written"),
         ):
@@ -114,6 +114,6 @@ def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
             text=True,
         )
     assert done.returncode == 0
-    assert done.stderr.endswith("ol2r run: finished, but what it prints cannot be written (No space left on device)\n")
+    assert done.stderr.endswith("ol2r run: what it prints cannot be written (No space left on device)\n")
     (manifest,) = tmp_path.glob("outputs/*/*/run.json")
     assert json.loads(manifest.read_text())["status"] == "finished"

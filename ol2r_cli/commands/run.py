@@ -65,7 +65,7 @@ class RunParser(Parser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Say which option is meant, where a word is one of Hydra's, or has one hyphen in place of two."""
+        """Say which option is meant, where a word is one of Hydra's."""
         for word in self.words:
             if word in _SHORT_OF_HYDRA:
                 raise ValueError(f"there is no option {word}{_OF_HYDRA[_SHORT_OF_HYDRA[word]]}")
@@ -220,4 +220,4 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
 
     rendered = as_record if given.json else kind.render
     render = None if given.quiet else rendered
-    return run_experiment(composition.settings, composition.choices, words, render=render, kind=kind)
+    return run_experiment(composition.settings, composition.choices, words, kind=kind, render=render)

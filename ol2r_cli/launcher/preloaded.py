@@ -46,8 +46,7 @@ def load(run: Mapping[str, Any]) -> None:
         source = SimpleNamespace(load=cache(make(settings["dataset"], "dataset").load))
         _sources[json.dumps(settings["dataset"], sort_keys=True)] = source
     with torch.inference_mode(), warnings.catch_warnings(action="ignore"):
-        trial = Experiment(settings, run["choices"], make).renewed(1)
-        trial.settings["rounds"] = _ROUNDS
+        trial = Experiment(settings, run["choices"], make).renewed(1, _ROUNDS)
         if not trial.roles["ranker"].needs_labels:  # such a ranker learns when it is set up
             simulation = trial.simulation()
             for _ in simulation.play_until(lambda _: False):

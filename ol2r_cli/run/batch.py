@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ol2r_cli.device import Device
+from ol2r_cli.dataset.table import DatasetSource
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock, joint
 from ol2r_cli.loops.rounds import RoundsLaunch
@@ -56,7 +56,7 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
 
     Never raises, except after Ctrl-C before the first round.
     """
-    make = _SharedParts(make)
+    make = _sharing_data(make)
     with torch.inference_mode(), ExitStack() as opened:
         together = sum(job.settings["replicas"] for job in jobs if job.shares_gpu)
         members = [_Member(number, job, ended, together) for number, job in enumerate(jobs)]
@@ -117,7 +117,8 @@ def _played_jointly(launches: Mapping[int, RoundsLaunch]) -> list[int]:
 def _launches(simulations: Sequence[Simulation], rounds: Sequence[int]) -> list[dict[int, RoundsLaunch]]:
     """Return the launches of simulations on a GPU, by number of the simulation, those together that can be one."""
     groups: dict[Any, dict[int, RoundsLaunch]] = {}
-    on_gpu = [number for number, each in enumerate(simulations) if each.context.device.type in JOINT]
+    devices = [simulation.context.device.type for simulation in simulations]
+    on_gpu = [number for number, device in enumerate(devices) if device in JOINT]
     most = min((rounds[number] for number in on_gpu), default=0)
     for number in on_gpu:
         launch = _attempt(simulations[number].prepare, most)
@@ -134,26 +135,20 @@ def _attempt(part: Callable[[Any], Any], argument: Any) -> Any:
         return error
 
 
-class _SharedParts:
-    """Makes the parts of runs as `make` does; equal data are loaded, and an equal device is prepared, only once."""
+def _sharing_data(make: Make) -> Make:
+    """Return `make`, but equal data are loaded only once."""
+    sources: dict[str, Any] = {}
 
-    def __init__(self, make: Make):
-        self._make = make
-        self._made: dict[str, Any] = {}
+    def made(settings: Mapping[str, Any], group: str) -> Any:
+        if group != "dataset":
+            return make(settings, group)
+        key = json.dumps(settings, sort_keys=True)
+        if key not in sources:
+            source = make(settings, group)
+            sources[key] = SimpleNamespace(load=cache(source.load)) if isinstance(source, DatasetSource) else source
+        return sources[key]
 
-    def __call__(self, settings: Mapping[str, Any], group: str) -> Any:
-        """Return the object that the settings of a group name."""
-        if group not in ("dataset", "device"):
-            return self._make(settings, group)
-        key = json.dumps([group, settings], sort_keys=True)
-        if key not in self._made:
-            made = self._make(settings, group)
-            if isinstance(made, Device):
-                made.prepare = cache(made.prepare)  # type: ignore[method-assign]
-            elif hasattr(made, "load"):
-                made = SimpleNamespace(load=cache(made.load))
-            self._made[key] = made
-        return self._made[key]
+    return made
 
 
 class _Member:
@@ -267,15 +262,18 @@ def _playing(members: Sequence[_Member]) -> list[_Member]:
 def _play_step(members: Sequence[_Member]) -> None:
     """Play rounds of all members, and do what is due after them."""
     runners = [member.runner for member in members if member.runner is not None]
-    before, began = [int(runner.simulation.round) for runner in runners], clock.read()
-    played = play_together([runner.simulation for runner in runners], [runner.rounds_now() for runner in runners])
-    seconds = [now - then for now, then in zip(clock.read(), began, strict=True)]
-    counts = [int(runner.simulation.round) - first for runner, first in zip(runners, before, strict=True)]
+    simulations = [runner.simulation for runner in runners]
+    before = [int(simulation.round) for simulation in simulations]
+    wall, cpu = clock.read()
+    played = play_together(simulations, [runner.rounds_now() for runner in runners])
+    wall_now, cpu_now = clock.read()
+    counts = [int(simulation.round) - first for simulation, first in zip(simulations, before, strict=True)]
     check = cache(check_unchanged)
     for member, runner, count, happened in zip(members, runners, counts, played, strict=True):
-        runner.check, runner.manifest.runs = check, len(runners)
+        runner.check = check
+        runner.manifest.runs = len(runners)
         share = count / max(1, sum(counts))
-        runner.time.add((share * seconds[0], share * seconds[1]))
+        runner.time.add((share * (wall_now - wall), share * (cpu_now - cpu)))
         member.attempt(member.record, happened)
 
 

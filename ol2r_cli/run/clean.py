@@ -6,7 +6,6 @@ Nothing is removed that ol2r has not written, or that a process is using.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from ol2r_cli.files import Lock, LockHeld, is_held, open_file, parse_yaml, read_text
 from ol2r_cli.run import CHECKPOINT, CONFIG, FILES, LOCK, MANIFEST
-from ol2r_cli.run.run import Run, is_part
+from ol2r_cli.run.run import Run, is_part, walk
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
 
 REMOVABLE = ("failed", "interrupted", "killed", "damaged")  # states of runs that can be removed as a whole
@@ -86,11 +85,9 @@ class RunFiles:
 
 def files_of_runs(root: Path) -> Iterator[RunFiles]:
     """Yield those of all runs below a folder in alphabetical order, also of runs that were killed at their start."""
-    for folder, subfolders, names in os.walk(root):
-        run = _run_in(Path(folder), names)
-        if run is None:
-            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        else:
+    for folder, subfolders, names in walk(root):
+        run = _run_in(folder, names)
+        if run is not None:
             subfolders.clear()
             yield _files_of(run, names)
 
@@ -150,25 +147,24 @@ def sweep_logs(root: Path) -> Iterator[Removal]:
 
     A sweep removes the logs of jobs that succeed.
     """
-    for folder, subfolders, _ in os.walk(root):
-        for path in sorted(Path(folder, SWEEPS).glob("*/*.log")) if SWEEPS in subfolders else ():
-            is_running = is_held(Path(folder, path.parent.name, path.stem, LOCK))
+    for folder, _, _ in walk(root):
+        for path in sorted((folder / SWEEPS).glob("*/*.log")):
+            is_running = is_held(folder / path.parent.name / path.stem / LOCK)
             if _ID.search(path.stem) and not is_running and not _is_linked(path, root):
                 status, act = path.lstat(), partial(_remove_file, path, root)
                 yield Removal("log of a sweep", path, status.st_size, status.st_mtime, act)
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
 
 
 def cache_entries(folder: Path) -> Iterator[Removal]:
     """Yield the entries of a cache. Locks remain of processes that were killed."""
     for subfolder, names, kind in _CACHED:
         for path in sorted((folder / subfolder).glob("*")):
-            is_of_kind = path.is_file() if subfolder == "sources" else path.is_dir()
-            if is_of_kind and names.fullmatch(path.name) and not _is_linked(path, folder):
-                status, is_file = path.stat(), subfolder == "sources"
-                size = sum(file.stat().st_size for file in ([path] if is_file else path.iterdir()) if file.is_file())
-                act = partial(_remove_file, path, path.parent) if is_file else partial(_remove_arrays, path)
-                yield Removal(kind, path, size, status.st_mtime, act)
+            is_file = path.is_file()
+            if is_file != (subfolder == "sources") or not names.fullmatch(path.name) or _is_linked(path, folder):
+                continue
+            size = sum(file.stat().st_size for file in ([path] if is_file else path.iterdir()) if file.is_file())
+            act = partial(_remove_file, path, path.parent) if is_file else partial(_remove_arrays, path)
+            yield Removal(kind, path, size, path.stat().st_mtime, act)
 
 
 def _is_linked(path: Path, root: Path) -> bool:

@@ -158,8 +158,7 @@ class Experiment:
         """Whether one launch plays many rounds, so that a GPU is of use. Roles are set up for one replica on a CPU."""
         if not self.plays_together:
             return False
-        trial = self.renewed(1)
-        trial.settings["rounds"] = 1
+        trial = self.renewed(1, rounds=1)
         trial.device = Device("cpu", "auto", 1)
         try:
             return trial.simulation().together is not None
@@ -197,7 +196,8 @@ class Experiment:
 
     def finished(self) -> bool:
         """Return whether this run is finished, is as it was then, and does not have to be run again."""
-        return (run := self.stored()) is not None and run.state == "finished"
+        run = self.stored()
+        return run is not None and run.state == "finished"
 
     def is_evaluated(self, round: int) -> bool:
         """Return whether a round from 1 on is one of the regular evaluations; round 0 and the last one always are."""
@@ -211,9 +211,7 @@ class Experiment:
         try:
             check_needs(self.roles)
             if not self.roles["ranker"].needs_labels:
-                trial = self.renewed(1)
-                trial.settings["rounds"] = 1
-                trial.simulation()
+                self.renewed(1, rounds=1).simulation()
         except Exception as error:  # of a user's role, or of torch: the other jobs of a sweep must still be checked
             return explained(error)
         return ""
@@ -238,15 +236,16 @@ class Experiment:
 
     def _allocated(self, replicas: int) -> int:
         """Return the bytes that the set-up of so many replicas allocates."""
-        trial = self.renewed(replicas)
+        trial = self.renewed(replicas, self.settings["rounds"])
         with MemoryLimit(available_memory(self.device.torch)) as limit:
             trial._simulation()
         return limit.allocated
 
-    def renewed(self, replicas: int) -> Experiment:
-        """Return a copy with the first so many replicas and with roles that have not been set up."""
+    def renewed(self, replicas: int, rounds: int) -> Experiment:
+        """Return a copy of so many rounds, with the first replicas and with roles that have not been set up."""
         other = copy.copy(self)
-        other.settings, other.seeds = dict(self.settings), self.seeds[:replicas]
+        other.settings = {**self.settings, "rounds": rounds}
+        other.seeds = self.seeds[:replicas]
         other._make_roles(build)
         return other
 
@@ -283,11 +282,10 @@ class Experiment:
     def warnings(self) -> list[str]:
         """Return what a reader of the results should know, a line each: of dataset, intents, and roles that are set
         up."""
-        found = self.intent.warnings(self.settings["rounds"])
-        least = self.break_even.replicas_of(self.settings["rounds"]) if self.break_even else 0
-        if self.device.torch.type == "cuda" and max(len(self.seeds), self.together) < least:
-            found.append(f"a CPU plays fewer than {least:,} replicas faster than a GPU: type device=cpu")
-        return [*found, *(line for source in (self.dataset, *self.roles.values()) for line in source.warnings)]
+        lines = self.intent.warnings(self.settings["rounds"])
+        for source in (self.dataset, *self.roles.values()):
+            lines += source.warnings
+        return lines
 
     def evaluators(self) -> list[Evaluator]:
         """Return one for each split in `evaluate_on` that the dataset has."""
@@ -308,11 +306,15 @@ class Experiment:
 
     def columns(self) -> RunColumns:
         """Return the columns of the tables of this run."""
-        measures = self.measures.values()
-        trace = [*([INTENT] if self.intent.changes else []), *(column for each in measures for column in each.trace)]
+        trace, evaluation = [*TRACE_COLUMNS.values()], [*EVALUATION_COLUMNS.values()]
+        if self.intent.changes:
+            trace.append(INTENT)
+        for measure in self.measures.values():
+            trace += measure.trace
+            evaluation += measure.evaluation
         return RunColumns(
-            {**TRACE_COLUMNS, **{column.name: column for column in trace}},
-            {**EVALUATION_COLUMNS, **{column.name: column for measure in measures for column in measure.evaluation}},
+            {column.name: column for column in trace},
+            {column.name: column for column in evaluation},
         )
 
     def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:

@@ -53,7 +53,8 @@ class TrainedRanker:
     def __init__(self, run: Run, own_targets: Collection[str] = ()):
         self.run, self.own_targets = run, own_targets
         file, again = run.path / RANKER, f"type {run.command} force=true"
-        if (kind := kind_of(run.choices)).name != "run":
+        kind = kind_of(run.choices)
+        if kind.name != "run":
             raise ValueError(f"RUN must be of `ol2r run`, got {run.path}, which is of ol2r {kind.name}")
         try:
             content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
@@ -216,27 +217,32 @@ def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
     except ValueError as error:
         notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
         return
-    several = "user_intent" in trace.columns
+    yield from _online_ndcg(run, dataset)
+
+
+def _online_ndcg(run: Run, dataset: Dataset) -> Iterator[str]:
+    """Yield a fault for each cutoff at which online NDCG is not that of the saved interactions."""
+    several = "user_intent" in run.trace.columns
+    intent = pl.col("user_intent").cast(pl.Int64) - 1 if several else pl.lit(0, pl.Int64)
+    rounds = run.trace.with_columns(intent=intent)
     split = dataset.split("train", by_intent=several)
     query, label = split.judged()
-    gain = gains(split.labels).numpy()
-    intents = trace.select("seed", "round", "query", intent=pl.col("user_intent") - 1 if several else pl.lit(0))
-    shown = run.interactions.join(intents.drop("query"), on=["seed", "round"], maintain_order="left")
-    place = shown["document"].to_numpy() + shown["intent"].cast(pl.Int64).to_numpy() * len(dataset.labels)
-    shown = shown.with_columns(gain=pl.lit(gain[place]) / (pl.col("rank") + 1).log(2))
+    shown = run.interactions.join(rounds.select("seed", "round", "intent"), on=["seed", "round"], maintain_order="left")
+    judged = (shown["document"] + shown["intent"] * len(dataset.labels)).to_numpy()
+    shown = shown.with_columns(gain=pl.lit(gains(split.labels).numpy()[judged]) / (pl.col("rank") + 1).log(2))
     for cutoff in _ndcg_discounts(run):
+        column = ndcg_columns(cutoff)[0].name
         places = min(cutoff, run.settings["positions"])
         best = dcg(ideal_lists(query, label, len(split) * split.intents, places)).numpy()
-        first = shown.filter(pl.col("rank") <= cutoff)
-        reached = first.group_by("seed", "round").agg(pl.col("gain").sum())
-        rounds = trace.join(reached, on=["seed", "round"], how="left")
-        ideal = best[rounds["query"].to_numpy() + intents["intent"].cast(pl.Int64).to_numpy() * len(split)]
-        ndcg = (rounds["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
-        column = ndcg_columns(cutoff)[0].name
-        stored = rounds[column].to_numpy()
+        reached = shown.filter(pl.col("rank") <= cutoff).group_by("seed", "round").agg(pl.col("gain").sum())
+        compared = rounds.join(reached, on=["seed", "round"], how="left")
+        ideal = best[(compared["query"] + compared["intent"] * len(split)).to_numpy()]
+        ndcg = (compared["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
+        stored = compared[column].to_numpy()
         differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
         if differs.any():
-            yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {differs.sum():,} of {len(rounds):,} rows"
+            rows = f"{differs.sum():,} of {len(compared):,} rows"
+            yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {rows}"
 
 
 def _evaluations(run: Run) -> Iterator[str]:
@@ -261,11 +267,11 @@ def _summary(run: Run) -> Iterator[str]:
             yield f"{SUMMARY}: {part} is not that of the tables"
 
 
-def _equal(content: Any, right: Any) -> bool:
-    if isinstance(content, dict) and isinstance(right, dict):
-        return content.keys() == right.keys() and all(_equal(content[name], right[name]) for name in content)
-    if isinstance(content, list) and isinstance(right, list):
-        return len(content) == len(right) and all(map(_equal, content, right))
-    if isinstance(content, float) and isinstance(right, float):
-        return math.isclose(content, right, rel_tol=1e-9, abs_tol=1e-9)
-    return bool(content == right)
+def _equal(content: Any, expected: Any) -> bool:
+    if isinstance(expected, dict):
+        return content.keys() == expected.keys() and all(_equal(content[name], expected[name]) for name in expected)
+    if isinstance(expected, list):
+        return len(content) == len(expected) and all(map(_equal, content, expected))
+    if isinstance(content, float) and isinstance(expected, float):
+        return math.isclose(content, expected, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(content == expected)

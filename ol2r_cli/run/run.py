@@ -79,14 +79,8 @@ class Table:
 
     def with_columns(self, measured: Mapping[str, Column]) -> Table:
         """Return the table of a run whose measures have these columns, which are added where it does not have them."""
-        return replace(self, columns={**self.columns, **{name: each.type for name, each in measured.items()}})
-
-    def check(self, names: Iterable[str]) -> None:
-        """Raise ValueError unless every name is a column that is not part of the key."""
-        measures = [name for name in self.columns if name not in self.key]
-        for name in names:
-            if name not in measures:
-                raise ValueError(f"a measure in {self.file} must be one of {', '.join(measures)}, got {name}")
+        types = {name: column.type for name, column in measured.items()}
+        return replace(self, columns={**self.columns, **types})
 
 
 _BY_ROUND = {"seed": "Int64", "round": "Int64"}
@@ -197,24 +191,20 @@ class Run:
         path = Path(path)
         try:
             manifest = read_manifest(path)
-            if (
-                is_killed := manifest is not None
-                and manifest["status"] == "running"
-                and not _is_running(path, manifest)
-            ):
+            was_left = manifest is not None and manifest["status"] == "running" and not _is_running(path, manifest)
+            if was_left:
                 manifest = read_manifest(path)  # the run may have ended after the first reading
         except (OSError, ValueError) as error:
             return Run(path, {}, "unreadable", str(error))
         if manifest is None:
             return None
-        state, damage = manifest["status"], None
-        if state == "finished":
-            damage = next(damaged_files(path, manifest["files"], thorough), None)
-            if manifest.get("checksum", "") not in ("", checksum(manifest)):
-                damage = f"{MANIFEST} was changed after the run had finished"
-        elif state == "running" and is_killed:
+        state = manifest["status"]
+        if state == "running" and was_left:
             state = "killed"
-        return Run(path, manifest, "damaged" if damage else state, damage or manifest.get("error"))
+        damage = _damage_of(path, manifest, thorough) if state == "finished" else None
+        if damage:
+            return Run(path, manifest, "damaged", damage)
+        return Run(path, manifest, state, manifest.get("error"))
 
     @classmethod
     def read_finished(cls, path: Path) -> Run:
@@ -300,9 +290,11 @@ class Run:
         try:
             frames = [_complete(table, scan(self.path / name)) for name in names]
             rows = pl.concat(frames or [pl.LazyFrame(schema=table.schema)], how="diagonal_relaxed")
-            rows = rows.sort(table.key) if len(frames) > 1 else rows
-            present = rows.collect_schema() if columns is not None else ()
-            return (rows if columns is None else rows.select(name for name in columns if name in present)).collect()
+            if len(frames) > 1:
+                rows = rows.sort(table.key)
+            if columns is not None:
+                rows = rows.select(pl.selectors.by_name(*columns, require_all=False))
+            return rows.collect()
         except (pl.exceptions.PolarsError, ValueError) as error:
             raise DamagedFile(f"{table.file} cannot be read ({error_line(error)})") from None
 
@@ -350,7 +342,8 @@ def read_checkpoint(path: Path) -> dict[str, Any] | None:
     try:
         with open_file(path / CHECKPOINT) as stream:
             with ZipFile(stream) as archive:  # torch does not verify the checksums of its own format
-                if (damaged := archive.testzip()) is not None:
+                damaged = archive.testzip()
+                if damaged is not None:
                     raise BadZipFile(f"wrong checksum of {damaged}")
             stream.seek(0)
             content = torch.load(stream, map_location="cpu", weights_only=True)
@@ -399,6 +392,13 @@ def damaged_files(path: Path, files: Files, thorough: bool = True) -> Iterator[s
                 yield str(error)
 
 
+def _damage_of(path: Path, manifest: Mapping[str, Any], thorough: bool) -> str | None:
+    """Return what is wrong with the files of a finished run; None if nothing is."""
+    if manifest.get("checksum", "") not in ("", checksum(manifest)):
+        return f"{MANIFEST} was changed after the run had finished"
+    return next(damaged_files(path, manifest["files"], thorough), None)
+
+
 def _is_running(path: Path, manifest: Mapping[str, Any]) -> bool:
     is_elsewhere = manifest.get("host") not in (None, platform.node())
     is_recent = abs(time.time() - (path / MANIFEST).stat().st_mtime) < RENEWED
@@ -429,10 +429,16 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def find_runs(root: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the run directories below `root`, which may be one itself, in alphabetical order. Runs do not nest."""
-    for folder, subfolders, files in os.walk(root):
+    for folder, subfolders, files in walk(root):
         if MANIFEST in files:
             subfolders.clear()
-            yield Path(folder)
+            yield folder
+
+
+def walk(root: str | os.PathLike[str]) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Yield folders as `os.walk` does, in alphabetical order, without those below hidden ones."""
+    for folder, subfolders, files in os.walk(root):
+        yield Path(folder), subfolders, files
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
 
 
@@ -446,20 +452,17 @@ def find_run(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     if (path / MANIFEST).is_file():
         return path
     id = re.search("(?:^|-)([0-9a-f]{10})$", path.name)
-    is_id = id is not None and id[1] == path.name
-    if is_id and len(path.parts) > 1:
+    if id is not None and id[1] == path.name and len(path.parts) > 1:
         root = path.parent
     root = default_output_dir() if root is None else root
-    run = None
     if id is not None and not path.is_dir():
-        run = next((run for run in find_runs(root) if run.name.endswith(f"-{id[1]}")), None)
-    if run is None:
-        missing = "in which there is no run" if path.is_dir() else "which is neither"
-        other = f", or type FOLDER/{path.name} if it is in another folder" if is_id else ""
-        raise ValueError(
-            f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`{other}"
-        )
-    return run
+        for run in find_runs(root):
+            if run.name.endswith(f"-{id[1]}"):
+                return run
+    missing = "in which there is no run" if path.is_dir() else "which is neither"
+    raise ValueError(
+        f"RUN must be the directory of a run or an id below {root}, got {name}, {missing}: see `ol2r status`"
+    )
 
 
 def named_runs(name: str) -> list[Path]:

@@ -26,7 +26,7 @@ from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.kinds import Render, RunKind, kind_of
+from ol2r_cli.kinds import Render, RunKind
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.own_code import explained, is_own
@@ -50,6 +50,7 @@ from ol2r_cli.run.store import (
     LOGGER,
     DirectoryLost,
     Manifest,
+    RunDirectory,
     RunningElsewhere,
     restore_checkpoint,
     save_checkpoint,
@@ -92,25 +93,24 @@ def run_experiment(
     settings: Mapping[str, Any],
     choices: Mapping[str, str],
     overrides: Sequence[str],
+    *,
+    kind: RunKind,
+    render: Render | None,
     id: str = "",
     code: Mapping[str, str] | None = None,
-    render: Render | None = render,
     make: Make = build,
-    kind: RunKind | None = None,
 ) -> int:
     """Run a composition (its `settings` and `choices`) unless it is finished; returns the exit code of `ol2r run`.
 
     overrides: the words that were typed, for the command in run.json that runs it again.
+    render: gives what is printed of a finished run; None: nothing is printed, nor is progress.
     id: the run's id, if it is known already; nothing is run if code was changed since.
     code: the hashes of the user's code, where only another process knows its source.
-    render: gives what is printed of a finished run; None: nothing is printed, nor is progress.
     make: as of `Experiment`.
-    kind: the kind of run; None: an experiment.
 
     A bad configuration or bad data are one line on stderr, and nothing is written. Never raises, except after a second
     Ctrl-C.
     """
-    kind = kind_of({}) if kind is None else kind
     try:
         with torch.inference_mode():
             experiment = kind.experiment(settings, choices, make, code)
@@ -124,20 +124,17 @@ def run_experiment(
 
 
 def prepare_run(
-    experiment: Any, overrides: Sequence[str], kind: RunKind, id: str = "", render: Render | None = None
+    experiment: Any, overrides: Sequence[str], kind: RunKind, id: str, render: Render | None = None
 ) -> Lifecycle | None:
-    """Return what runs an `experiment` of a kind; None, after printing it with `render`, where it is finished.
+    """Return what runs an `experiment` of a kind; None where it is finished, after printing it with `render`.
 
     The other arguments are those of `run_experiment`. Raises whatever is wrong with the configuration or the data.
     """
     if id not in ("", experiment.id):
         raise ValueError("code or data were changed after the sweep was checked: type its command again")
-    stored, directory = experiment.stored(), experiment.directory
+    stored: Run | None = experiment.stored()
     if stored is not None and stored.state == "finished":
-        # What a process leaves that was killed between finishing and cleaning up, or could not remove a file.
-        if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
-            with suppress(RunningElsewhere, OSError), directory:
-                directory.clean_up(bool(stored.settings.get("keep_checkpoint")))
+        _clean_up(stored, experiment.directory)
         if render:
             print(render(stored, True))
         return None
@@ -147,6 +144,13 @@ def prepare_run(
     words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
     runner: Lifecycle = kind.runner(experiment, command_of(words, kind.name), render=render)
     return runner
+
+
+def _clean_up(stored: Run, directory: RunDirectory) -> None:
+    """Remove what a process left that was killed between finishing a run and cleaning up, or could not remove."""
+    if any((directory / name).exists() for name in (CHECKPOINT, LOCK)):
+        with suppress(RunningElsewhere, OSError), directory:
+            directory.clean_up(bool(stored.settings.get("keep_checkpoint")))
 
 
 def explain_error(error: Exception, settings: Mapping[str, Any], kind: RunKind) -> int:
@@ -200,9 +204,11 @@ class Runner(Lifecycle):
         self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
         self.queue: dict[int, Tensor] = {}  # round -> deployed [B P], not evaluated yet
         self.column = f"ndcg_{main_cutoff(name for evaluator in self.evaluators for name in evaluator.columns)}"
-        measured = [each for each in self.evaluators if each.name == "validation" and self.column in each.columns]
-        self.validation = measured[0] if measured else None
-        self.callback = callback if measured else None
+        self.validation: Evaluator | None = None
+        for evaluator in self.evaluators:
+            if evaluator.name == "validation" and self.column in evaluator.columns:
+                self.validation = evaluator
+        self.callback = callback if self.validation else None
         self.queue_length = queue_length(self.simulation)
         if self.settings["save_interactions"] or self.settings["block_rounds"]:
             self.simulation.together = None  # what happened in a round is known of single rounds alone
@@ -211,7 +217,8 @@ class Runner(Lifecycle):
         return f"after round {int(self.simulation.round)}", "goes on from there"
 
     def _resume(self) -> int:
-        if (state := restore_checkpoint(self.directory, self.experiment.id)) is None:
+        state = restore_checkpoint(self.directory, self.experiment.id)
+        if state is None:
             return 0
         try:
             self.simulation.load_state_dict(state["simulation"])
@@ -339,11 +346,13 @@ class Runner(Lifecycle):
         self._close()
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
-        if interaction is not None:
-            if t in self.settings["block_rounds"] and (sizes := sizes_at_every_rank(interaction)) is not None:
-                self.trace.record_blocks(t, sizes)
-            if self.settings["save_interactions"]:
-                self.trace.record_interaction(t, interaction)
+        if interaction is None:
+            return
+        sizes = sizes_at_every_rank(interaction) if t in self.settings["block_rounds"] else None
+        if sizes is not None:
+            self.trace.record_blocks(t, sizes)
+        if self.settings["save_interactions"]:
+            self.trace.record_interaction(t, interaction)
 
     def _validated(self, round: int, deployed: Float[Tensor, "B P"]) -> float:
         assert self.validation is not None
@@ -404,10 +413,8 @@ class Runner(Lifecycle):
         """Return why the run fails, which replicas are concerned, and the likely setting."""
         seeds, name = self.experiment.seeds, self.experiment.choices["ranker"]
         bad = [seeds[replica] for replica in replicas]
-        others = [seed for seed in seeds if seed not in bad]
-        which = f" with seed {', '.join(map(str, bad))}" if others else ""
-        rest = f", those with seed {', '.join(map(str, others))} were finite" if others else ""
-        return f"the {what} of ranker={name}{which} are not finite {when}{rest}: {self._likely_setting()}"
+        which = f" with seed {', '.join(map(str, bad))}" if len(bad) < len(seeds) else ""
+        return f"the {what} of ranker={name}{which} are not finite {when}: {self._likely_setting()}"
 
     def _likely_setting(self) -> str:
         """Return what to type where numbers are out of range."""
@@ -416,8 +423,9 @@ class Runner(Lifecycle):
             if self.settings["dataset"].get("normalise") == "none":
                 return "dataset.normalise must be query_minmax, query_zscore or global_zscore, got none"
             return f"the features of dataset={self.experiment.choices['dataset']} must be below {LARGE_FEATURE:g}"
-        if not (own := type(self.simulation.ranker)).__module__.startswith("ol2r_cli."):
-            return f"look at {own.__module__}.{own.__name__}, or type ol2r check ranker={name}"
+        cls = type(self.simulation.ranker)
+        if not cls.__module__.startswith("ol2r_cli."):
+            return f"look at {cls.__module__}.{cls.__name__}, or type ol2r check ranker={name}"
         for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):
             if setting in settings:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"

@@ -78,7 +78,8 @@ class WarmStart:
         if trained.features != features:
             must = f"start.run must be of a ranker of {features} features, as {dataset.name} has"
             raise ValueError(f"{must}, got {trained.run.path} of {trained.features}")
-        ours, theirs = (each["dataset"].get("normalise") for each in (self.settings, trained.run.settings))
+        ours = self.settings["dataset"].get("normalise")
+        theirs = trained.run.settings["dataset"].get("normalise")
         if theirs != ours:
             must = f"start.run must be of a run with dataset.normalise={ours}"
             raise ValueError(f"{must}, got {trained.run.path} with {theirs}")

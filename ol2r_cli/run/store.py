@@ -266,9 +266,9 @@ class Manifest:
         self._earlier: dict[str, Any] = {}
         with suppress(ValueError):  # a damaged manifest does not prevent the run
             self._earlier = read_manifest(directory.path) or {}
-        program = versions(packages)
-        now = {**program, "device": about["device"], "threads": about["threads"]}
-        ran = [each for each in self._earlier.get("ran") or () if each["after"] < round]
+        versions_now = versions(packages)
+        now = {**versions_now, "device": about["device"], "threads": about["threads"]}
+        ran = [program for program in self._earlier.get("ran") or () if program["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
         what = printable(f"goes on after round {round} with {', '.join(changed)}")
@@ -284,7 +284,7 @@ class Manifest:
             "ran": ran,
             "sittings": int(self._earlier.get("sittings") or 0) + 1,
             "rounds_per_second": self._earlier.get("rounds_per_second"),
-            "versions": program,
+            "versions": versions_now,
             "git": checkout_in_memory(),
             "host": platform.node(),
             "pid": os.getpid(),

@@ -18,6 +18,7 @@ The metrics per seed, without those that do not apply to the run:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -29,38 +30,39 @@ from ol2r_cli.run.run import EVALUATION, TRACE, Run
 
 
 def summarise(run: Run) -> dict[str, Any]:
-    """Return the content of summary.json, from the tables on disk."""
-    columns = run.columns
-    summarised = chain.from_iterable(map(_summarised, columns.trace.values()))
-    # The tables are sorted by seed and round.
-    values = run.table(TRACE.with_columns(columns.trace)).group_by("seed").agg(*summarised)
-    evaluation = run.table(EVALUATION.with_columns(columns.evaluation))
-    evaluation = evaluation.with_columns(pl.col(*columns.evaluation).cast(pl.Float64))
-    frames = []
+    """Return the content of summary.json, from the tables on disk, which are sorted by seed and round."""
+    columns = run.columns.trace
+    trace = run.table(TRACE.with_columns(columns))
+    values = trace.group_by("seed").agg(*chain.from_iterable(map(_summarised, columns.values())))
+    for frame in _of_evaluation(run):
+        values = values.join(frame, on="seed", how="full", coalesce=True)
+    columns_of = values.sort("seed").to_dict()
+    by_seed = {name: column for name, column in columns_of.items() if name == "seed" or column.count()}
+    finals = {name: column.drop_nulls().cast(float) for name, column in by_seed.items() if name != "seed"}
+    return {
+        "results_version": RESULTS_VERSION,
+        "seeds": len(by_seed["seed"]),
+        "rounds": run.rounds,
+        "metrics": {name: {"mean": of.mean(), "sd": of.std(), "n": len(of)} for name, of in finals.items()},
+        "by_seed": {name: column.to_list() for name, column in by_seed.items()},
+    }
+
+
+def _of_evaluation(run: Run) -> Iterator[pl.DataFrame]:
+    """Yield the metrics of the evaluation, a row per seed."""
+    columns = run.columns.evaluation
+    evaluation = run.table(EVALUATION.with_columns(columns)).with_columns(pl.col(*columns).cast(pl.Float64))
     for split in SPLITS:
-        of_split = {f"{split}_{name}": pl.col(name) for name in columns.evaluation if name != "cosine"}
+        of_split = {f"{split}_{name}": pl.col(name) for name in columns if name != "cosine"}
         untrained = {f"{name}_untrained": of.filter(pl.col("round") == 0).last() for name, of in of_split.items()}
         last = {name: of.last() for name, of in of_split.items()}
-        frames.append(evaluation.filter(split=split).group_by("seed").agg(**last, **untrained))
-    frames.append(evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last()))
+        yield evaluation.filter(split=split).group_by("seed").agg(**last, **untrained)
+    yield evaluation.group_by("seed").agg(pl.col("cosine").drop_nulls().last())
     ndcg = main_ndcg(evaluation)
     validation = evaluation.filter(pl.col("split") == "validation", pl.col(ndcg).is_not_null())
     best = validation.group_by("seed").agg(pl.col("round").sort_by(ndcg, descending=True, maintain_order=True).first())
     test = evaluation.filter(split="test").select("seed", "round", ndcg)
-    chosen = best.join(test, on=["seed", "round"])
-    frames.append(chosen.rename({"round": "best_round", ndcg: f"test_{ndcg}_best"}))
-    for frame in frames:
-        values = values.join(frame, on="seed", how="full", coalesce=True)
-    columns_of = values.sort("seed").to_dict()
-    by_metric = {name: column for name, column in columns_of.items() if name == "seed" or column.count()}
-    finals = {name: column.drop_nulls().cast(float) for name, column in by_metric.items() if name != "seed"}
-    return {
-        "results_version": RESULTS_VERSION,
-        "seeds": len(by_metric["seed"]),
-        "rounds": run.rounds,
-        "metrics": {name: {"mean": of.mean(), "sd": of.std(), "n": len(of)} for name, of in finals.items()},
-        "by_seed": {name: column.to_list() for name, column in by_metric.items()},
-    }
+    yield best.join(test, on=["seed", "round"]).rename({"round": "best_round", ndcg: f"test_{ndcg}_best"})
 
 
 def _summarised(column: Column) -> list[pl.Expr]:

@@ -35,40 +35,34 @@ class Trace:
     """
 
     def __init__(self, directory: RunDirectory, seeds: Sequence[int], columns: RunColumns = RunColumns()):  # noqa: B008
-        if len(set(seeds)) != len(seeds):
-            raise ValueError(f"seeds must differ from each other, got {list(seeds)}")
         self.directory = directory
         self.seeds = np.asarray(seeds, dtype=np.int64)
         self.trace = TRACE.with_columns(columns.trace)
         self.evaluation = EVALUATION.with_columns(columns.evaluation)
         self._waiting: dict[Table, list[Columns]] = {self.trace: [], self.evaluation: [], BLOCKS: [], INTERACTIONS: []}
-        self._rounds: list[tuple[int, tuple[str, ...], Tensor]] = []  # first round, names, and measures [M, R, B]
 
     def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
         """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
 
-        The values stay on their device, in float64, in which whole numbers up to 2^53 are exact.
+        Values are kept in float64, in which whole numbers up to 2^53 are exact.
         """
-        self.trace.check(measures)
-        replicas, shapes = len(self.seeds), {tuple(values.shape) for values in measures.values()}
-        rounds = max((shape[0] for shape in shapes if len(shape) == 2), default=1)
-        if not shapes <= {(replicas,), (rounds, replicas)}:
-            raise ValueError(f"measures must be [{replicas}] or [rounds, {replicas}], got {sorted(shapes)}")
-        values = torch.stack([each.detach().double().expand(rounds, replicas) for each in measures.values()])
-        self._rounds.append((round, tuple(measures), values))
-        if sum(values.shape[1] for *_, values in self._rounds) * replicas >= FLUSH_ROWS:
+        values = torch.stack([column.detach().double().reshape(-1, len(self.seeds)) for column in measures.values()])
+        rounds = np.arange(round, round + values.shape[1])
+        columns = dict(zip(measures, _doubles(values.flatten(1)), strict=True))
+        waiting = self._waiting[self.trace]
+        waiting.append(self._keys(rounds) | columns)
+        if sum(len(recorded["seed"]) for recorded in waiting) >= FLUSH_ROWS:
             self.flush()
 
-    def record_evaluation(self, rounds: int | Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
-        """Record one row of evaluation.parquet per replica for one round [B] or for R rounds [R, B]; 0 is untrained."""
-        self.evaluation.check(measures)
-        if split not in ("validation", "test"):
-            raise ValueError(f"split must be validation or test, got {split}")
-        numbers = np.atleast_1d(np.asarray(rounds, dtype=np.int64))
-        shape = len(numbers), len(self.seeds)
-        columns = {name: _doubles(values).reshape(shape).ravel() for name, values in measures.items()}
-        columns |= {"seed": np.tile(self.seeds, len(numbers)), "round": np.repeat(numbers, len(self.seeds))}
-        self._waiting[self.evaluation].append(columns | {"split": np.full(len(columns["seed"]), split)})
+    def record_evaluation(self, rounds: Sequence[int], split: str, measures: Mapping[str, Tensor]) -> None:
+        """Record one row of evaluation.parquet per replica for each of R rounds [R, B]; round 0 is untrained."""
+        columns = {name: _doubles(values).ravel() for name, values in measures.items()}
+        columns["split"] = np.full(len(rounds) * len(self.seeds), split)
+        self._waiting[self.evaluation].append(self._keys(rounds) | columns)
+
+    def _keys(self, rounds: Sequence[int] | np.ndarray) -> Columns:
+        """Return seed and round of the rows of all replicas in these rounds."""
+        return {"seed": np.tile(self.seeds, len(rounds)), "round": np.repeat(rounds, len(self.seeds))}
 
     def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
         """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
@@ -92,56 +86,42 @@ class Trace:
         """Write everything recorded to disk, in parts. Call it before writing a checkpoint."""
         files = self.directory.files
         for table in self._waiting:
-            if frames := self._recorded(table):
-                last = next(reversed(parts(files, table)), None)
-                number = 1 if last is None else int(last.split(".")[1].removeprefix("part")) + 1
-                small = [last] if last is not None and files[last]["bytes"] < PART_BYTES else []
-                self._join(table, table.file.replace(".", f".part{number:05}."), small, frames)
+            if self._waiting[table]:
+                last = parts(files, table)[-1:]
+                number = 1 + sum(int(name.split(".")[1].removeprefix("part")) for name in last)
+                small = [name for name in last if files[name]["bytes"] < PART_BYTES]
+                self._join(table, table.file.replace(".", f".part{number:05}."), small)
 
     def finish(self) -> None:
         """Write everything recorded to disk, each table as one file. Its parts stay until the run is finished."""
         for table in self._waiting:
-            frames, names = self._recorded(table), parts(self.directory.files, table)
-            if names != [table.file] and (names or frames):
-                self._join(table, table.file, names, frames)
+            names = parts(self.directory.files, table)
+            if names not in ([], [table.file]) or self._waiting[table]:
+                self._join(table, table.file, names)
 
-    def _join(self, table: Table, name: str, names: Sequence[str], frames: Sequence[pl.DataFrame]) -> None:
-        """Write the rows in files of a table, which must be as this process has written them, and more to one file."""
+    def _join(self, table: Table, name: str, names: Sequence[str]) -> None:
+        """Write the rows in files of a table, which must be as this process has written them, and those that are not on
+        disk to one file."""
         files = self.directory.files
         written = Run(self.directory.path, {}, files={joined: files[joined] for joined in names})
-        present = [written.table(table)] if names else []
-        self.directory.write_parquet(name, pl.concat([*present, *frames], how="diagonal_relaxed").sort(table.key))
+        frames = [written.table(table)] if names else []
+        if self._waiting[table]:
+            frames.append(_frame(table, self._waiting[table]))
+        self.directory.write_parquet(name, pl.concat(frames, how="diagonal_relaxed").sort(table.key))
+        self._waiting[table].clear()
         for joined in names:
             del files[joined]
 
-    def _recorded(self, table: Table) -> list[pl.DataFrame]:
-        """Return the rows of a table that are not on disk; they are not kept any more."""
-        waiting = self._waiting[table]
-        if table is self.trace:
-            for first, names, measures in self._rounds:
-                rounds = np.arange(first, first + measures.shape[1])
-                columns = {"seed": np.tile(self.seeds, len(rounds)), "round": np.repeat(rounds, len(self.seeds))}
-                waiting.append({**columns, **dict(zip(names, _doubles(measures.flatten(1)), strict=True))})
-            self._rounds.clear()
-        by_names: dict[tuple[str, ...], list[Columns]] = {}  # arrays are joined first, because there may be many
-        for columns in waiting:
-            by_names.setdefault(tuple(columns), []).append(columns)
-        waiting.clear()
-        return [
-            _frame(table, {name: np.concatenate([part[name] for part in group]) for name in names})
-            for names, group in by_names.items()
-        ]
 
-
-def _frame(table: Table, values: Columns) -> pl.DataFrame:
-    """Return arrays [rows] as a frame with the columns of a table.
+def _frame(table: Table, recorded: Sequence[Columns]) -> pl.DataFrame:
+    """Return arrays [rows] that were recorded one after the other as a frame with the columns of a table.
 
     Absent columns, NaN and negative counts in the columns of every run become null, since such a count is never below
     zero. Whole numbers that are too large for the type of their column are Int64.
     """
     series = []
     for name, kind in table.schema.items():
-        column = values.get(name, np.full(len(values["seed"]), np.nan))
+        column = np.concatenate([rows.get(name, np.full(len(rows["seed"]), np.nan)) for rows in recorded])
         is_real = column.dtype.kind == "f"
         if is_real and name in TRACE_COLUMNS and kind.is_integer():
             column = np.where(column < 0, np.nan, column)

@@ -108,7 +108,6 @@ dataset=mslr | dataset=mslr: did you mean dataset=mslr_web10k or dataset=mslr_we
 --config-name=other | there is no option --config-name=other: type experiment=NAME
 --config-path x | there is no option --config-path: type --config-dir DIR
 -cn other | there is no option -cn: type experiment=NAME
--multirun seed=1,2 | there is no option -multirun: type --multirun$
 -json | there is no option -json: did you mean --json?$
 device=cuda:1 | got cuda:1: type device=cuda, and CUDA_VISIBLE_DEVICES=1 before ol2r | 'launcher.gpus=[1]'$
 -m --paired seed,seed seed=1,2 | --paired must have each setting once, got seed,seed$

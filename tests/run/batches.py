@@ -12,6 +12,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.run import RESULTS
 from ol2r_cli.run.batch import BatchJob, run_batch
 from ol2r_cli.run.experiment import Make
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.run.runner import run_experiment
 from tests.worlds import TINY
@@ -43,7 +44,7 @@ def play(folder: Path, commands: Sequence[str], make: Make = build) -> list[int 
 def play_alone(folder: Path, words: str) -> int:
     """Run a command as `ol2r run` does; returns its exit code."""
     settings, choices, typed, *_ = job(folder, words)
-    return run_experiment(settings, choices, typed, render=None)
+    return run_experiment(settings, choices, typed, kind=KIND, render=None)
 
 
 def left(folder: Path) -> dict[str, object]:

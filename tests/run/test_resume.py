@@ -21,6 +21,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.config.composer import Composition, compose
 from ol2r_cli.run import LOCK, runner
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import DamagedFile, Run, find_runs
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.trace import Trace
@@ -83,7 +84,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, folder: Path, round: int, *words:
     composed = composition(*words)
     with monkeypatch.context() as patch:
         at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGINT if round % 2 else signal.SIGTERM))
-        assert run_experiment(composed.settings, composed.choices, list(words)) == 130
+        assert run_experiment(composed.settings, composed.choices, list(words), kind=KIND, render=None) == 130
     assert Run.read(the_run(folder)).round == round
 
 

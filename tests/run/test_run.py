@@ -131,7 +131,7 @@ def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path: Path):
     assert list(find_runs(tmp_path / "nowhere")) == []
     assert find_run(str(path)) == find_run(ID, tmp_path) == find_run(f"{tmp_path}/{ID}") == path
     assert named_runs(str(tmp_path)) == named_runs(f"{tmp_path}/{ID}") == [path]
-    with pytest.raises(ValueError, match=r"below outputs, got f{10}, .*, or type FOLDER/f{10} if it is in another"):
+    with pytest.raises(ValueError, match=r"below outputs, got f{10}, which is neither: see `ol2r status`"):
         find_run("ffffffffff")
     for name, missing in ("ffffffffff", "which is neither"), (str(tmp_path), "in which there is no run"):
         with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*, {missing}"):

@@ -29,7 +29,7 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
     """docs/outputs.md promises them: a change of a name or a type breaks scripts of users."""
     trace = Trace(directory, [1])
     trace.record(1, {"clicks": torch.tensor([2])})
-    trace.record_evaluation(0, "test", {"ndcg_10": torch.tensor([0.5])})
+    trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.5])})
     trace.record_blocks(1, torch.tensor([[1]]))
     trace.finish()
     by_round = {"seed": pl.Int64, "round": pl.Int64}
@@ -58,7 +58,7 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
 def test_evaluations_and_blocks_of_different_length(directory: RunDirectory):
     """Evaluations of several rounds and blocks of queries of different length."""
     trace = Trace(directory, [1, 2])
-    trace.record_evaluation(0, "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
+    trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
     trace.record_evaluation([10, 20], "test", {"ndcg_10": torch.tensor([[0.5, 0.625], [0.75, 0.875]])})
     trace.record_evaluation([10, 20], "validation", {"ndcg_10": torch.zeros(2, 2)})
     trace.record_blocks(10, torch.tensor([[1, 2, 2], [2, 2, 0]]))
@@ -82,7 +82,7 @@ def test_one_row_per_seed_and_round_with_null_for_nan(directory: RunDirectory):
         sums += t / 7
         trace.record(t, {"query": torch.tensor([10 * t, 10 * t + 1]), "cumulative_ndcg": sums})
     with torch.inference_mode():
-        trace.record(4, {"clicks": torch.arange(4).reshape(2, 2), "blocks": torch.tensor([3, -1])})
+        trace.record(4, {"clicks": torch.arange(4).reshape(2, 2), "blocks": torch.tensor([[3, -1]] * 2)})
     nothing = {"certain_top10": torch.tensor([torch.nan, 0.25]), "unfairness": torch.tensor([-0.5, 0.5])}
     trace.record(6, nothing | {"clicks": torch.ones(2).requires_grad_()})
     trace.flush()
@@ -96,21 +96,6 @@ def test_one_row_per_seed_and_round_with_null_for_nan(directory: RunDirectory):
     assert frame["blocks"].to_list() == [None] * 9 + [3, 3, None]
     assert frame["certain_top10"].to_list() == [None] * 5 + [0.25] + [None] * 6
     assert frame["unfairness"].drop_nulls().to_list() == [0.5, -0.5], "a negative value is not a count here"
-
-
-def test_what_cannot_be_recorded_is_refused(directory: RunDirectory):
-    trace = Trace(directory, [1])
-    for shape in (3,), (2, 3), (1,), ():
-        with pytest.raises(ValueError, match=r"measures must be \[2\] or \[rounds, 2\], got"):
-            Trace(directory, [1, 2]).record(1, {"clicks": torch.zeros(shape), "query": torch.zeros(2)})
-    with pytest.raises(ValueError, match=r"a measure in trace\.parquet must be one of query, online_.*, got ndcg"):
-        trace.record(1, {"ndcg": torch.zeros(1)})
-    with pytest.raises(ValueError, match="must be one of ndcg_1, ndcg_3, ndcg_5, ndcg_10, cosine, got round"):
-        trace.record_evaluation(1, "test", {"round": torch.zeros(1)})
-    with pytest.raises(ValueError, match="split must be validation or test, got train"):
-        trace.record_evaluation(1, "train", {"ndcg_10": torch.zeros(1)})
-    with pytest.raises(ValueError, match=r"seeds must differ from each other, got \[1, 1\]"):
-        Trace(directory, [1, 1])
 
 
 def test_counts_beyond_sixteen_bits_are_kept(directory: RunDirectory):
@@ -137,8 +122,6 @@ def test_tables_with_other_columns_go_on(directory: RunDirectory):
     measured = RunColumns({**TRACE_COLUMNS, **{each.name: each for each in columns}})
     first = Trace(directory, [1], columns=measured)
     first.record(1, {"whole": torch.tensor([-5]), "real": torch.tensor([1 / 3], dtype=torch.float64)})
-    with pytest.raises(ValueError, match=r"must be one of .*whole, real, got other"):
-        first.record(2, {"other": torch.tensor([5])})
     first.flush()
     then = Trace(directory, [1])
     then.record(2, {"clicks": torch.tensor([3])})

@@ -9,6 +9,7 @@ import pytest
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
+from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob
@@ -39,7 +40,7 @@ def finish(composer: Composer, line: str) -> None:
     """Run it in this process."""
     words = [*SMOKE, *line.split()]
     composition = composer(words)
-    assert run_experiment(composition.settings, composition.choices, words) == 0
+    assert run_experiment(composition.settings, composition.choices, words, kind=KIND, render=None) == 0
 
 
 def test_jobs_have_distinct_names_and_the_state_of_their_runs(composer: Composer):
