@@ -235,7 +235,9 @@ def _print_references(options: argparse.Namespace) -> None:
     others = {name for name, value in vars(options).items() if value} - known
     if options.figure is not None or others:
         raise ValueError("--bibtex goes with folders, words that choose runs, --verify and --out: leave out the others")
-    text, missing = references.bibtex(run.choices for run in chosen_runs(options.folders, options.verify).runs)
+    collection = chosen_runs(options.folders, options.verify, warn=False)
+    text, missing = references.bibtex(run.choices for run in collection.runs)
+    _say(collection.left_out)
     if missing:
         _say([f"no reference of {', '.join(missing)}"])
     _print_or_write(text, options.out)

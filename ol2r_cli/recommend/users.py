@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from statistics import fmean
 from typing import Any
 
-from ol2r_cli.formatting import plural
 from ol2r_cli.recommend.fit import PER_USER
 from ol2r_cli.report.estimates import Estimate, Values, clusters
-from ol2r_cli.report.units import IN_BRACKETS, Measured, Units, as_units
+from ol2r_cli.report.units import Measured, Units, as_units
 from ol2r_cli.run.run import Run
 
 
@@ -21,7 +19,6 @@ class Users(Units):
     mean of clusters of unequal sizes.
     """
 
-    each = "user"
     pair = "(user, split)"
     tested = "users"
 
@@ -74,11 +71,6 @@ class Users(Units):
         """Return what each value is of, and the units of intervals where there are several splits."""
         interval = f" with the {as_units('users')}, whatever the number of splits" if has_folds else ""
         return "user of each split, the mean over seeds", interval
-
-    def caption(self, counts: Collection[int], folds: Collection[int]) -> str:
-        """Return how many values a mean is of, and the units of its interval."""
-        values = IN_BRACKETS if len(counts) > 1 else f"{plural(max(counts), 'value')} of users"
-        return f"{values}, with users as units"
 
     def below_table(self, has_clusters: bool) -> str:
         """Return over what the intervals are, and what n counts."""

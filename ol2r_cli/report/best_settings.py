@@ -12,7 +12,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ol2r_cli.formatting import plural
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import CODE
@@ -22,8 +21,6 @@ from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
 
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
-
-Extent = dict[object, int]  # the number of seeds of each fold
 
 
 def criterion(cells: Sequence[Group], by: str) -> str:
@@ -37,10 +34,12 @@ def criterion(cells: Sequence[Group], by: str) -> str:
 
 def mean_of(cell: Group, by: str) -> float:
     """Return the mean of the criterion; ValueError for runs that lack it."""
-    estimate = cell.estimate(criterion([cell], by))
+    metric = criterion([cell], by)
+    estimate = cell.estimate(metric)
     if estimate is None:
         raise ValueError(
-            f"settings are chosen by validation, which {cell.runs[0].path} lacks: type dataset.validation=0.2"
+            f"settings are chosen by {metric}, which {cell.runs[0].path} lacks: leave it out, or run it with "
+            "evaluate_on=[validation,test] and, where the data have no validation queries, dataset.validation=0.2"
         )
     return estimate.mean
 
@@ -91,10 +90,13 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
         fullest = max(extents.values(), key=lambda extent: (sum(extent.values()), len(extent)))
         for cell, extent in extents.items():
             if extent != fullest:
-                compared = f"{_extent_text(extent)} where the fullest has {_extent_text(fullest)}"
-                selection.warnings.append(f"left out of the choice, {compared}: {labels.overrides(cell)}")
-        complete = [cell for cell, extent in extents.items() if extent == fullest]
-        selection.cells[_best_of_complete(complete, labels, by)] = len(complete)
+                reason = "left out of the choice, with fewer or other seeds and folds than the fullest"
+                selection.warnings.append(f"{reason}: {labels.overrides(cell)}")
+        complete = [cell for cell in cells if extents[cell] == fullest]
+        complete.sort(key=lambda cell: labels.sort_key(cell, lambda setting: True))
+        # Without alternatives no validation is needed.
+        best = best_cell(complete, by) if len(complete) > 1 else complete[0]
+        selection.cells[best] = len(complete)
     return selection
 
 
@@ -116,33 +118,6 @@ def grids(groups: Sequence[Group], keep: Collection[str] = ()) -> list[list[Grou
     return list(cells_of.values())
 
 
-def _extent(cell: Group) -> Extent:
+def _extent(cell: Group) -> dict[object, int]:
+    """Return the number of seeds of each fold."""
     return {fold: len(seeds) for fold, seeds in cell.seeds.items()}
-
-
-def _extent_text(extent: Extent) -> str:
-    """Return for example `6 values in folds 1 and 2`."""
-    values = plural(sum(extent.values()), "value")
-    if not extent.keys() - {None}:
-        return values
-    folds = sorted(map(str, extent))
-    return f"{values} in {'fold' if len(folds) == 1 else 'folds'} {' and '.join(folds)}"
-
-
-def _best_of_complete(cells: Sequence[Group], labels: Labels, by: str) -> Group:
-    if len(cells) == 1:  # without alternatives no validation is needed
-        return cells[0]
-    metric = criterion(cells, by)
-    for cell in cells:
-        if cell.estimate(metric) is None:
-            advice = _advice_without_criterion(cell)
-            raise ValueError(f"--select {by} needs {metric}, which {cell.runs[0].path} lacks: {advice}")
-    return best_cell(sorted(cells, key=lambda cell: labels.sort_key(cell, lambda name: True)), by)
-
-
-def _advice_without_criterion(cell: Group) -> str:
-    if "validation" not in cell.runs[0].settings.get("evaluate_on", ["validation"]):
-        return "run it with evaluate_on=[validation,test]"
-    if cell.estimate(ndcg_metrics([cell])[0]) is None:
-        return "its ranker is not evaluated offline, so name its settings behind --keep, or leave it out"
-    return "run it with dataset.validation=0.2"

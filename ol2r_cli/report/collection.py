@@ -38,10 +38,6 @@ class RunFilter:
             for override in grammar.expand(word):
                 name, _, value = override.partition("=")
                 self.wanted.setdefault(name, []).append(value)
-        preset = self.wanted.get("experiment")
-        if preset:
-            shows = f"what `ol2r list experiment {preset[0]}` shows of it"
-            raise ValueError(f"experiment must be left out, a run does not record its preset: type {shows}")
         self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
         self._chosen = False
 
@@ -178,9 +174,7 @@ def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collectio
         collection.damaged.append(f"{path} ({error_line(error)})")
 
 
-def chosen_runs(
-    places: Iterable[str | os.PathLike[str]], verify: bool = False, warn: bool = True, stacklevel: int = 3
-) -> Collection:
+def chosen_runs(places: Iterable[str | os.PathLike[str]], verify: bool = False, warn: bool = True) -> Collection:
     """Return the runs that folders (default: output_dir of the project file) and words name.
 
     warn: warn of runs that are left out. ValueError where there are none.
@@ -189,19 +183,10 @@ def chosen_runs(
     folders = folders or [default_output_dir()]
     collection = collect(folders, verify, words)
     if not collection.runs:
-        reasons = collection.left_out or _published_files(folders)
-        others = "".join(f" ({reason})" for reason in reasons)
+        others = "".join(f" ({reason})" for reason in collection.left_out)
         below = " or ".join(map(str, folders))
         raise ValueError(f"there are no finished runs below {below}{others}: start one with `ol2r run`")
     if warn:
-        lines = [f"left out, damaged: {damaged}" for damaged in collection.damaged]
-        lines += [f"{count} runs left out: name {path}" for path, count in collection.elsewhere.items()]
-        for line in lines:
-            warnings.warn(line, stacklevel=stacklevel)
+        for line in collection.left_out:
+            warnings.warn(line, stacklevel=3)
     return collection
-
-
-def _published_files(folders: Iterable[Path]) -> list[str]:
-    """Return a line with the files of published results that may be meant; none where there are none."""
-    files = [str(file) for folder in folders for file in sorted(folder.glob("*.parquet"))]
-    return [f"published results: {', '.join(files)}"] if files else []

@@ -69,7 +69,7 @@ class Document:
         lines = [notes.values_note(self.groups, len(self.collection.runs))]
         lines += [BESIDE[metric] for metric in self.metrics if metric in BESIDE]
         if notes.counts_without_relevant(self.groups, self.metrics):
-            lines.append(notes.without_relevant_note(self.groups))
+            lines.append(notes.WITHOUT_RELEVANT)
         if self.selection is not None and self.selection.chose:
             lines.append(
                 f"{notes.choice_note(self.selection)} The seeds that chose them are those that report: to report "
@@ -221,7 +221,7 @@ class Document:
         if self.selection and self.selection.chose:
             remarks.append(notes.choice_note(self.selection))
         if notes.counts_without_relevant(self.groups, self.metrics):
-            remarks.append("Queries without a relevant document count 0 in NDCG.")
+            remarks.append(notes.WITHOUT_RELEVANT)
         table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
         return table.latex(remarks, self.notes)
 

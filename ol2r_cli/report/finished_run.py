@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.kinds import RunKind, kind_of
 from ol2r_cli.lazy import pl
-from ol2r_cli.report.measures import declare, described
+from ol2r_cli.report.measures import declare
 from ol2r_cli.report.units import SEEDS, Units
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import DamagedFile, Run
@@ -58,12 +58,10 @@ class FinishedRun:
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Make text, which may be of others, printable; ValueError for unknown metrics and for what is no number."""
+        """Make text, which may be of others, printable; ValueError for what is no number."""
         for name in ("choices", "settings", "fold", "fingerprint", "typed", "id", "note"):
             vars(self)[name] = _printable(getattr(self, name))
         declare(self.columns)
-        for name in self.metrics:
-            described(name)
         metrics = [value for of_seed in self.values.values() for value in of_seed.values()]
         if not {*map(type, metrics)} <= {int, float, type(None)} or {*map(type, self.values)} != {int}:
             raise ValueError("it must have a number or null of every metric for each seed")
@@ -123,7 +121,7 @@ def read_run(run: Run) -> FinishedRun:
     )
 
 
-@lru_cache(maxsize=4096)
+@cache
 def distinguishes(setting: str) -> bool:
     """Return whether different values of a setting can make different groups.
 
@@ -135,12 +133,12 @@ def distinguishes(setting: str) -> bool:
     return not prefixes & IGNORED and parts[-1] not in never
 
 
-@lru_cache(maxsize=2)
-def _catalogue(root: str = "run") -> Catalogue:
-    return Catalogue(root=root)
+@cache
+def _catalogue() -> Catalogue:
+    return Catalogue(root="run")
 
 
-@lru_cache(maxsize=4096)
+@cache
 def _defaults(choices: tuple[tuple[str, str], ...]) -> list[tuple[str, Any]]:
     return list(dotted(_catalogue().tree([f"{group}={choice}" for group, choice in choices])))
 
@@ -151,11 +149,14 @@ def default_settings(choices: Mapping[str, str], settings: Mapping[str, Any]) ->
     A default that follows another setting, as exploration.l2 follows ranker.l2, is that setting's value.
     """
     defaults = dict(_defaults(tuple(choices.items()))) | _defaults_of_measures(settings)
+    resolved = {}
     for name, value in defaults.items():
-        reference = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+        reference = _REFERENCE.fullmatch(str(value))
         if reference:
-            defaults[name] = settings.get(reference[1], value)
-    return {name: value for name, value in defaults.items() if not (isinstance(value, str) and "${" in value)}
+            value = settings.get(reference[1], value)
+        if "${" not in str(value):
+            resolved[name] = value
+    return resolved
 
 
 def _defaults_of_measures(settings: Iterable[str]) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _defaults_of_measures(settings: Iterable[str]) -> dict[str, Any]:
     return defaults
 
 
-@lru_cache(maxsize=4096)
+@cache
 def default_parts(ranker: str) -> dict[str, str]:
     """Return the exploration, the fairness and, if it has one, the model that come with `ol2r run ranker=..`, by group.
 

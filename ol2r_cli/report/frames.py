@@ -35,9 +35,9 @@ def load(
     dataset, fold, click, intent, ranker, model, exploration, fairness, the settings in which groups differ by their
     dotted name (all with `settings=True`), seed, and the metrics of summary.json. With `table` "evaluation", "trace" or
     "blocks", the rows of that table replace the metrics, several for each seed; `columns` selects some of them, since
-    traces are long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. A damaged run is
-    left out with a warning. ValueError for a table, a column or a folder that does not exist, and without finished
-    runs.
+    traces are long. A seed of several runs has several rows: use `.unique(["group", "fold", "seed"])`. Damaged and
+    unfinished runs are left out with a warning. ValueError for a table, a column or a folder that does not exist, and
+    without finished runs.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, got {table}")

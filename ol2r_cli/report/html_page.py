@@ -88,8 +88,6 @@ def _extent(groups: Sequence[Group]) -> dict[str, Any]:
         "chosen": {part: len({group.choices[part] for group in groups}) for part in ("ranker", "click", "dataset")},
         "rounds": _span({int(group.settings["rounds"]) for group in groups}),
         "values": _span({group.n for group in groups}),
-        "unit": groups[0].units.each,
-        "has_folds": any(len(group.seeds) > 1 for group in groups),
     }
 
 

@@ -13,11 +13,15 @@ from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS, as_units
 
+WITHOUT_RELEVANT = (
+    "Queries without a relevant document count 0 in NDCG (no_relevant=zero); tables that leave them out have higher "
+    "values."
+)
 _CHOSEN_BY = {
     "validation": "best mean validation NDCG after the last evaluated round",
     "online": "highest mean cumulative NDCG",
 }
-_TEST_NAMES = {"t": "paired t test", "permutation": "permutation test (signs of the differences)"}
+TEST_NAMES = {"t": "paired t test", "permutation": "permutation test of the signs of the differences"}
 _NAMED_TASKS = 3  # of those without a comparison
 
 
@@ -37,89 +41,57 @@ def counts_without_relevant(groups: Sequence[Group], metrics: Iterable[str]) -> 
     return has_ndcg and any(group.settings.get("no_relevant") == "zero" for group in groups)
 
 
-def without_relevant_note(groups: Sequence[Group]) -> str:
-    """Return that queries without a relevant document count 0 in NDCG, and what that does to comparisons."""
-    line = "Queries without a relevant document count 0 in NDCG (no_relevant=zero); tables that leave them out have "
-    line += "higher values"
-    if any(group.choices["dataset"] == "mq2008" for group in groups):
-        line += ": on MQ2008, where they are 28 % of all, .48 here is about .67 there"
-    return f"{line}."
-
-
 def choice_note(selection: Selection) -> str:
     """Return how the settings were chosen."""
     return f"The settings are those with the {_CHOSEN_BY[selection.by]}."
 
 
+def what_marks_say(baseline: str | None) -> str:
+    """Return what the marks of a comparison with a baseline say, or with None of one of all rows."""
+    if baseline is None:
+        return "Letters name the rows that a value is significantly better than"
+    return f"↑ and ↓ are significantly more and less than {baseline}"
+
+
 def comparison_notes(comparison: Comparison) -> list[str]:
     """Return how rows were compared, and what could not be."""
-    tested = [difference for difference in comparison.differences if difference.p is not None]
+    differences = comparison.differences
+    tested = [difference for difference in differences if difference.p is not None]
     lines = []
     if tested:
-        lines.append(_test_note(comparison, tested))
-    if len(tested) < len(comparison.differences) or not tested:
-        lines.append(_untested_note(len(tested), len(comparison.differences)))
-    if tested:
-        lines += _power_note(comparison, tested)
-    missing = [difference for difference in comparison.differences if difference.missing]
+        lines += _test_notes(comparison, tested)
+    if len(tested) < len(differences) or not tested:
+        lines.append(
+            f"{len(tested)} of {plural(len(differences), 'difference')} were tested: a test needs {LEAST_UNITS} seeds, "
+            "or folds where there are several, that both rows have."
+        )
+    missing = sum(difference.missing > 0 for difference in differences)
     if missing:
-        lines.append(_missing_note(missing))
+        lines.append(f"Not all {differences[0].group.units.pair} are in both rows of {plural(missing, 'comparison')}.")
     if comparison.alone:
-        lines.append(_alone_note(comparison))
+        named = comparison.alone[:_NAMED_TASKS]
+        more = ["others"] if len(comparison.alone) > _NAMED_TASKS else []
+        lines.append(f"Not compared, without a second row or a baseline: {'; '.join([*named, *more])}.")
     return lines
 
 
-def _test_note(comparison: Comparison, tested: Sequence[PairedDifference]) -> str:
-    """Return what marks mean, and which test of which units stands behind them."""
-    mark = f"↑ and ↓ are significantly more and less than {comparison.baseline}"
-    if comparison.baseline is None:
-        mark = "Letters name the rows that a value is significantly better than"
-    names = {difference.group.units.name(difference.estimate) for difference in tested}
-    pairs = tested[0].group.units.tested
-    comparisons = plural(_family(tested), "comparison")
-    return (
-        f"{mark}, at {ALPHA} after Holm's correction for the {comparisons} of each metric: "
-        f"{_TEST_NAMES[comparison.test]} over the {pairs} that both have, with the {as_units(*sorted(names))}."
-    )
-
-
-def _family(tested: Iterable[PairedDifference]) -> int:
-    """Return the number of comparisons that one metric is corrected for."""
-    return max(Counter(difference.metric for difference in tested).values())
-
-
-def _untested_note(tested: int, differences: int) -> str:
-    count = f"{differences - tested} of {differences} not tested" if tested else "Nothing was tested"
-    few = f"too few seeds, or folds where there are several, that both have: a test needs {LEAST_UNITS}"
-    return f"{count}: {few}."
-
-
-def _power_note(comparison: Comparison, tested: Sequence[PairedDifference]) -> list[str]:
-    """Return that nothing can be significant, where that is so."""
-    family = _family(tested)
-    most = max(comparison.differences, key=lambda difference: difference.estimate.units)
-    least = min(1.0, family * least_p(comparison.test, most.estimate.units))
-    if least < ALPHA:
-        return []
-    unit = most.group.units.name(most.estimate)
-    return [
-        f"With {most.estimate.units} {unit} and {plural(family, 'comparison')} no p of this test can be below "
-        f"{least:.2g} after the correction, so nothing can be significant: type --test t, or run more {unit}."
+def _test_notes(comparison: Comparison, tested: Sequence[PairedDifference]) -> list[str]:
+    """Return what marks mean, and which test of which units stands behind them; also where it cannot find anything."""
+    units = tested[0].group.units
+    family = max(Counter(difference.metric for difference in tested).values())
+    comparisons = plural(family, "comparison")
+    names = {units.name(difference.estimate) for difference in tested}
+    lines = [
+        f"{what_marks_say(comparison.baseline)}, at {ALPHA} after Holm's correction for the {comparisons} of each "
+        f"metric: {TEST_NAMES[comparison.test]} over the {units.tested} that both have, with the "
+        f"{as_units(*sorted(names))}."
     ]
-
-
-def _missing_note(missing: Sequence[PairedDifference]) -> str:
-    worst = max(missing, key=lambda difference: difference.missing)
-    pairs = worst.group.units.pair
-    return (
-        f"Not all {pairs} are in both rows of {plural(len(missing), 'comparison')}; where most are missing, "
-        f"{worst.missing} of {worst.estimate.n + worst.missing} are."
-    )
-
-
-def _alone_note(comparison: Comparison) -> str:
-    named = "; ".join(comparison.alone[:_NAMED_TASKS])
-    if len(comparison.alone) > _NAMED_TASKS:
-        named += f", and {len(comparison.alone) - _NAMED_TASKS} more"
-    reason = "a single row" if comparison.baseline is None else "no other row, or no baseline"
-    return f"Not compared, with {reason}: {named}."
+    most = max((difference.estimate for difference in tested), key=lambda estimate: estimate.units)
+    least = min(1.0, family * least_p(comparison.test, most.units))
+    if least >= ALPHA:
+        name = units.name(most)
+        lines.append(
+            f"With {most.units} {name} and {comparisons} no p of this test can be below {least:.2g} after the "
+            f"correction, so nothing can be significant: type --test t, or run more {name}."
+        )
+    return lines

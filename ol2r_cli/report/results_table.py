@@ -12,11 +12,11 @@ from ol2r_cli.report.latex import Block, LatexTable
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
+from ol2r_cli.report.notes import TEST_NAMES, what_marks_say
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.text_table import LETTERS, Cell
 
 _MISSING = "–"
-_TESTS = {"t": "paired t test", "permutation": "permutation test"}
 
 
 class ResultsTable:
@@ -109,10 +109,14 @@ class ResultsTable:
     def _caption(self) -> list[str]:
         """Return what is common to all cells, what ± is, and what marks and bold values mean."""
         what = " ".join(self._common())
-        values = self.groups[0].units.caption(self.n, [len(group.seeds) for group in self.groups])
-        lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {values}."]
-        if self.comparison and any(difference.p is not None for difference in self.comparison.differences):
-            lines.append(self._what_marks_say(self.comparison))
+        units = self.groups[0].units.below_table(any(len(group.seeds) > 1 for group in self.groups))
+        lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {units}"]
+        lines.append("n is in brackets." if len(self.n) > 1 else f"n = {max(self.n)}.")
+        comparison = self.comparison
+        if comparison and any(difference.p is not None for difference in comparison.differences):
+            baselines = dict.fromkeys(self.legend.names[group] for group in comparison.bases)
+            marks = what_marks_say(" or ".join(baselines) or None)
+            lines.append(f"{marks} ({TEST_NAMES[comparison.test]}, Holm's correction, p < {ALPHA}).")
         if any(metric in self.metrics for _, metric in self.best):
             lines.append("A bold value is significantly better than all that it is compared with.")
         return lines
@@ -129,11 +133,3 @@ class ResultsTable:
             if len(rounds) == 1:
                 common.append(f"after {max(rounds):,} rounds")
         return common
-
-    def _what_marks_say(self, comparison: Comparison) -> str:
-        """Return what the marks of a comparison mean, and by which test."""
-        how = f"{_TESTS[comparison.test]}, Holm's correction, p < {ALPHA}"
-        if comparison.baseline is None:
-            return f"Letters name the rows that a value is significantly better than ({how})."
-        names = " or ".join(dict.fromkeys(self.legend.names[group] for group in comparison.bases))
-        return f"↑ and ↓ are significantly more and less than {names} ({how})."

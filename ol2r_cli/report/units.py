@@ -9,8 +9,6 @@ from ol2r_cli.formatting import plural
 from ol2r_cli.report.estimates import Estimate, Values, fold_means
 from ol2r_cli.run.run import Run
 
-IN_BRACKETS = "as many values as the number in brackets"
-
 
 class Measured(Protocol):
     """What units read of a group of runs: see `Group`."""
@@ -41,11 +39,10 @@ class Measured(Protocol):
 class Units:
     """The values of experiments. A kind of run with others has a subclass (`RunKind.units`).
 
-    A value has a key (cluster, number): values of a cluster are not independent. each: of what a group has values;
-    pair: what a key is; tested: what both groups of a test have.
+    A value has a key (cluster, number): values of a cluster are not independent. pair: what a key is; tested:
+    what both groups of a test have.
     """
 
-    each = "seed"
     pair = "(fold, seed)"
     tested = "(fold, seed)"
 
@@ -103,19 +100,6 @@ class Units:
             return "seed", ""
         interval = f" with the {as_units('folds')} where there are several folds, else with the seeds"
         return "(fold, seed), every fold counting the same", interval
-
-    def caption(self, counts: Collection[int], folds: Collection[int]) -> str:
-        """Return how many values a mean is of, such as `5 seeds`, and the units of its interval where these are others.
-
-        counts: the numbers of values of all cells; with several, each cell has its own in brackets. folds: those of the
-        groups.
-        """
-        many = IN_BRACKETS if len(counts) > 1 else ""
-        if set(folds) == {1}:
-            return many or plural(max(counts), "seed")
-        several = sorted(set(folds))
-        runs = f"{plural(max(counts), 'run')} in {' or '.join(map(str, several))} folds"
-        return f"{many or runs}, with folds as units{' where there are several' if several[0] == 1 else ''}"
 
     def below_table(self, has_clusters: bool) -> str:
         """Return over what the intervals of a table are, and what its column n counts."""

@@ -96,8 +96,8 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
     (recipes / "pairrank_x.yaml").write_text(text)
     typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
     assert main(typed) == 2
-    assert "ol2r reproduce: settings are chosen by validation, which " in (err := capfd.readouterr().err)
-    assert err.endswith(" lacks: type dataset.validation=0.2\n")
+    assert "ol2r reproduce: settings are chosen by validation_ndcg_10, which " in (err := capfd.readouterr().err)
+    assert err.endswith(" dataset.validation=0.2\n")
     monkeypatch.undo()
     for typed, message in (
         (["pairrank_fg3"], "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pai"),

@@ -143,8 +143,7 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     out = " ".join(capsys.readouterr().out.split())
     assert "with the users as units (degrees of freedom: users - 1), whatever the number of splits" in out
     assert f"{n} of {units} users" in out
-    missing = len(users["most_popular"].keys() - users["nmf"].keys())
-    assert f"Not all (user, split) are in both rows of 1 comparison; where most are missing, {missing} of" in out
+    assert "Not all (user, split) are in both rows of 1 comparison." in out
     assert report(["outputs", "--metric", "test_ndcg_10", "--format", "latex"]) == 0
     assert r"\caption{Test NDCG@10 on generated: means $\pm$ half" in capsys.readouterr().out
     assert report(["outputs", "--figure", "bar"]) == 0
@@ -153,7 +152,7 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     assert "reviews=generated model=nmf" in capsys.readouterr().out
     assert report(["outputs", "--out", "report.html"]) == 0
     page = re.sub(r"(\s|<[^>]*>)+", " ", Path("report.html").read_text())
-    assert re.search(r"2 groups of 7 runs: .* users each", page)
+    assert re.search(r"2 groups of 7 runs: .* values of each metric", page)
     assert re.search(r"ranker nmf seeds of fold 0 0–1 seeds of fold 1 0 ", page)
     assert "generated: the best mean" in page
 

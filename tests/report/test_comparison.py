@@ -18,7 +18,7 @@ from tests.report.runs import groups_below, make
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 EASY = {seed: 0.25 + seed / 16 for seed in range(8)}  # seeds differ, and by the same for every ranker
 SEEDS = {0: 0.25, 1: 0.5, 2: 0.5}
-FEW = "too few seeds, or folds where there are several, that both have: a test needs 3."
+FEW = "were tested: a test needs 3 seeds, or folds where there are several, that both rows have."
 
 
 def comparison(root, *arguments, metrics=("test_ndcg_10",), **keywords):
@@ -47,11 +47,11 @@ def test_differences_are_taken_pair_by_pair(tmp_path):
     assert difference.estimate.half_width == pytest.approx(T1 * 0.0625)
     assert (difference.p, difference.arrow, difference.effect) == (None, "", None), "two pairs are too few for a test"
     assert (difference.wins, difference.ties, difference.losses, difference.missing) == (2, 0, 0, 2)
-    missing = "Not all (fold, seed) are in both rows of 1 comparison; where most are missing, 2 of 4 are."
-    assert notes(tmp_path, "base") == [f"Nothing was tested: {FEW}", missing]
+    missing = "Not all (fold, seed) are in both rows of 1 comparison."
+    assert notes(tmp_path, "base") == [f"0 of 1 difference {FEW}", missing]
     for ranker in ("base", "one"):
         make(tmp_path, f"ranker={ranker}", "click=cascade", test=SEEDS)
-    assert notes(tmp_path, "base")[1:] == [f"1 of 2 not tested: {FEW}", missing]
+    assert notes(tmp_path, "base")[1:] == [f"1 of 2 differences {FEW}", missing]
     make(tmp_path / "other", "ranker=base", test={0: 0.5})
     make(tmp_path / "other", "ranker=one", test={1: 0.5})
     assert comparison(tmp_path / "other", "base")[1].differences == []
@@ -150,5 +150,5 @@ def test_what_cannot_be_compared(tmp_path, monkeypatch):
         make(tmp_path / "three", "ranker=a0", f"rounds={rounds}")
     _, result = comparison(tmp_path / "three", "a1")
     assert result.alone == [f"dataset=mq2008 click=perfect rounds={rounds}" for rounds in (3, 4, 5, 6)]
-    last = f"Not compared, with no other row, or no baseline: {'; '.join(result.alone[:3])}, and 1 more."
+    last = f"Not compared, without a second row or a baseline: {'; '.join([*result.alone[:3], 'others'])}."
     assert notes(tmp_path / "three", "a1")[-1] == last

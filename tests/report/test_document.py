@@ -202,23 +202,16 @@ def test_lines_under_the_table(tmp_path):
 
 
 def test_a_line_says_what_queries_without_relevance_count(tmp_path):
-    """A line says what queries without relevant documents count.
-
-    Of 784 queries of MQ2008 .7194 are attainable: .48 is .48 / .7194 = .667 of the others.
-    """
+    """A line says what queries without relevant documents count."""
     make(tmp_path / "zero", "no_relevant=zero")
-    make(tmp_path / "synthetic", "no_relevant=zero", "dataset=synthetic")
     make(tmp_path / "skip", "no_relevant=skip")
-    rest = "; tables that leave them out have higher values"
-    for place, metric, end in (
-        ("zero", "test_ndcg_10", f"{rest}: on MQ2008, where they are 28 % of all, .48 here is about .67 there."),
-        ("synthetic", "test_ndcg_10", f"{rest}."),
-        ("zero", "best_round", None),
-        ("skip", "test_ndcg_10", None),
+    for place, metric, has_line in (
+        ("zero", "test_ndcg_10", True),
+        ("zero", "best_round", False),
+        ("skip", "test_ndcg_10", False),
     ):
         lines = Document(Collection(), *groups_and_labels(tmp_path / place), [metric]).notes[1:]
-        line = f"Queries without a relevant document count 0 in NDCG (no_relevant=zero){end}"
-        assert lines == ([line] if end else []), (place, metric)
+        assert any("Queries without a relevant document count 0 in NDCG" in line for line in lines) == has_line
 
 
 def test_markdown_is_aligned_and_marks_are_behind_the_values():

@@ -22,7 +22,8 @@ def test_one_row_for_each_run_and_seed(tmp_path):
     first = make(tmp_path / "a", "ranker.l2=1", test={0: 0.25, 1: 0.5})
     make(tmp_path / "a", "ranker.l2=2", "dataset.fold=2", test={1: 0.75}, validation={1: 0.125})
     make(tmp_path / "b", "ranker=pdgd", status="failed")
-    frame = load(tmp_path / "a", str(tmp_path / "b"))
+    with pytest.warns(UserWarning, match="1 run not finished: ol2r status"):
+        frame = load(tmp_path / "a", str(tmp_path / "b"))
     assert frame.columns[:12] == [
         *("run", "path", "group", "dataset", "fold", "click", "intent", "ranker", "model", "exploration", "fairness"),
         "ranker.l2",
@@ -74,7 +75,7 @@ def test_damage_is_a_warning_and_wrong_arguments_are_errors(tmp_path):
         with pytest.raises(ValueError, match=message):
             load(tmp_path, **arguments)
     (make(tmp_path, "ranker.l2=2") / "config.yaml").unlink()
-    with pytest.warns(UserWarning, match="left out, damaged: .*config.yaml"):
+    with pytest.warns(UserWarning, match="1 run damaged: .*config.yaml"):
         assert len(load(tmp_path)) == 1
 
 
@@ -116,7 +117,7 @@ def test_a_file_of_results_has_the_same_runs_once_and_no_traces(tmp_path):
     assert len(load(file)) == len(pl.read_parquet(file)) == 5
     with pytest.raises(ValueError, match=r"table must be summary for .*results.parquet, which has final values only"):
         load(file, table="trace")
-    with pytest.raises(ValueError, match=rf"no finished runs below {folder} \(published results: {file}\): start one"):
+    with pytest.raises(ValueError, match=f"no finished runs below {folder}: start one"):
         load(folder)
     pl.DataFrame({"run": [1]}).write_parquet(folder / "other.parquet")
     (folder / "text.parquet").write_text("no table")

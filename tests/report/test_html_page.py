@@ -104,7 +104,7 @@ def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
     assert not [tag for tag, attributes in parsed.elements if tag == "link" or "src" in attributes]
     assert written(runs, baseline="pairrank")[0] == text, "the same every time"
     for said in (
-        r"2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 seeds each\.",
+        r"2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 values of each metric\.",
         r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750",
         r"Significant differences from pairrank: \d of 1 that were tested",
         "1 run not finished: ol2r status",

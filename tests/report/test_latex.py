@@ -118,8 +118,8 @@ def test_click_models_are_columns_and_metrics_are_blocks(tmp_path):
     ]
     blocks = [rf"\multicolumn{{3}}{{l}}{{\emph{{{metric}}}}} \\" for metric in ("test NDCG@10", "online NDCG")]
     assert body(text) == [r" & perfect & informational \\", blocks[0], *rows, blocks[1], *rows]
-    caption = r"Results on MQ2008 after 2 rounds: means $\pm$ half of their 95\% intervals over 2 seeds."
-    assert rf"\caption{{{caption}}}" in text
+    intervals = r"means $\pm$ half of their 95\% intervals over seeds, of which there are n. n = 2."
+    assert rf"\caption{{Results on MQ2008 after 2 rounds: {intervals}}}" in text
     assert text.count(r"\begin{table") == 1
 
 
@@ -137,16 +137,13 @@ def test_with_one_click_model_metrics_are_columns(tmp_path):
         r"DBGD & 0.2500 $\pm$ 0.0000 (2) & 0.2500 $\pm$ 0.0000 (2) \\",
     ]
     assert "with perfect users" in text
-    assert "over as many values as the number in brackets" in text
+    assert "intervals over seeds, of which there are n. n is in brackets." in text
 
 
 def test_the_caption_names_folds_as_units_of_intervals(tmp_path):
     for fold in (1, 2, 3):
         make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.25}, fingerprint=str(fold))
-    assert r"95\% intervals over 6 runs in 3 folds, with folds as units." in latex_of(tmp_path, "test_ndcg_10")
-    make(tmp_path, "dataset=yahoo", test={0: 0.5, 1: 0.25}, fingerprint="yahoo")
-    both = "as many values as the number in brackets, with folds as units where there are several."
-    assert both in latex_of(tmp_path, "test_ndcg_10")
+    assert r"95\% intervals over folds; n counts (fold, seed). n = 6." in latex_of(tmp_path, "test_ndcg_10")
 
 
 def test_only_what_is_significantly_best_is_bold(tmp_path):
