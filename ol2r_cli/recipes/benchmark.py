@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ol2r_cli.config.grammar import expand
 from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
-from ol2r_cli.recipes.entries import Entry, Tables, for_metric, published_tables, tables_of
+from ol2r_cli.recipes.entries import Tables, for_metric, published_tables, tables_of
 from ol2r_cli.recipes.figures import drawn
 from ol2r_cli.recipes.grid import are_equally_good
 from ol2r_cli.recipes.index_page import index
-from ol2r_cli.recipes.overrides import by_name
 from ol2r_cli.recipes.pages import benchmark_page, legend, outdated
 from ol2r_cli.recipes.play import RecipeRuns, run_recipe
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
@@ -72,7 +70,7 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
     if runs.code == INTERRUPTED:
         return INTERRUPTED
     if results:
-        tables = tables_of(results, choice_frame(runs.grids) if runs.grids else None)
+        tables = tables_of(results, choice_frame(runs.grids))
         for title, file in _figure_files(recipe, tables).items():
             with suppress(NothingToDraw):
                 save(drawn("learning_curve", _curves(tables, title), bands="none"), directory.path / file)
@@ -180,19 +178,8 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
     if warning:
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
     for (title, click), rows in tables.items():
-        print(f"\n{title}{_folds(recipe, title, rows)}, {click}\n")
+        print(f"\n{title}, {click}\n")
         print_result(main_table(recipe, rows))
         print()
         print_result(settings_table(recipe, rows))
     print(f"\n{wrapped(legend(recipe), 0)}")
-
-
-def _folds(recipe: Recipe, title: str, rows: Iterable[Entry]) -> str:
-    """Return `, folds 1 and 2` where a table has only these folds of its dataset; empty where it has all."""
-    folds: set[int] = set()
-    for row in rows:
-        folds.update(fold for fold in row.group.seeds if fold is not None)
-    protocol = by_name(recipe.data[title].words)
-    if not folds or len(folds) >= len(expand(protocol.get("dataset.fold", "dataset.fold=1"))):
-        return ""
-    return f", {'fold' if len(folds) == 1 else 'folds'} {', '.join(map(str, sorted(folds)))}"

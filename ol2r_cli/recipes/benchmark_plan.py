@@ -69,8 +69,6 @@ def _check_typed(recipe: Recipe, named: Overrides, of_ranker: Overrides) -> None
             raise ValueError(f"leave out {override}: type data_dir=FOLDER, in which the folder of the data set lies")
         if _is_free(name) or (name in of_ranker and role(name) in ROLES_OF_A_ROW):
             continue
-        if "=" not in override:
-            raise ValueError(f"{override} is no setting: to play a row again, type --repeat {override}")
         fixed = f"{recipe.name} fixes all settings but {', '.join(LIMITS)}"
         raise ValueError(f"{fixed}: leave out {override}, or use `ol2r run`")
 

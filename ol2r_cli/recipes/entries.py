@@ -62,7 +62,7 @@ def tables_of(results: Results, choices: pl.DataFrame | None = None) -> Tables:
     tables: Tables = {}
     for row, of_row in rows.items():
         _, about = of_row[0]
-        chosen_from = choosing_runs.get((row.slot, row.click, row.competitor)) if row.aim else None
+        chosen_from = choosing_runs.get((row.slot, row.click, row.competitor))
         for group in group_runs(run for run, _ in of_row):
             tables.setdefault((row.slot, row.click), []).append(Entry(about, group, chosen_from))
     titles = list(dict.fromkeys(title for title, _ in tables))

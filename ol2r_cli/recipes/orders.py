@@ -68,7 +68,8 @@ def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple
             value = (signs[user] * signs[other]).mean()
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         less = drawn < np.minimum(with_itself[user], with_itself[other])
-        taus_of_users[user, other] = Tau(value, low, high, float(np.mean(less)))
+        tau = Tau(value, low, high, float(np.mean(less)))
+        taus_of_users[user, other] = taus_of_users[other, user] = tau
     return taus_of_users
 
 
@@ -108,15 +109,9 @@ def _users(recipe: Recipe) -> list[str]:
 
 def _table(taus_of_users: Mapping[tuple[str, str], Tau]) -> TextTable:
     """Return the matrix of all users; * marks those that agree less with each other than with themselves."""
-    symmetric = dict(taus_of_users)
-    for (user, other), tau in taus_of_users.items():
-        symmetric[other, user] = tau
-    users = sorted({user for user, _ in symmetric}, key=click_order)
-
-    def line(user: str) -> list[str]:
-        return [user, *(_text(symmetric[user, other]) for other in users)]
-
-    return TextTable.of(["user"], users, map(line, users))
+    users = sorted({user for user, _ in taus_of_users}, key=click_order)
+    lines = [[user, *(_text(taus_of_users[user, other]) for other in users)] for user in users]
+    return TextTable.of(["user"], users, lines)
 
 
 def _text(tau: Tau) -> str:

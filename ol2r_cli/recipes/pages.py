@@ -118,15 +118,13 @@ def _costs(tables: Tables) -> str:
 
 def _versions(entries: Iterable[Entry]) -> str:
     """Return what results were made with, such as `torch 2.9 and 2.10, results_version 12`, in order of occurrence."""
-    versions: dict[str, list[str]] = {}
+    versions: dict[str, dict[str, None]] = {}
     of_results = set()
     for entry in entries:
         of_results.add(str(entry.group.settings["results_version"]))
         for name, version in entry.about.versions.items():
-            known = versions.setdefault(name, [])
-            if version not in known:
-                known.append(version)
-    versions["results_version"] = sorted(of_results)
+            versions.setdefault(name, {})[version] = None
+    versions["results_version"] = dict.fromkeys(sorted(of_results))
     return ", ".join(f"{name} {' and '.join(several)}" for name, several in versions.items())
 
 

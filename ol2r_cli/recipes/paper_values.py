@@ -70,16 +70,12 @@ def data_values(plan: RunPlan) -> Values:
 
 def printed_numbers(plan: RunPlan, condition: Condition, metric: str) -> dict[str, float]:
     """Return the paper's numbers for a condition and metric, by the title of their dataset."""
-    stands_for = chain(*(slot.stands_for for slot in plan.slots if slot.title == condition.slot))
-    allowed = {
-        "data": set(stands_for),
-        "competitor": {condition.competitor},
-        "metric": {metric},
-        "click": {"", condition.click},
-    }
+    stands_for = next(slot.stands_for for slot in plan.slots if slot.title == condition.slot)
     numbers = {}
     for number in plan.recipe.printed:
-        if all(number.get(name, "") in values for name, values in allowed.items()):
+        of_row = number["data"] in stands_for and number["competitor"] == condition.competitor
+        of_click = number.get("click", "") in ("", condition.click)
+        if of_row and of_click and number["metric"] == metric:
             numbers[plan.recipe.data[number["data"]].title] = number["value"]
     return numbers
 

@@ -102,10 +102,9 @@ def published_part(plan: RunPlan) -> Results:
 
 def as_published(results: Results) -> pl.DataFrame:
     """Return the table that `published` reads, with every run once. NDCG at other cut-offs than 10 is left out."""
-    runs: dict[Path, FinishedRun] = {}
+    runs = {run.path: run for run, _ in results}
     rows: dict[Path, list[About]] = {}
     for run, about in results:
-        runs.setdefault(run.path, run)
         rows.setdefault(run.path, []).append(about)
     names = [[about.row_name for about in of_run] for of_run in rows.values()]
     contents = [{"rows": list(map(asdict, of_run))} for of_run in rows.values()]
@@ -128,14 +127,13 @@ def _about(row: PlayedTrial, plan: RunPlan, runs: RecipeRuns) -> About:
     """Return what the results of a row say of themselves, without the versions of each run."""
     condition = row.trial.condition
     cells = runs.cells(condition)
-    chosen_here = any(cell.settings == row.settings for cell in cells)
-    tells_edges = chosen_here and not are_equally_good(cells, condition.aim)
+    edges = [] if are_equally_good(cells, condition.aim) else [name for name, _ in at_an_end(cells, row.settings)]
     return About(
         table=condition.slot,
         competitor=condition.competitor,
         words=[override for name, override in by_name(row.trial.words).items() if name not in WITHOUT_EFFECT],
         settings=list(row.settings),
-        edges=[name for name, _ in at_an_end(cells, row.settings)] if tells_edges else [],
+        edges=edges,
         candidates=len(cells),
         choice_seconds=round(sum(cell.group.cpu_seconds or 0 for cell in cells), 1),
         aim=condition.aim,

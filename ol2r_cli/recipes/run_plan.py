@@ -133,13 +133,13 @@ class RunPlan:
             return
         for slot in self.slots:
             shared = slot.shared | by_name(self.recipe.choose) | slot.choose
-            for condition, click, competitor in self._rows(slot):
+            for condition, competitor, own_words in self._rows(slot):
                 if not competitor.grid:
                     continue
-                fixed = shared | by_name(click, competitor.words)
                 values = map(expand, by_name(competitor.grid).values())
                 for settings in map(by_name, product(*values)):
-                    yield Trial(condition, settings, tuple((fixed | settings).values()))
+                    words = shared | own_words | settings
+                    yield Trial(condition, settings, tuple(words.values()))
 
     def extensions(self, grids: Mapping[Condition, Sequence[PlayedTrial]]) -> Iterator[Trial]:
         """Yield trials beyond the ends of grids; the end of what a setting may be ends a grid, too."""
@@ -160,15 +160,15 @@ class RunPlan:
     def final(self, chosen: Mapping[Condition, Overrides] | None = None) -> Iterator[Trial]:
         """Yield the trials that are reported: with the `chosen` settings of each condition, or with fixed ones."""
         for slot in self.slots:
-            for row, click, competitor in self._rows(slot):
+            for row, competitor, own_words in self._rows(slot):
                 points = expand_all(competitor.over) or [""]
                 for aim, point in product(self.aims(competitor), points):
                     condition = row._replace(aim=aim)
                     settings = self._final_settings(condition, competitor, chosen or {})
                     if settings is not None:
-                        own = settings | by_name(point)
-                        words = slot.shared | by_name(click, competitor.words) | own
-                        yield Trial(condition._replace(point=point), own, tuple(words.values()))
+                        settings_of_point = settings | by_name(point)
+                        words = slot.shared | own_words | settings_of_point
+                        yield Trial(condition._replace(point=point), settings_of_point, tuple(words.values()))
 
     def _final_settings(
         self, condition: Condition, competitor: Competitor, chosen: Mapping[Condition, Overrides]
@@ -183,8 +183,9 @@ class RunPlan:
             quick = quick.get(condition.click, list(quick.values())[-1])
         return by_name(quick)
 
-    def _rows(self, slot: Slot) -> Iterator[tuple[Condition, str, Competitor]]:
-        """Yield the condition of each click model and competitor, with the override of the click model."""
+    def _rows(self, slot: Slot) -> Iterator[tuple[Condition, Competitor, Overrides]]:
+        """Yield the condition of each click model and competitor, with the overrides that define both."""
         clicks = expand(slot.shared["click"]) if "click" in slot.shared else [""]
         for click, (name, competitor) in product(clicks, self.recipe.competitors.items()):
-            yield Condition(slot.title, click.partition("=")[2], name), click, competitor
+            condition = Condition(slot.title, click.partition("=")[2], name)
+            yield condition, competitor, by_name(click, competitor.words)

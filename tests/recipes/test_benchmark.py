@@ -168,7 +168,6 @@ def test_messages(tmp_path, monkeypatch, capsys):
         ("tiny --add ranker=pdgd", "there are no published results of tiny for this"),
         ("tiny --run rounds=3", "tiny fixes all settings but dataset, dataset.fold, click: leave out rounds=3"),
         ("tiny --add ranker=pdgd seed=3", "tiny fixes all settings but dataset, dataset.fold, click: leave out seed=3"),
-        ("tiny --run SGD", "SGD is no setting: to play a row again, type --repeat SGD"),
         ("tiny dataset.path=a/b", "leave out dataset.path=a/b: type data_dir=FOLDER"),
         ("tiny --add ranker=pdgd,dbgd", "--add must name one ranker, such as --add ranker=mine"),
         ("tiny --add ranker.l2=1", "--add must name one ranker, such as --add ranker=mine, got ranker.l2=1"),

@@ -18,7 +18,6 @@ from ol2r_cli.report.figures.panels import Panels, legend_panels, margin
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import axis_label
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.shown_metrics import check_metrics, ndcg_metrics
 from ol2r_cli.report.styles import INK, SOLID, Style
 from ol2r_cli.run.run import Run
 
@@ -26,13 +25,16 @@ MOST_BARS = 40  # in a panel
 _BAR = 0.17  # inches
 _LEAST_HEIGHT = 0.42  # inches, of a panel with named rows
 _GAP = 8  # pixels around a number, at 100 dots per inch
-_OF_A_SECOND = {"milliseconds": 1e3, "seconds": 1.0}
+_SPEEDS: dict[str, tuple[str, Callable[[float], float]]] = {  # the label, and the number for the seconds of a round
+    "milliseconds": ("milliseconds per round", lambda seconds: 1e3 * seconds),
+    "seconds": ("seconds per round", lambda seconds: seconds),
+    "rounds": ("rounds per second", lambda seconds: 1 / seconds),
+}
 
 
 def bar(shown: Shown, metric: str = "") -> Figure:
     """Draw a metric of summary.json, by default test NDCG, with numbers beside the bars."""
-    metric = metric or ndcg_metrics(shown.groups)[0]
-    check_metrics([metric], shown.groups, "metric")
+    metric = shown.metric(metric)
     return _bars(shown, axis_label(metric), lambda group: group.estimate(metric))
 
 
@@ -41,22 +43,16 @@ def running_time(shown: Shown, unit: str = "milliseconds") -> Figure:
 
     Each run is one value. All replicas of a run advance in one round, so runs with equally many are comparable.
     """
-    unit = choice("unit", unit, ("milliseconds", "seconds", "rounds"))
+    label, speed = _SPEEDS[choice("unit", unit, list(_SPEEDS))]
     replicas = sorted({len(run.seeds) for group in shown.groups for run in group.runs})
     extent = "one replica" if replicas == [1] else f"{' or '.join(map(str, replicas))} replicas together"
-    label = "rounds per second" if unit == "rounds" else f"{unit} per round"
-    return _bars(shown, f"{label}, {extent}", lambda group: _speed(group, unit))
 
+    def read(group: Group) -> Estimate | None:
+        runs = [Run.read_finished(run.path) for run in group.runs]
+        seconds = [run.manifest["seconds"] / run.rounds for run in runs if run.rounds and run.manifest["seconds"]]
+        return of_values({(None, number): speed(of_round) for number, of_round in enumerate(seconds)})
 
-def _speed(group: Group, unit: str) -> Estimate | None:
-    """Return the time of a round in a unit, or rounds per second, over the runs that know it."""
-    runs = [Run.read_finished(run.path) for run in group.runs]
-    seconds = [run.manifest["seconds"] / run.rounds for run in runs if run.rounds and run.manifest["seconds"]]
-
-    def speed(span: float) -> float:
-        return 1 / span if unit == "rounds" else _OF_A_SECOND[unit] * span
-
-    return of_values({(None, number): speed(span) for number, span in enumerate(seconds)})
+    return _bars(shown, f"{label}, {extent}", read)
 
 
 def _bars(shown: Shown, label: str, read: Callable[[Group], Estimate | None]) -> Figure:
@@ -148,8 +144,7 @@ def differences(shown: Shown, baseline: str = "", metric: str = "", test: str = 
         raise ValueError(
             "baseline must be a ranker, or choices and settings, of some row, got none: type --baseline pdgd"
         )
-    metric = metric or ndcg_metrics(shown.groups)[0]
-    check_metrics([metric], shown.groups, "metric")
+    metric = shown.metric(metric)
     comparison = compare(shown.groups, shown.labels, [metric], baseline, test)
     differences = {difference.group: difference for difference in comparison.differences}
     if not differences:
@@ -159,8 +154,7 @@ def differences(shown: Shown, baseline: str = "", metric: str = "", test: str = 
     compared = {legend.names[group] for group in differences}
     rows = NamedRows(legend, shown.look, [name for name in legend.styles if name in compared])
     edges = [0.0]
-    for group in [shown_group for shown_group in rows.axes if shown_group in differences]:
-        difference = differences[group]
+    for group, difference in differences.items():
         name = legend.names[group]
         colour = legend.styles[name].colour
         fill = colour if difference.significant else "white"

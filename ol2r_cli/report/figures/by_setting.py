@@ -19,7 +19,6 @@ from ol2r_cli.report.legend import Legend, symbol
 from ol2r_cli.report.measures import axis_label
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.shown_metrics import check_metrics, ndcg_metrics
 from ol2r_cli.report.styles import Style
 
 _DECADES = 10  # from the first to the last x, from which on its axis is logarithmic
@@ -42,8 +41,7 @@ class SettingCurve:
 def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     """Draw a metric of summary.json over the numbers of a setting; groups without the setting are level lines."""
     setting = shown.groups[0].kind.as_shown(setting)
-    metric = metric or ndcg_metrics(shown.groups)[0]
-    check_metrics([metric], shown.groups, "metric")
+    metric = shown.metric(metric)
     curves = _curves(shown.groups, setting, metric)
     xs = sorted(set().union(*(curve.points for curve in curves.values())))
     if len(xs) < 2:

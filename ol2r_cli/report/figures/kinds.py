@@ -25,6 +25,7 @@ class Kind(NamedTuple):
 
 
 _BLOCKS = "an exploration that forms blocks, such as ranker=pairrank, and blocks in measures"
+_BANDS: Mapping[str | None, str] = {"sd": "standard deviations", "se": "standard errors of the mean"}
 _BARS = "Lines at the ends of bars are {}."
 KINDS: Mapping[str, Kind] = {
     "learning_curve": Kind(
@@ -97,13 +98,11 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     text = "Means without intervals." if look.bands == "none" else KINDS[kind].reading
     if "{}" not in text:
         return text, ""
-    what = {"sd": "standard deviations", "se": "standard errors of the mean"}.get(look.bands or "")
+    what = _BANDS.get(look.bands, "95% intervals of the mean")
     over = f" over {look.units}" if look.units else ""
-    text = text.format((what or "95% intervals of the mean") + over)
-    few = 0
-    if look.bands is None:
-        few = sum(_units(kind, group, look) < LEAST_UNITS for group in groups)
-    if not few:
+    text = text.format(what + over)
+    few = sum(_units(kind, group, look) < LEAST_UNITS for group in groups)
+    if look.bands is not None or few == 0:
         return text, ""
     unit = "runs" if kind == "running_time" else "seeds or folds"
     return text, f"No intervals for {few} of {len(groups)} groups: they have fewer than {LEAST_UNITS} {unit}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,6 @@ MOST_NETWORKS = 6
 _MARKERS = ("o", "s", "^", "D", "X", "P", "v", "h", "p")
 _MOST_FITTED = 100_000  # documents that the axes are computed from
 _SHRINKAGE = 1e-4  # of the covariance, so that constant features and copies of features do no harm
-_AT_ONCE = 8192  # documents that a network is given together
 
 
 class Projection(NamedTuple):
@@ -134,14 +133,8 @@ def project(path: Path, documents: int, seed: int | None = None, own_targets: Co
     by_grade = [torch.nonzero(labels == grade)[:, 0] for grade in range(dataset.grades)]
     shown = torch.cat([_evenly_spaced(rows, documents) for rows in by_grade]).numpy()
     first_member = trained.deployed[replica, : model.size(features.shape[1])][None, None]
-    hidden = _last_hidden_layer(model, first_member, features)
+    hidden = model.forward(first_member, features.to(first_member.dtype)[None]).layers[-1][0, 0]
     return Projection(grades[shown], _discriminants(features, grades)[shown], _discriminants(hidden, grades)[shown])
-
-
-def _last_hidden_layer(model: Any, parameters: Float[Tensor, "1 1 P"], features: Float[Tensor, "n F"]) -> Tensor:
-    """Return what the last hidden layer of a network makes of documents [n, W]."""
-    chunks = [chunk.to(parameters.dtype)[None] for chunk in features.split(_AT_ONCE)]
-    return torch.cat([model.forward(parameters, chunk).layers[-1][0, 0] for chunk in chunks])
 
 
 def _evenly_spaced(rows: Tensor, most: int) -> Tensor:
@@ -157,10 +150,9 @@ def _discriminants(values: Float[Tensor, "n d"], grades: Int[np.ndarray, "n"]) -
     So the panels of two networks can be compared.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.preprocessing import StandardScaler
 
-    exact = values.double().numpy()
-    deviation = exact.std(0)
-    scaled = (exact - exact.mean(0)) / np.where(deviation > 0, deviation, 1)
-    fit = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE, n_components=2).fit(scaled, grades)
-    coordinates = np.asarray(scaled @ fit.scalings_[:, :2])
+    scaled = StandardScaler().fit_transform(values.double().numpy())
+    axes = LinearDiscriminantAnalysis(solver="eigen", shrinkage=_SHRINKAGE, n_components=2)
+    coordinates = np.asarray(axes.fit_transform(scaled, grades))
     return coordinates * np.where((grades - grades.mean()) @ coordinates < 0, -1, 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ol2r_cli.report.estimates import BANDS, UNITS
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.report.shown_metrics import check_metrics, ndcg_metrics
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,6 +103,11 @@ class Shown(NamedTuple):
     groups: Sequence[Group]
     labels: Labels
     look: Look
+
+    def metric(self, typed: str) -> str:
+        """Return the metric that was typed, by default test NDCG; ValueError for one that no group has."""
+        (metric,) = check_metrics([typed or ndcg_metrics(self.groups).test], self.groups, "metric")
+        return metric
 
 
 class YAxis(NamedTuple):

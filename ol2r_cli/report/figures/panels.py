@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from itertools import chain, product
 from typing import Any, NamedTuple, TypeVar
 
 import matplotlib
@@ -128,7 +128,7 @@ class Panels:
 
 
 class Place(NamedTuple):
-    """A panel of a legend in a figure; `part` is the end of its title, where a panel of the legend has several."""
+    """One panel of a figure: the panel of the legend that it shows, a part of that, and its axes."""
 
     panel: Panel
     part: str
@@ -138,47 +138,34 @@ class Place(NamedTuple):
 def legend_panels(
     legend: Legend, look: Look, parts: Sequence[str] = ("",), share: bool = False
 ) -> tuple[Panels, list[list[Place]]]:
-    """Return the panels of a legend, one for each of `parts`; and their places, those with a common y axis together.
+    """Return panels in which a figure shows those of a legend; and their places, those with a common y axis together.
 
-    With several parts, a row has one panel of the legend. share: whether all panels of a row have a common y axis;
-    otherwise only those of one dataset.
+    parts: the ends of titles, where a panel of the legend is a row of several. share: whether all panels of a row have
+    a common y axis; otherwise only those of one dataset.
     """
+    by_dataset: dict[tuple[str, ...], list[Panel]] = {}
+    for panel in legend.panels:
+        by_dataset.setdefault(panel.data, []).append(panel)
+    rows = _rows(by_dataset, look.inches(len(legend.panels)))
     if len(parts) > 1:
-        rows = [[(panel, part) for part in parts] for panel in legend.panels]
-        share = True
-    else:
-        by_dataset = _by_dataset(legend.panels)
-        share = share or len(by_dataset) < len(legend.panels) or len(legend.panels) == 1
-        rows = [[(panel, parts[0]) for panel in row] for row in _legend_rows(by_dataset, look)]
-    panels = Panels([[_title(panel, part) for panel, part in row] for row in rows], look, share)
+        rows = [[panel] for panel in legend.panels]
+    shown = [list(product(row, parts)) for row in rows]
+    share = share or len(parts) > 1 or len(by_dataset) < len(legend.panels)
+    titles = [[", ".join(filter(None, (panel.title, part))) for panel, part in row] for row in shown]
+    panels = Panels(titles, look, share)
     places = [
         [Place(panel, part, axes) for (panel, part), axes in zip(row, row_axes, strict=True)]
-        for row, row_axes in zip(rows, panels.rows, strict=True)
+        for row, row_axes in zip(shown, panels.rows, strict=True)
     ]
-    if share:
-        return panels, places
-    return panels, [[place] for place in chain.from_iterable(places)]
+    return panels, places if share else [[place] for place in chain.from_iterable(places)]
 
 
-def _by_dataset(panels: Iterable[Panel]) -> list[list[Panel]]:
-    """Return the panels with the same data."""
-    by_dataset: dict[tuple[str, ...], list[Panel]] = {}
-    for panel in panels:
-        by_dataset.setdefault(panel.data, []).append(panel)
-    return list(by_dataset.values())
-
-
-def _legend_rows(by_dataset: Sequence[Sequence[Panel]], look: Look) -> list[list[Panel]]:
+def _rows(by_dataset: Mapping[tuple[str, ...], list[Panel]], width: float) -> list[list[Panel]]:
     """Return panels in rows; each dataset begins a row where one of them has several panels."""
-    panels = list(chain.from_iterable(by_dataset))
-    width = look.inches(len(panels))
-    if len(by_dataset) == len(panels):
-        return in_rows(panels, width)
-    return list(chain.from_iterable(in_rows(of_dataset, width) for of_dataset in by_dataset))
-
-
-def _title(panel: Panel, part: str) -> str:
-    return f"{panel.title}, {part}" if part else panel.title
+    of_datasets = list(by_dataset.values())
+    if all(len(panels) == 1 for panels in of_datasets):
+        of_datasets = [list(chain.from_iterable(of_datasets))]
+    return list(chain.from_iterable(in_rows(panels, width) for panels in of_datasets))
 
 
 def in_rows(items: Sequence[Item], width: float) -> list[list[Item]]:
