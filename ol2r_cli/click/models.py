@@ -56,7 +56,7 @@ class _User(ClickModel):
             self.user = loops.launch.unchanging(loops.users.User(self.click_probability[None], by_place[None]))
         clicks = torch.empty_like(shown, memory_format=torch.contiguous_format)
         arguments = random.draw(), grades.contiguous(), shown.contiguous(), self.user, clicks
-        loops.launch.launch(click, len(grades), 2 * grades.shape[1] + 8, *arguments)
+        loops.launch.launch(loops.single.clicks_of(click), len(grades), 2 * grades.shape[1] + 8, *arguments)
         return clicks
 
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
@@ -157,7 +157,7 @@ class CascadeBased(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on documents above the place where the user leaves."""
-        return self._clicks(loops.single.read_from_the_top, self.probability, grades, shown, random)
+        return self._clicks(loops.users.reads_from_the_top, self.probability, grades, shown, random)
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the probability of not having left above: E_{k+1} = E_k (1 - P(leave at k))."""
@@ -254,7 +254,7 @@ class IndependentClicks(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""
-        return self._clicks(loops.single.click_independently, self.probability[None], grades, shown, random)
+        return self._clicks(loops.users.clicks_independently, self.probability[None], grades, shown, random)
 
     def _clicks_independently(self) -> Any:
         """Return the stage of this user, which each choice below offers for itself."""
@@ -359,7 +359,7 @@ class UserBrowsing(_User):
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click from the top, each place with the distance from the last click."""
-        return self._clicks(loops.single.browse, self.probability[None], grades, shown, random)
+        return self._clicks(loops.users.browses, self.probability[None], grades, shown, random)
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return the mean of G over where the last click above is, which the places above decide one by one."""

@@ -12,7 +12,7 @@ import torch
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Positive
-from ol2r_cli.exploration.order import stages_of
+from ol2r_cli.exploration.order import arranged, stages_of
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.streams import Random
 
@@ -25,15 +25,11 @@ class Interleaving(Exploration):
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
 
-    def interleaved(self, loop: Any, prediction: Prediction, candidates: Candidates, *settings: Any) -> Proposal:
-        """Return the list that a loop of loops/single.py writes for every replica, with these draws and settings."""
-        replicas, members, documents = prediction.scores.shape
-        order = candidates.mask.new_empty(replicas, min(self.ranking_depth, documents), dtype=torch.int64)
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Interleave the shown places by the stage of loops; the others follow by the scores of the first member."""
         scores = prediction.scores.double().contiguous()
         credit = torch.zeros_like(scores)
-        room = (6 * members + 8) * (documents + 8) + (members + 8) * (self.positions + members + 8)
-        lists = self.positions, scores, candidates.mask.sum(1), order, credit
-        loops.launch.launch(loop, replicas, room, *settings, *lists)
+        order = arranged(self.stages(), scores, credit, candidates, random, self.positions, self.ranking_depth)
         return Proposal(order, prediction.scores[:, 0], credit=credit)
 
 
@@ -46,12 +42,7 @@ class TeamDraft(Interleaving):
 
     def stages(self) -> Any:
         arrange, room = loops.explorations.interleaves_in_turns, loops.explorations.room_of_turns
-        return stages_of(arrange, loops.explorations.NoState(self.none), room)
-
-    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        return self.interleaved(
-            loops.single.take_turns_by_members, prediction, candidates, random.draw(), random.draw("turns")
-        )
+        return stages_of(arrange, self.none, room)
 
 
 class ProbabilisticInterleaving(Interleaving):
@@ -69,10 +60,4 @@ class ProbabilisticInterleaving(Interleaving):
     def stages(self) -> Any:
         tau = torch.full_like(self.none, self.tau)
         arrange, room = loops.explorations.interleaves_by_rank, loops.explorations.room_of_ranks
-        return stages_of(arrange, loops.explorations.RankExponent(tau), room)
-
-    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Draw place by place, because the remaining documents determine the probabilities."""
-        draws = random.draw(), random.draw("author"), random.draw("document")
-        tau = torch.full_like(self.none, self.tau)
-        return self.interleaved(loops.single.draw_by_members, prediction, candidates, *draws, tau)
+        return stages_of(arrange, tau, room)

@@ -31,25 +31,42 @@ CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of fl
 
 
 class Ordered(Exploration):
-    """Orders documents by a loop, given the mean score of the ranker's members."""
+    """Orders documents by the mean score of the ranker's members."""
 
-    def ordered(self, loop: Any, prediction: Prediction, candidates: Candidates, *settings: Any) -> Proposal:
-        """Return the order that a loop of loops/single.py writes for every replica, with these draws and settings."""
+    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
+        """Return the order that the stage of loops arranges."""
         scores = mean_of_members(prediction)
-        return Proposal(_launched(loop, scores, candidates, self.ranking_depth, *settings), scores)
+        members, places = scores[:, None].double().contiguous(), self.ranking_depth
+        order = arranged(self.stages(), members, members[:, :0], candidates, random, places, places)
+        return Proposal(order, scores)
+
+
+def arranged(
+    stages: Any,
+    scores: Float[Tensor, "B N D"],
+    credit: Float[Tensor, "B M D"],
+    candidates: Candidates,
+    random: Random,
+    places: int,
+    depth: int,
+) -> Int[Tensor, "B O"]:
+    """Return the min(depth, D) first documents, padding last: the first `places` by the stages of an exploration, which
+    write the members' credit, the others by the first member's scores."""
+    replicas, members, documents = scores.shape
+    order = torch.empty(replicas, min(depth, documents), dtype=torch.int64, device=scores.device)
+    lists = scores, candidates.mask.contiguous(), stages.state, order, credit
+    room = stages.room(loops.rounds.Sizes(places, members, 0), documents)
+    room += members * (documents + places) + 4 * (documents + 1)
+    loops.launch.launch(loops.single.lists_of(stages.arrange), replicas, room, random.draw(), places, *lists)
+    return order
 
 
 def by_score(scores: Float[Tensor, "B D"], candidates: Candidates, random: Random, places: int) -> Int[Tensor, "B O"]:
     """Return the min(places, D) first documents by score, equal ones in random order, padding last."""
-    return _launched(loops.single.sort, scores, candidates, places, random.draw())
-
-
-def _launched(loop: Any, scores: Tensor, candidates: Candidates, places: int, *settings: Any) -> Int[Tensor, "B O"]:
-    """Return the order that a loop writes for every replica."""
     replicas, documents = scores.shape
     order = torch.empty(replicas, min(places, documents), dtype=torch.int64, device=scores.device)
     lists = scores.double().contiguous(), candidates.mask.contiguous(), order
-    loops.launch.launch(loop, replicas, 8 * (documents + 8), *settings, *lists)
+    loops.launch.launch(loops.single.sort, replicas, 2 * documents + 8, random.draw(), *lists)
     return order
 
 
@@ -60,10 +77,7 @@ class NoExploration(Ordered):
 
     def stages(self) -> Any:
         arrange, room = loops.explorations.sorts, loops.explorations.room_of_order
-        return stages_of(arrange, loops.explorations.NoState(self.none), room)
-
-    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        return self.ordered(loops.single.sort, prediction, candidates, random.draw())
+        return stages_of(arrange, self.none, room)
 
 
 class EpsilonGreedy(Ordered):
@@ -81,13 +95,7 @@ class EpsilonGreedy(Ordered):
     def stages(self) -> Any:
         epsilon = torch.full_like(self.none, self.epsilon)
         arrange, room = loops.explorations.fills_some_places_at_random, loops.explorations.room_of_two_orders
-        return stages_of(arrange, loops.explorations.Epsilon(epsilon), room)
-
-    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Merge two queues, by score and at random; a coin decides for every place which queue fills it."""
-        draws = random.draw(), random.draw("document"), random.draw("coin")
-        epsilon = torch.full_like(self.none, self.epsilon)
-        return self.ordered(loops.single.fill_some_places_at_random, prediction, candidates, *draws, epsilon)
+        return stages_of(arrange, epsilon, room)
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of epsilon / n + (1 - epsilon) / m, the latter for the m best of the n documents left."""
@@ -113,10 +121,7 @@ class PlackettLuce(Ordered):
 
     def stages(self) -> Any:
         arrange, room = loops.explorations.draws, loops.explorations.room_of_order
-        return stages_of(arrange, loops.explorations.NoState(self.none), room)
-
-    def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        return self.ordered(loops.single.draw_from_scores, prediction, candidates, random.draw())
+        return stages_of(arrange, self.none, room)
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of e^score over the sum of those that are left."""

@@ -25,7 +25,7 @@ def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Ra
     are those of the candidates."""
     scores, credit = interaction.prediction.scores, interaction.proposal.credit
     draw, pairs = random.draw(), interaction.preferences
-    feedback = loops.feedback.Feedback(
+    feedback = loops.single.Feedback(
         t=draw.t,
         seeds=draw.seeds,
         table=rows.table,
@@ -42,5 +42,5 @@ def learn_by_stage(stages: Any, interaction: Interaction, rows: Rows, random: Ra
     )
     sizes = loops.rounds.Sizes(interaction.ranking.shape[1], scores.shape[1], pairs.winner.shape[1])
     room = loops.rounds.room_of_a_round(sizes, scores.shape[2], stages.room)
-    learn = loops.feedback.of_single_round(stages.learn)
+    learn = loops.single.steps_of(stages.learn)
     loops.launch.launch(learn, len(scores), room, feedback, stages.state)

@@ -127,7 +127,7 @@ class AnchoredNewton(nn.Module):
             outgrown = self._outgrown(replica, now, held)
             if outgrown or self._poor(size, objective):
                 step[replica] = self._move_anchor(replica, now, outgrown)
-        torch.add(self.anchor, step, out=self.theta)
+        torch.sub(self.anchor, step, out=self.theta)
 
     def _forget(self) -> None:
         """Make gradient and objective at the anchor those of the pairs before this round, as they count now.
@@ -176,22 +176,22 @@ class AnchoredNewton(nn.Module):
         return bool(loops.anchored_newton.is_poor(q, objective, self.theta.shape[1], self.exact))
 
     def _move_anchor(self, replica: int, count: int, outgrown: bool) -> Float[Tensor, "F"]:
-        """Move one replica's anchor until the step from it is good enough, and return that step."""
+        """Move one replica's anchor until the step to the optimum is good enough; return it: it is to be subtracted."""
         first = int(self.history.first[replica])
         factor = self._correct(replica, first, count) if outgrown else None
         for _ in range(loops.anchored_newton.PASSES):
             gradient = self.gradient[replica]
             if factor is None:
-                step = -(self.inverse[replica] @ gradient)
+                step = self.inverse[replica] @ gradient
             else:
-                step = -torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
-            if not self._poor(-float(step @ gradient), float(self.objective[replica])):
+                step = torch.cholesky_solve(gradient[:, None], factor).squeeze(1)
+            if not self._poor(float(step @ gradient), float(self.objective[replica])):
                 break
             change = self.history.rows[replica, first:count] @ step
             longest = float(change.abs().max())
             damping = math.log1p(longest) / longest if longest > loops.anchored_newton.DRIFT else 1.0
-            self.anchor[replica] += damping * step
-            scores = self.scores[replica, first:count].add_(damping * change)
+            self.anchor[replica] -= damping * step
+            scores = self.scores[replica, first:count].sub_(damping * change)
             moved, l2 = self.anchor[replica] - self.start[replica], self.l2_for(self.history.mass[replica])
             push, loss = torch.sigmoid(-scores), softplus(-scores)
             if self.discount < 1:

@@ -35,12 +35,9 @@ def infer_preferences(
     most, device = most_pairs(pairs, positions), clicks.device
     winner, loser = torch.zeros(2, replicas, most, dtype=torch.int64, device=device).unbind()
     found = torch.empty(replicas, dtype=torch.int64, device=device)
-    given = ranking.contiguous(), clicks.contiguous(), shown.contiguous(), winner, loser, found
-    if pairs == "matching":
-        loops.launch.launch(loops.single.match_pairs, replicas, 2 * positions + 8, random.draw(), *given)
-    else:
-        find = loops.single.find_all_pairs if pairs == "all" else loops.single.find_adjacent_pairs
-        loops.launch.launch(find, replicas, 0, *given)
+    infer = loops.single.pairs_of(loops.rounds.INFER[pairs])
+    lists = ranking.contiguous(), clicks.contiguous(), shown.contiguous()
+    loops.launch.launch(infer, replicas, 2 * positions + 8, random.draw(), *lists, winner, loser, found)
     return Preferences(winner, loser, cached_arange(winner.shape[1], found.device) < found[:, None])
 
 

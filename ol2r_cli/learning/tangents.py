@@ -60,7 +60,7 @@ class TableTangent(LinearTangent):
         table, start, _ = self.candidates.in_table()
         pairs = preferences.winner, preferences.loser, preferences.valid
         rows = table.new_empty(*preferences.winner.shape, table.shape[1], dtype=self.dtype)
-        loops.launch.launch(loops.feedback.subtract_losers, len(rows), 0, table, start, *pairs, rows)
+        loops.launch.launch(loops.single.subtract_losers, len(rows), 0, table, start, *pairs, rows)
         return rows
 
 

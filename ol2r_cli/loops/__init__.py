@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import duels as duels
     from ol2r_cli.loops import evaluation as evaluation
     from ol2r_cli.loops import explorations as explorations
-    from ol2r_cli.loops import feedback as feedback
     from ol2r_cli.loops import gradient_steps as gradient_steps
     from ol2r_cli.loops import intervals as intervals
     from ol2r_cli.loops import joint as joint

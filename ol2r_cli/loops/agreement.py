@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.certain_pairs import has, words_of
+from ol2r_cli.loops.certain_pairs import words_of, write_pairs
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.intervals import serve, sort_by_score
 from ol2r_cli.loops.lanes import barrier, lane, lanes
@@ -74,8 +74,5 @@ def compares_members(b, space, scores, certain):
     words = words_of(documents)
     bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
     find_agreement(scores[b], bits)
-    for cell in range(lane(), documents * documents, lanes()):
-        i, j = cell // documents, cell % documents
-        certain[b, i, j] = i < j and has(bits, i, j)
-    barrier()
+    write_pairs(bits, certain[b])
     release(space, before)

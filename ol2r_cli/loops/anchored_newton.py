@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.dense import add_products, difference, few_times, keep_difference
-from ol2r_cli.loops.intervals import dot_of_lanes
+from ol2r_cli.loops.dense import add_products, difference, dot_of_lanes, few_times, keep_difference
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -87,29 +86,39 @@ def learns_from_rows(b, space, rows, valid, table, ranker):
     """Move theta to the optimum of all pairs, of which the valid ones of rows [B, M, F] are new, and kept already: for
     single rounds, in which a ranker may have replaced the features that `learns_from_all_pairs` reads from the table.
     """
+    if add_valid_at_anchor(b, space, rows, valid, ranker):
+        move_to_optimum(b, space, table, ranker)
+
+
+@compiled
+def adds_rows_at_anchor(b, space, rows, valid, step, q, ranker):
+    """Add the valid rows [B, M, F], which are kept already, at the anchor. Write the Newton step [B, F] there, which is
+    to be subtracted, and g . H^-1 g to q [B]."""
+    add_valid_at_anchor(b, space, rows, valid, ranker)
+    size = newton_step(ranker.inverse[b], ranker.gradient[b], step[b], space)
+    if lane() == 0:
+        q[b] = size
+    barrier()
+
+
+@compiled
+def add_valid_at_anchor(b, space, rows, valid, ranker):
+    """Do what `add_at_anchor` does for the valid rows [B, M, F], which have been counted; return their number."""
     before = mark(space)
-    features = rows.shape[2]
-    added = take(space, rows.shape[1] * features).reshape((rows.shape[1], features))
-    new = copy_valid(b, rows, valid, added)
+    pairs, features = rows.shape[1], rows.shape[2]
+    added, new = take(space, pairs * features).reshape((pairs, features)), 0
+    for pair in range(pairs):
+        if valid[b, pair]:
+            for f in range(lane(), features, lanes()):
+                added[new, f] = rows[b, pair, f]
+            new += 1
+    barrier()
     if lane() == 0:
         ranker.count[b] -= new
     barrier()
     if new:
         add_at_anchor(b, space, added[:new], ranker)
-        move_to_optimum(b, space, table, ranker)
     release(space, before)
-
-
-@compiled
-def copy_valid(b, rows, valid, added):
-    """Copy the valid rows [B, M, F] of a replica to added [M, F], and return their number."""
-    new = 0
-    for pair in range(rows.shape[1]):
-        if valid[b, pair]:
-            for f in range(lane(), rows.shape[2], lanes()):
-                added[new, f] = rows[b, pair, f]
-            new += 1
-    barrier()
     return new
 
 
@@ -139,25 +148,6 @@ def add_at_anchor(b, space, rows, ranker):
 
 
 @compiled
-def adds_rows_at_anchor(b, space, rows, valid, step, q, ranker):
-    """Add the valid rows [B, M, F], which are kept already, at the anchor, and write the step from it [B, F], and the
-    length q [B] of that step."""
-    before = mark(space)
-    features = rows.shape[2]
-    added = take(space, rows.shape[1] * features).reshape((rows.shape[1], features))
-    new = copy_valid(b, rows, valid, added)
-    if lane() == 0:
-        ranker.count[b] -= new
-    barrier()
-    add_at_anchor(b, space, added[:new], ranker)
-    size = downhill(ranker.inverse[b], ranker.gradient[b], step[b], space)
-    if lane() == 0:
-        q[b] = size
-    barrier()
-    release(space, before)
-
-
-@compiled
 def softplus(x):
     """Return log(1 + e^x)."""
     return x if x > 30 else math.log1p(math.exp(x))
@@ -165,7 +155,7 @@ def softplus(x):
 
 @compiled
 def move_to_optimum(b, space, table, ranker):
-    """Move the anchor until the step from it is good enough, and theta to the end of that step."""
+    """Move the anchor until the step to the optimum is good enough, and theta to the end of that step."""
     before = mark(space)
     features = ranker.theta.shape[1]
     step = take(space, features)
@@ -173,26 +163,22 @@ def move_to_optimum(b, space, table, ranker):
         is_outgrown = ranker.count[b] > ranker.growth[b] * ranker.held[b]
         if attempt > 0 or is_outgrown:
             correct(b, space, table, is_outgrown, ranker)
-        q = downhill(ranker.inverse[b], ranker.gradient[b], step, space)
+        q = newton_step(ranker.inverse[b], ranker.gradient[b], step, space)
         if not is_poor(q, ranker.objective[b], features, ranker.is_exact[b]):
             break
         move_anchor(b, space, table, step, ranker)
     for f in range(lane(), features, lanes()):
-        ranker.theta[b, f] = ranker.anchor[b, f] + step[f]
+        ranker.theta[b, f] = ranker.anchor[b, f] - step[f]
     barrier()
     release(space, before)
 
 
 @compiled
-def downhill(inverse, gradient, step, space):
-    """Write the step - H^-1 g [F], and return q = g . H^-1 g."""
+def newton_step(inverse, gradient, step, space):
+    """Write H^-1 g to step [F], and return g . H^-1 g."""
     features = len(step)
     few_times(gradient.reshape((1, features)), inverse, step.reshape((1, features)))
-    q = dot_of_lanes(step, gradient, space)
-    for f in range(lane(), features, lanes()):
-        step[f] = -step[f]
-    barrier()
-    return q
+    return dot_of_lanes(step, gradient, space)
 
 
 @compiled
@@ -211,7 +197,7 @@ def is_poor(q, objective, features, is_exact):
 
 @compiled
 def move_anchor(b, space, table, step, ranker):
-    """Move the anchor along a step, which is damped where it changes a score by more than `DRIFT`, and compute scores,
+    """Move the anchor against a step [F], damped where it changes a score by more than `DRIFT`, and compute scores,
     gradient and objective there."""
     before = mark(space)
     count, features = ranker.count[b], len(step)
@@ -222,14 +208,14 @@ def move_anchor(b, space, table, step, ranker):
     damping = math.log1p(longest) / longest if longest > DRIFT else 1.0
     loss = 0.0
     for i in range(lane(), count, lanes()):
-        score = scores[i] + damping * change[i]
+        score = scores[i] - damping * change[i]
         scores[i] = score
         change[i] = 1 / (1 + math.exp(score))
         loss += softplus(-score)
     loss = lane_sum(loss, space)
     penalty, square = ranker.l2[b] + ranker.l2_of_pair[b] * count, 0.0
     for f in range(lane(), features, lanes()):
-        anchor[f] += damping * step[f]
+        anchor[f] -= damping * step[f]
         moved = anchor[f] - ranker.start[b, f]
         gradient[f] = penalty * moved
         square += moved * moved

@@ -66,6 +66,16 @@ def has(bits, i, j):
 
 
 @compiled
+def write_pairs(bits, certain):
+    """Write to certain [d, d] which pairs are certain."""
+    documents = len(bits)
+    for cell in range(lane(), documents * documents, lanes()):
+        i, j = cell // documents, cell % documents
+        certain[i, j] = i < j and has(bits, i, j)
+    barrier()
+
+
+@compiled
 def close(bits, space):
     """Close the certain pairs transitively.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.dense import dot
-from ol2r_cli.loops.duels import move_to_winners
+from ol2r_cli.loops.duels import give_length_1, move_to_winners
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.random_numbers import LEARN, NORMAL_AT_ONCE, in_fours, normal_numbers
@@ -55,7 +55,7 @@ def learns_by_risk(b, space, round, queries, ranker):
     normal_numbers(round.seed, LEARN, round.t, numbers, space)
     directions = numbers[: candidates * features].reshape((candidates, features))
     less_risk(round, queries.table, directions, ranker.delta[b], ranker.penalty[b], won, space)
-    move_to_winners(b, directions, won, ranker)
+    move_to_winners(b, space, round, queries, directions, won, ranker)
     release(space, before)
 
 
@@ -99,14 +99,6 @@ def less_risk(round, table, directions, delta, penalty, won, space):
         won[m] = risk(weight, loss, penalty) < own
     barrier()
     release(space, before)
-
-
-@compiled
-def give_length_1(vector):
-    """Divide a vector by its length."""
-    length = math.sqrt(dot(vector, vector))
-    for f in range(len(vector)):
-        vector[f] /= length
 
 
 @compiled

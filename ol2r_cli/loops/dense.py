@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ol2r_cli.loops.compile import compiled, compiled_sums, part_of_caller
+from ol2r_cli.loops.lanes import lane, lane_sum, lanes
 
 
 @compiled_sums
@@ -18,6 +19,15 @@ def dot(one, other):
     for f in range(len(one)):
         total += one[f] * other[f]
     return total
+
+
+@compiled_sums
+def dot_of_lanes(one, other, space):
+    """Return the sum of products of two vectors [F], of which each lane has a share, to all lanes."""
+    total = 0.0
+    for f in range(lane(), len(one), lanes()):
+        total += one[f] * other[f]
+    return lane_sum(total, space)
 
 
 @compiled

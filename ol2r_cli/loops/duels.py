@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
-from ol2r_cli.loops.compile import compiled, compiled_sums
+from ol2r_cli.loops.compile import compiled, compiled_sums, made_by
 from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.gradient_steps import slow_down
 from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
+from ol2r_cli.loops.orders import number_of
 from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
 from ol2r_cli.loops.spans import project, room_of_projection
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -68,6 +70,14 @@ def draw_directions(seed, stream, t, directions, space):
 
 
 @compiled
+def give_length_1(vector):
+    """Divide a vector [F], which is this lane's alone, by its length."""
+    length = math.sqrt(dot(vector, vector))
+    for f in range(len(vector)):
+        vector[f] /= length
+
+
+@compiled
 def score_members(b, round, queries, ranker):
     """Write the weights and the scores of all members."""
     theta, directions, weights, delta = ranker.theta[b], ranker.directions[b], ranker.weights[b], ranker.delta[b]
@@ -94,15 +104,21 @@ def linear_of_members(weights, table, start, scores):
     barrier()
 
 
-@compiled
-def learns_by_duels(b, space, round, queries, ranker):
-    """Move to the mean of the directions whose members have earned more clicks than theta."""
-    before = mark(space)
-    directions = ranker.directions[b]
-    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
-    compare(round, earned, won)
-    move_to_winners(b, directions, won, ranker)
-    release(space, before)
+@cache
+def learns_by_duels(move: Any) -> Any:
+    """Return the stage that moves theta to the directions whose members have earned more clicks than theta, by the loop
+    `move_to_winners` or `move_in_document_space`."""
+
+    @made_by("learns_by_duels", move)
+    def learn_by_duels(b, space, round, queries, ranker):
+        before = mark(space)
+        directions = ranker.directions[b]
+        earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
+        compare(round, earned, won)
+        move(b, space, round, queries, directions, won, ranker)
+        release(space, before)
+
+    return learn_by_duels
 
 
 @compiled
@@ -120,16 +136,7 @@ def compare(round, earned, won):
 
 
 @compiled
-def number_of(won):
-    """Return how many of the directions have won."""
-    count = 0
-    for has_won in won:
-        count += has_won
-    return count
-
-
-@compiled
-def move_to_winners(b, directions, won, ranker):
+def move_to_winners(b, space, round, queries, directions, won, ranker):
     """Take a step along the mean of those directions [M, F] that have won, if any has."""
     theta, rate, winners = ranker.moving[b], ranker.rate.value[b, 0], number_of(won)
     for m in range(len(won)):
@@ -142,22 +149,11 @@ def move_to_winners(b, directions, won, ranker):
 
 
 @compiled
-def learns_by_projected_duels(b, space, round, queries, ranker):
-    """Do what `learns_by_duels` does, with a step that is projected onto the document space."""
+def move_in_document_space(b, space, round, queries, directions, won, ranker):
+    """Take a step along what the mean of the winners [M, F] has in the document space, if there are any."""
     before = mark(space)
-    directions = ranker.directions[b]
-    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
-    compare(round, earned, won)
-    move_in_document_space(b, space, round, queries, won, ranker)
-    release(space, before)
-
-
-@compiled
-def move_in_document_space(b, space, round, queries, won, ranker):
-    """Take a step along what the mean of the winners has in the document space, if there are any."""
-    before = mark(space)
-    theta, directions = ranker.moving[b], ranker.directions[b]
-    rate, winners, inside = ranker.rate.value[b, 0], number_of(won), take(space, len(theta))
+    theta, rate = ranker.moving[b], ranker.rate.value[b, 0]
+    winners, inside = number_of(won), take(space, len(theta))
     for f in range(lane(), len(theta), lanes()):
         inside[f] = 0.0
         for m in range(len(won)):

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.orders import INSERTED, by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
+from ol2r_cli.loops.orders import INSERTED, by_score, descending, number, probabilistic, take_turns, team_draft
 from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
 from ol2r_cli.loops.rounds import Sizes
-from ol2r_cli.loops.workspace import mark, release, take
-
-
-class NoState(NamedTuple):
-    """The state of an exploration that has none: replicas [B, 0]."""
-
-    none: Any
-
-
-class Epsilon(NamedTuple):
-    """The share [B] of places that are filled at random."""
-
-    epsilon: Any
-
-
-class RankExponent(NamedTuple):
-    """The exponent [B] of the rank in probabilistic interleaving."""
-
-    tau: Any
+from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
 @compiled
@@ -77,27 +59,36 @@ def sorts(b, space, round, queries, exploration):
 
 @compiled
 def draws(b, space, round, queries, exploration):
-    """Draw from the Plackett-Luce model of the scores."""
+    """Draw from the Plackett-Luce model of the scores: clocks of rate e^score."""
     before = mark(space)
-    chance, mean = take(space, in_fours(round.documents)), take(space, round.documents)
+    chance, keys = take(space, in_fours(round.documents)), take(space, round.documents)
     uniform(round.seed, EXPLORE, round.t, chance)
-    mean_of_members(round.scores, mean)
-    plackett_luce(mean, chance, round.ranking, space)
+    mean_of_members(round.scores, keys)
+    for d in range(lane(), len(keys), lanes()):
+        keys[d] = number(keys[d] - math.log(-math.log(chance[d])))
+    barrier()
+    descending(keys, round.ranking)
     release(space, before)
 
 
 @compiled
-def fills_some_places_at_random(b, space, round, queries, exploration):
-    """Fill each place with probability epsilon at random, otherwise by score."""
+def fills_some_places_at_random(b, space, round, queries, epsilon):
+    """Fill each place from a random permutation where its coin is below epsilon [B], otherwise by score."""
     before = mark(space)
-    documents = in_fours(round.documents)
-    chance, shuffle, coins = take(space, documents), take(space, documents), take(space, in_fours(len(round.ranking)))
+    documents, places = round.documents, len(round.ranking)
+    chance, shuffle = take(space, in_fours(documents)), take(space, in_fours(documents))
+    coins, mean = take(space, in_fours(places)), take(space, documents)
+    queues, turns = take_integers(space, 2 * places).reshape((2, places)), take_integers(space, places)
     uniform(round.seed, EXPLORE, round.t, chance)
     uniform(round.seed, DOCUMENT, round.t, shuffle)
     uniform(round.seed, COIN, round.t, coins)
-    mean = take(space, round.documents)
     mean_of_members(round.scores, mean)
-    epsilon_greedy(mean, chance, shuffle, coins, exploration.epsilon[b], round.ranking, space)
+    by_score(mean, chance, queues[0], space)
+    descending(shuffle[:documents], queues[1])
+    for place in range(lane(), places, lanes()):
+        turns[place] = coins[place] < epsilon[b]
+    barrier()
+    take_turns(queues, turns, round.ranking, space)
     release(space, before)
 
 
@@ -115,14 +106,13 @@ def interleaves_in_turns(b, space, round, queries, exploration):
 
 
 @compiled
-def interleaves_by_rank(b, space, round, queries, exploration):
-    """Let members that are drawn draw documents by their ranks."""
+def interleaves_by_rank(b, space, round, queries, tau):
+    """Let members that are drawn draw documents by 1 / rank^tau, for tau [B]."""
     before = mark(space)
     places = in_fours(len(round.ranking))
     chance, author, document = take(space, in_fours(round.documents)), take(space, places), take(space, places)
     uniform(round.seed, EXPLORE, round.t, chance)
     uniform(round.seed, AUTHOR, round.t, author)
     uniform(round.seed, DOCUMENT, round.t, document)
-    tau = exploration.tau[b]
-    probabilistic(round.scores, chance, author, document, tau, round.ranking, round.credit, space)
+    probabilistic(round.scores, chance, author, document, tau[b], round.ranking, round.credit, space)
     release(space, before)

@@ -48,10 +48,8 @@ def linear(theta, table, start, scores):
 @compiled
 def learns_by_pdgd(b, space, round, queries, ranker):
     """Take PDGD's step (ranker/pdgd.py), if the clicks say anything."""
-    end, clicked = examined(round.clicks), 0
-    for place in range(len(round.clicks)):
-        clicked += round.clicks[place]
-    if clicked == 0 or clicked == end:
+    end = compared(round.clicks)
+    if end == 0:
         return
     before = mark(space)
     scores, ranking = round.scores[0], round.ranking
@@ -66,6 +64,23 @@ def learns_by_pdgd(b, space, round, queries, ranker):
     add_rows(ranker.moving[b], queries.table, rows, pull)
     slow_down(b, ranker.rate)
     release(space, before)
+
+
+@compiled
+def pulls_by_pdgd(b, space, round, queries, pull):
+    """Write how much PDGD pulls the document at each place, pull [B, K], which is zero: for networks."""
+    end = compared(round.clicks)
+    if end > 0:
+        debiased(round.scores[0], round.ranking, round.clicks, end, pull[b, : len(round.ranking)], space)
+
+
+@compiled
+def compared(clicks):
+    """Return how many places PDGD compares: the examined ones, or none where all or none of these were clicked."""
+    end, clicked = examined(clicks), 0
+    for place in range(end):
+        clicked += clicks[place]
+    return end if clicked < end else 0
 
 
 @compiled

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.certain_pairs import divide, has, keep_reasons, pack, words_of
+from ol2r_cli.loops.certain_pairs import divide, keep_reasons, pack, words_of, write_pairs
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.dense import add_products, dot, few_times, times, times_transposed
-from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes, of_many_lanes
+from ol2r_cli.loops.dense import add_products, dot, dot_of_lanes, few_times, times, times_transposed
+from ol2r_cli.loops.lanes import barrier, lane, lanes, of_many_lanes
 from ol2r_cli.loops.orders import ascending, number
 from ol2r_cli.loops.random_numbers import EXPLORE, in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -138,10 +138,7 @@ def compares_lists(b, space, x, order, scores, length, exploration, certain):
     barrier()
     centre(x[b], 0, by_score, y, space)
     find_certain(b, y, ranked, exploration, bits, space)
-    for cell in range(lane(), documents * documents, lanes()):
-        i, j = cell // documents, cell % documents
-        certain[b, i, j] = i < j and has(bits, i, j)
-    barrier()
+    write_pairs(bits, certain[b])
     release(space, before)
 
 
@@ -338,15 +335,6 @@ def add_outer_products(matrix, inverse, rows, space):
     barrier()
     add_products(projected, projected, -1.0, inverse, False, space)
     release(space, before)
-
-
-@compiled_sums
-def dot_of_lanes(one, other, space):
-    """Return the sum of products of two vectors [F], to all lanes."""
-    total = 0.0
-    for f in range(lane(), len(one), lanes()):
-        total += one[f] * other[f]
-    return lane_sum(total, space)
 
 
 @compiled

@@ -21,12 +21,12 @@ def play_jointly(launches: Sequence[RoundsLaunch]) -> None:
     if len(launches) == 1:
         first.play()
         return
-    replicas = [len(each.seeds) for each in launches]
-    by_replica = [(each.seeds, each.user, each.exploration, each.ranker) for each in launches]
-    by_round = [(each.intents, each.record, each.reasons) for each in launches]
+    replicas = [len(launch.seeds) for launch in launches]
+    by_replica = [(launch.seeds, launch.user, launch.exploration, launch.ranker) for launch in launches]
+    by_round = [(launch.intents, launch.record, launch.reasons) for launch in launches]
     seeds, user, exploration, ranker = _side_by_side(by_replica, 0, replicas, {})
     intents, record, reasons = _side_by_side(by_round, 1, replicas, {})
-    room = max(each.room for each in launches)
+    room = max(launch.room for launch in launches)
     joint = first._replace(room=room, intents=intents, seeds=seeds, user=user, exploration=exploration, ranker=ranker)
     joint._replace(record=record, reasons=reasons).play()
     _copy_back((seeds, user, exploration, ranker), by_replica, 0, replicas)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.duels import (
-    compare,
-    dot,
-    move_in_document_space,
-    move_to_winners,
-    number_of,
-    room_of_duels,
-    score_members,
-)
+from ol2r_cli.loops.compile import compiled, compiled_sums, made_by
+from ol2r_cli.loops.dense import dot
+from ol2r_cli.loops.duels import compare, give_length_1, room_of_duels, score_members
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
-from ol2r_cli.loops.orders import ascending
+from ol2r_cli.loops.orders import ascending, number_of
 from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
 from ol2r_cli.loops.spans import add, orthonormalise
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
@@ -162,9 +156,7 @@ def leave_null_space(direction, basis, count):
         factor = dot(direction, basis[r])
         for f in range(len(direction)):
             direction[f] -= factor * basis[r, f]
-    length = math.sqrt(dot(direction, direction))
-    for f in range(len(direction)):
-        direction[f] /= length
+    give_length_1(direction)
 
 
 @compiled
@@ -184,32 +176,24 @@ def choose(difference, chosen):
     barrier()
 
 
-@compiled
-def learns_by_null_space(b, space, round, queries, ranker):
-    """Move to that winner which ranks difficult queries best, or to the mean of all, and store who lost."""
-    before = mark(space)
-    directions = ranker.directions[b]
-    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
-    compare(round, earned, won)
-    store_query(b, round, ranker.difficult)
-    leave_the_best(b, space, queries.table, won, ranker)
-    move_to_winners(b, directions, won, ranker)
-    store_losers(b, space, earned, ranker)
-    release(space, before)
+@cache
+def learns_by_null_space(move: Any) -> Any:
+    """Return the stage that moves theta to that winner which ranks difficult queries best, or to the mean of all, by
+    one of the loops of `learns_by_duels`, and stores who lost."""
 
+    @made_by("learns_by_null_space", move)
+    def learn_by_null_space(b, space, round, queries, ranker):
+        before = mark(space)
+        directions = ranker.directions[b]
+        earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
+        compare(round, earned, won)
+        store_query(b, round, ranker.difficult)
+        leave_the_best(b, space, queries.table, won, ranker)
+        move(b, space, round, queries, directions, won, ranker)
+        store_losers(b, space, earned, ranker)
+        release(space, before)
 
-@compiled
-def learns_by_projected_null_space(b, space, round, queries, ranker):
-    """Do what `learns_by_null_space` does, with a step that is projected onto the document space."""
-    before = mark(space)
-    directions = ranker.directions[b]
-    earned, won = take(space, 1 + len(directions)), take_integers(space, len(directions))
-    compare(round, earned, won)
-    store_query(b, round, ranker.difficult)
-    leave_the_best(b, space, queries.table, won, ranker)
-    move_in_document_space(b, space, round, queries, won, ranker)
-    store_losers(b, space, earned, ranker)
-    release(space, before)
+    return learn_by_null_space
 
 
 @compiled
@@ -273,7 +257,13 @@ def leave_the_best(b, space, table, won, ranker):
         return
     before = mark(space)
     member, quality = take_integers(space, winners), take(space, winners)
-    list_winners(won, member)
+    if lane() == 0:
+        count = 0
+        for m in range(len(won)):
+            if won[m]:
+                member[count] = m
+                count += 1
+    barrier()
     for n in range(lane(), winners, lanes()):
         quality[n] = 0.0
     for place in range(stored):
@@ -286,18 +276,6 @@ def leave_the_best(b, space, table, won, ranker):
         won[member[n]] = n == best
     barrier()
     release(space, before)
-
-
-@compiled
-def list_winners(won, member):
-    """Write the numbers of those that have won."""
-    if lane() == 0:
-        count = 0
-        for m in range(len(won)):
-            if won[m]:
-                member[count] = m
-                count += 1
-    barrier()
 
 
 @compiled

@@ -96,31 +96,12 @@ def by_score(scores, chance, order, space):
 
 
 @compiled
-def plackett_luce(scores, chance, order, space):
-    """Draw an order from the Plackett-Luce model of the scores [d]: clocks of rate e^score."""
-    before = mark(space)
-    keys = take(space, len(scores))
-    for d in range(lane(), len(scores), lanes()):
-        keys[d] = number(scores[d] - math.log(-math.log(chance[d])))
-    barrier()
-    descending(keys, order)
-    release(space, before)
-
-
-@compiled
-def epsilon_greedy(scores, chance, shuffle, coins, epsilon, order, space):
-    """Fill each place of the order from a random permutation where its coin is below epsilon, else by score."""
-    before = mark(space)
-    places = len(order)
-    queues = take_integers(space, 2 * places).reshape((2, places))
-    turns = take_integers(space, places)
-    by_score(scores, chance, queues[0], space)
-    descending(shuffle[: len(scores)], queues[1])
-    for place in range(lane(), places, lanes()):
-        turns[place] = coins[place] < epsilon
-    barrier()
-    take_turns(queues, turns, order, space)
-    release(space, before)
+def number_of(marks):
+    """Return how many of the marks are set."""
+    count = 0
+    for is_set in marks:
+        count += is_set
+    return count
 
 
 @compiled

@@ -27,72 +27,52 @@ def no_pairs(b, space, round):
 @compiled
 def all_pairs(b, space, round):
     """Find every clicked document against every examined one without a click."""
-    every_pair(round.ranking, round.clicks, round.winners, round.losers, round.found)
+    if lane() == 0:
+        pair, end = 0, examined(round.clicks)
+        for above in range(end):
+            if round.clicks[above]:
+                for below in range(end):
+                    if not round.clicks[below]:
+                        round.winners[pair], round.losers[pair] = round.ranking[above], round.ranking[below]
+                        pair += 1
+        round.found[0] = pair
+    barrier()
 
 
 @compiled
 def matched_pairs(b, space, round):
-    """Find winners and losers that are matched one to one at random."""
+    """Find winners and losers that are matched one to one: both in a random order."""
     before = mark(space)
-    chance = take(space, in_fours(len(round.clicks)))
+    end = examined(round.clicks)
+    chance, order = take(space, in_fours(len(round.clicks))), take_integers(space, end)
     uniform(round.seed, PAIRS, round.t, chance)
-    matching(round.ranking, round.clicks, chance, round.winners, round.losers, round.found, space)
+    ascending(chance[:end], order)
+    if lane() == 0:
+        won, lost = 0, 0
+        for place in order:
+            if round.clicks[place]:
+                if won < len(round.winners):
+                    round.winners[won] = round.ranking[place]
+                won += 1
+            else:
+                if lost < len(round.losers):
+                    round.losers[lost] = round.ranking[place]
+                lost += 1
+        round.found[0] = min(won, lost)
+    barrier()
     release(space, before)
 
 
 @compiled
 def adjacent_pairs(b, space, round):
     """Find the places (1, 2), (3, 4), .. of which exactly one was clicked."""
-    adjacent(round.ranking, round.clicks, round.winners, round.losers, round.found)
-
-
-@compiled
-def every_pair(ranking, clicks, winners, losers, found):
-    """Write every clicked document against every examined one without a click, and their number `found` [1]."""
-    if lane() == 0:
-        pair, end = 0, examined(clicks)
-        for above in range(end):
-            if clicks[above]:
-                for below in range(end):
-                    if not clicks[below]:
-                        winners[pair], losers[pair] = ranking[above], ranking[below]
-                        pair += 1
-        found[0] = pair
-    barrier()
-
-
-@compiled
-def matching(ranking, clicks, chance, winners, losers, found, space):
-    """Write winners and losers matched one to one at random, both in the order of chance [K], and their number."""
-    before = mark(space)
-    end = examined(clicks)
-    order = take_integers(space, end)
-    ascending(chance[:end], order)
-    if lane() == 0:
-        won, lost = 0, 0
-        for place in order:
-            if clicks[place]:
-                if won < len(winners):
-                    winners[won] = ranking[place]
-                won += 1
-            else:
-                if lost < len(losers):
-                    losers[lost] = ranking[place]
-                lost += 1
-        found[0] = min(won, lost)
-    barrier()
-    release(space, before)
-
-
-@compiled
-def adjacent(ranking, clicks, winners, losers, found):
-    """Write the places (1, 2), (3, 4), .. of which exactly one was clicked, and the number of pairs."""
+    clicks = round.clicks
     if lane() == 0:
         pair, end = 0, examined(clicks)
         for upper in range(0, end - 1, 2):
             if clicks[upper] != clicks[upper + 1]:
                 winner, loser = (upper, upper + 1) if clicks[upper] else (upper + 1, upper)
-                winners[pair], losers[pair] = ranking[winner], ranking[loser]
+                round.winners[pair], round.losers[pair] = round.ranking[winner], round.ranking[loser]
                 pair += 1
-        found[0] = pair
+        round.found[0] = pair
     barrier()

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ol2r_cli.loops.anchored_newton import PART, changes, invert, learns_from_all_pairs, pull
+from ol2r_cli.loops.anchored_newton import PART, changes, invert, learns_from_all_pairs, newton_step, pull
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.dense import add_products, difference, few_times
+from ol2r_cli.loops.dense import add_products, difference, dot_of_lanes, few_times
 from ol2r_cli.loops.duels import linear_of_members
-from ol2r_cli.loops.intervals import dot_of_lanes
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
 from ol2r_cli.loops.random_numbers import ALL_PAIRS, FACTORED, NEW_PAIRS, NORMAL_AT_ONCE, in_fours, normal_numbers
 from ol2r_cli.loops.workspace import mark, release, take
@@ -428,11 +427,11 @@ def minimise(b, space, table, theta, tilt, l2, gap, steps, is_at_anchor, ranker)
             invert_hessian(b, space, table, scores, l2, inverse, ranker)
             keep_guess(inverse, scores, guide, known)
             is_stale, waited = False, 0
-        decrement = product(gradient, guide, step, space)
+        decrement = newton_step(guide, gradient, step, space)
         is_near = decrement <= CLOSE * gap
         if is_near or waited == PATIENCE:
             drift = largest_difference(scores, known, space)
-            if is_near and math.exp(min(drift, 99.0)) * product(gradient, inverse, turned, space) <= CLOSE * gap:
+            if is_near and math.exp(min(drift, 99.0)) * newton_step(inverse, gradient, turned, space) <= CLOSE * gap:
                 is_there = 1
                 break
             if not is_near or drift > FAR:
@@ -442,14 +441,6 @@ def minimise(b, space, table, theta, tilt, l2, gap, steps, is_at_anchor, ranker)
         take_step(b, space, table, theta, scores, tilt, l2, decrement, gradient, step, guide, ranker)
     release(space, before)
     return is_there
-
-
-@compiled
-def product(gradient, inverse, step, space):
-    """Write H^-1 g to step [F], and return g . H^-1 g."""
-    features = len(step)
-    few_times(gradient.reshape((1, features)), inverse, step.reshape((1, features)))
-    return dot_of_lanes(step, gradient, space)
 
 
 @compiled
@@ -510,7 +501,7 @@ def correct_guide(guide, step, turn, turned, space):
     """Let the guide [F, F] map the change of the gradient, `turn` [F], to the step; `turned` [F] is room."""
     along = dot_of_lanes(step, turn, space)
     if along > 0:  # else by rounding
-        size = product(turn, guide, turned, space)
+        size = newton_step(guide, turn, turned, space)
         share = (1 + size / along) / (2 * along)
         for f in range(lane(), len(step), lanes()):
             turned[f] = step[f] * share - turned[f] / along

@@ -13,7 +13,7 @@ from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
-from ol2r_cli.loops.random_numbers import QUERY, uniform
+from ol2r_cli.loops.random_numbers import CLICK, QUERY, uniform
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
@@ -54,7 +54,7 @@ class Round(NamedTuple):
     Documents are numbered from 0 within their query, whose first row is `start`. `scores` [M, d] and `credit` [M, k]
     are of M members, by document and by place; `ranking`, `grades` and `clicks` [k] of the k places shown, and the
     first `found` [1] of `winners` and `losers` are pairs. `row` is the row of the round in what is recorded, `t` its
-    number from 0.
+    number from 0. A stage that is launched alone (loops/single.py) receives only what it needs.
     """
 
     t: Any
@@ -65,11 +65,11 @@ class Round(NamedTuple):
     scores: Any
     credit: Any
     ranking: Any
-    grades: Any
-    clicks: Any
-    winners: Any
-    losers: Any
-    found: Any
+    grades: Any = None
+    clicks: Any = None
+    winners: Any = None
+    losers: Any = None
+    found: Any = None
 
 
 class RankerStages(NamedTuple):
@@ -193,7 +193,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
             score(b, space, round, queries, ranker)
             arrange(b, space, round, queries, exploration)
             judge(round, queries, intents[row, b])
-            click(b, space, round, user)
+            click(b, space, round, CLICK, user)
             infer(b, space, round)
             learn(b, space, round, queries, ranker)
             remember(b, space, round, queries, exploration)

@@ -1,4 +1,5 @@
-"""What roles launch in a single round: a stage for every replica, on the tensors that roles receive.
+"""What roles launch in a single round: stages of rounds that are played together (loops/rounds.py), and a few loops of
+their own, for every replica, on the tensors that roles receive.
 
 Lists are padded to the longest of the round: `mask` [B, D] says which documents are real, `shown` [B, K] which places
 are, and `lengths` [B] how many documents; real ones come first.
@@ -6,15 +7,15 @@ are, and `lengths` [B] how many documents; real ones come first.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
-from ol2r_cli.loops.compile import compiled
-from ol2r_cli.loops.gradient_steps import debiased
+from ol2r_cli.loops.compile import compiled, made_by
+from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.orders import by_score, epsilon_greedy, plackett_luce, probabilistic, team_draft
-from ol2r_cli.loops.pairs import adjacent, every_pair, examined, matching
+from ol2r_cli.loops.orders import by_score, number_of
 from ol2r_cli.loops.random_numbers import in_fours, number_at, uniform
-from ol2r_cli.loops.users import cascade, independent, of_replica, user_browsing
+from ol2r_cli.loops.rounds import Queries, Round
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 
@@ -48,15 +49,6 @@ def draw_at(b, space, seeds, stream, t, index, numbers):
 
 
 @compiled
-def number_of(shown):
-    """Return how many places of a list are shown, [K], or how many documents are none of padding: the first ones."""
-    places = 0
-    for is_shown in shown:
-        places += is_shown
-    return places
-
-
-@compiled
 def sort(b, space, of, scores, mask, order):
     """Order the documents by scores [B, D], with equal scores in random order: `order` [B, O]."""
     before = mark(space)
@@ -68,77 +60,31 @@ def sort(b, space, of, scores, mask, order):
     release(space, before)
 
 
-@compiled
-def draw_from_scores(b, space, of, scores, mask, order):
-    """Draw the order [B, O] from the Plackett-Luce model of scores [B, D]."""
-    before = mark(space)
-    documents = number_of(mask[b])
-    chance = take(space, in_fours(documents))
-    draw(b, chance, of)
-    plackett_luce(scores[b, :documents], chance, order[b, : min(order.shape[1], documents)], space)
-    pad(order[b], documents)
-    release(space, before)
+@cache
+def lists_of(arrange: Any) -> Any:
+    """Return the loop that lets the stage of an exploration arrange the first `places` of lists with scores [B, N, D].
 
-
-@compiled
-def fill_some_places_at_random(b, space, of, of_documents, of_coins, epsilon, scores, mask, order):
-    """Fill each place of order [B, O] with probability epsilon [B] at random, otherwise by scores [B, D]."""
-    before = mark(space)
-    documents = number_of(mask[b])
-    places = min(order.shape[1], documents)
-    chance, shuffle = take(space, in_fours(documents)), take(space, in_fours(documents))
-    coins = take(space, in_fours(places))
-    draw(b, chance, of)
-    draw(b, shuffle, of_documents)
-    draw(b, coins, of_coins)
-    epsilon_greedy(scores[b, :documents], chance, shuffle, coins, epsilon[b], order[b, :places], space)
-    pad(order[b], documents)
-    release(space, before)
-
-
-@compiled
-def take_turns_by_members(b, space, of, of_turns, positions, scores, lengths, order, credit):
-    """Write the team-draft interleaving of the first K places by scores [B, N, D]; the others follow by member 0's
-    scores.
-
-    `order` [B, O]; `credit` [B, N, D] is zero where it is not written.
+    It writes order [B, O], in which the other documents follow by the scores of member 0, and where members have credit
+    [B, N, D], which is zero, that of the documents.
     """
-    before = mark(space)
-    members, documents = scores.shape[1], lengths[b]
-    shown = min(positions, documents)
-    of_members = take(space, members * documents).reshape((members, documents))
-    credited = take(space, members * shown).reshape((members, shown))
-    chance = take(space, in_fours(documents))
-    turns = take(space, in_fours((shown + members - 1) // members * members))
-    first = take_integers(space, shown)
-    copy(scores[b], of_members)
-    draw(b, chance, of)
-    draw(b, turns, of_turns)
-    team_draft(of_members, chance, turns, first, credited, space)
-    credit_documents(first, credited, credit[b])
-    complete(first, of_members[0], chance, order[b], space)
-    release(space, before)
 
+    @made_by("lists_of", arrange)
+    def arrange_lists(b, space, of, places, scores, mask, exploration, order, credit):
+        documents = number_of(mask[b])
+        members, credited, shown = scores.shape[1], credit.shape[1], min(places, documents)
+        of_members = take(space, members * documents).reshape((members, documents))
+        by_place = take(space, credited * shown).reshape((credited, shown))
+        first = order[b, :shown]
+        copy(scores[b], of_members)
+        arrange(b, space, Round(of.t, 0, of.seeds[b], 0, documents, of_members, by_place, first), None, exploration)
+        for n in range(credited):
+            for place in range(lane(), shown, lanes()):
+                credit[b, n, first[place]] = by_place[n, place]
+        if shown < min(documents, order.shape[1]):
+            complete(b, space, of, of_members[0], shown, order[b])
+        pad(order[b], documents)
 
-@compiled
-def draw_by_members(b, space, of, of_authors, of_documents, tau, positions, scores, lengths, order, credit):
-    """Write the probabilistic interleaving with the exponents tau [B]; the rest as in `take_turns_by_members`."""
-    before = mark(space)
-    members, documents = scores.shape[1], lengths[b]
-    shown = min(positions, documents)
-    of_members = take(space, members * documents).reshape((members, documents))
-    credited = take(space, members * shown).reshape((members, shown))
-    chance = take(space, in_fours(documents))
-    author, drawn = take(space, in_fours(shown)), take(space, in_fours(shown))
-    first = take_integers(space, shown)
-    copy(scores[b], of_members)
-    draw(b, chance, of)
-    draw(b, author, of_authors)
-    draw(b, drawn, of_documents)
-    probabilistic(of_members, chance, author, drawn, tau[b], first, credited, space)
-    credit_documents(first, credited, credit[b])
-    complete(first, of_members[0], chance, order[b], space)
-    release(space, before)
+    return arrange_lists
 
 
 @compiled
@@ -151,36 +97,26 @@ def copy(values, to):
 
 
 @compiled
-def credit_documents(first, credited, credit):
-    """Write the credit by place [N, K] of the `first` documents [K] to credit [N, D]."""
-    for n in range(len(credited)):
-        for place in range(lane(), len(first), lanes()):
-            credit[n, first[place]] = credited[n, place]
-    barrier()
-
-
-@compiled
-def complete(first, scores, chance, order, space):
-    """Write to order [O] the `first` documents, then the others by score, equal ones at random, then padding."""
+def complete(b, space, of, scores, shown, order):
+    """Write to order [O], behind the documents that are shown, the others by score, equal ones at random."""
     before = mark(space)
     documents = len(scores)
+    chance = take(space, in_fours(documents))
     descending, placed = take_integers(space, documents), take_integers(space, documents)
+    draw(b, chance, of)
     by_score(scores, chance, descending, space)
     for d in range(lane(), documents, lanes()):
         placed[d] = 0
     barrier()
     if lane() == 0:
-        place = 0
-        for d in first:
-            placed[d] = 1
-            order[place] = d
-            place += 1
+        for place in range(shown):
+            placed[order[place]] = 1
+        place = shown
         for d in descending:
             if not placed[d] and place < len(order):
                 order[place] = d
                 place += 1
     barrier()
-    pad(order, documents)
     release(space, before)
 
 
@@ -192,50 +128,21 @@ def pad(order, documents):
     barrier()
 
 
-@compiled
-def leave_out(clicks, places):
-    """Leave places that are not shown without a click."""
-    for place in range(places + lane(), len(clicks), lanes()):
-        clicks[place] = False
-    barrier()
+@cache
+def clicks_of(click: Any) -> Any:
+    """Return the loop that lets the stage of a user click on lists with these grades [B, K]: clicks [B, K]."""
 
+    @made_by("clicks_of", click)
+    def click_on_lists(b, space, of, grades, shown, user, clicks):
+        places = number_of(shown[b])
+        listed = None, None, None, grades[b, :places], clicks[b, :places]  # without scores, credit and ranking
+        round = Round(of.t, 0, of.seeds[b], 0, 0, *listed)
+        click(b, space, round, of.stream, user)
+        for place in range(places + lane(), clicks.shape[1], lanes()):
+            clicks[b, place] = False
+        barrier()
 
-@compiled
-def read_from_the_top(b, space, of, grades, shown, user, clicks):
-    """Write the clicks [B, K] of users who may leave after every document, on lists with these grades [B, K]."""
-    before = mark(space)
-    places = number_of(shown[b])
-    chance = take(space, in_fours(2 * places))
-    draw(b, chance, of)
-    leaving = of_replica(user.by_place, b)
-    cascade(grades[b, :places], chance, of_replica(user.by_grade, b), leaving, clicks[b, :places])
-    leave_out(clicks[b], places)
-    release(space, before)
-
-
-@compiled
-def click_independently(b, space, of, grades, shown, user, clicks):
-    """Write the clicks [B, K] of users who click on each place, whatever is above it."""
-    before = mark(space)
-    places = number_of(shown[b])
-    chance = take(space, in_fours(places))
-    draw(b, chance, of)
-    independent(grades[b, :places], chance, of_replica(user.by_place, b)[0], clicks[b, :places])
-    leave_out(clicks[b], places)
-    release(space, before)
-
-
-@compiled
-def browse(b, space, of, grades, shown, user, clicks):
-    """Write the clicks [B, K] of users of the user browsing model."""
-    before = mark(space)
-    places = number_of(shown[b])
-    chance = take(space, in_fours(places))
-    draw(b, chance, of)
-    examined = of_replica(user.by_place, b)[0]
-    user_browsing(grades[b, :places], chance, of_replica(user.by_grade, b), examined, clicks[b, :places])
-    leave_out(clicks[b], places)
-    release(space, before)
+    return click_on_lists
 
 
 @compiled
@@ -258,37 +165,95 @@ def append_pairs(b, space, document, winner, loser, valid, differences, count, p
     barrier()
 
 
-@compiled
-def find_all_pairs(b, space, ranking, clicks, shown, winners, losers, found):
-    """Find every clicked document against every examined one without a click: winners and losers [B, M], found [B]."""
-    places = number_of(shown[b])
-    every_pair(ranking[b, :places], clicks[b, :places], winners[b], losers[b], found[b : b + 1])
+@cache
+def pairs_of(infer: Any) -> Any:
+    """Return the loop that lets a stage infer the pairs of lists: winners and losers [B, M], and their number [B]."""
+
+    @made_by("pairs_of", infer)
+    def infer_pairs(b, space, of, ranking, clicks, shown, winners, losers, found):
+        places = number_of(shown[b])
+        listed = None, None, ranking[b, :places], None, clicks[b, :places]  # without scores, credit and grades
+        round = Round(of.t, 0, of.seeds[b], 0, 0, *listed, winners[b], losers[b], found[b : b + 1])
+        infer(b, space, round)
+
+    return infer_pairs
+
+
+class Feedback(NamedTuple):
+    """One round of B replicas, padded to the longest list: its number t from 0, the seeds [B], the document table
+    [N, F], first row and length [B] of each query, scores [B, N, D], credit [B, N, D] (or [B, 0, 0]), ranking, shown
+    places and clicks [B, K], and winners, losers and which of these pairs are valid [B, M]."""
+
+    t: int
+    seeds: Any
+    table: Any
+    start: Any
+    length: Any
+    scores: Any
+    credit: Any
+    ranking: Any
+    shown: Any
+    clicks: Any
+    winner: Any
+    loser: Any
+    valid: Any
+
+
+@cache
+def steps_of(learn: Any) -> Any:
+    """Return the loop that makes of `Feedback` the round of each replica, and lets a ranker learn from it."""
+
+    @made_by("steps_of", learn)
+    def learn_from_round(b, space, feedback, ranker):
+        documents, places = feedback.length[b], number_of(feedback.shown[b])
+        members, credited = feedback.scores.shape[1], feedback.credit.shape[1]
+        scores = take(space, members * documents).reshape((members, documents))
+        credit = take(space, credited * places).reshape((credited, places))
+        ranking, clicks = take_integers(space, places), take_integers(space, places)
+        winners, losers = take_integers(space, feedback.valid.shape[1]), take_integers(space, feedback.valid.shape[1])
+        grades, found = take_integers(space, 0), take_integers(space, 1)  # a ranker does not see grades
+        copy(feedback.scores[b], scores)
+        for place in range(lane(), places, lanes()):
+            ranking[place], clicks[place] = feedback.ranking[b, place], feedback.clicks[b, place]
+            for n in range(credited):
+                credit[n, place] = feedback.credit[b, n, feedback.ranking[b, place]]
+        gather_pairs(feedback.winner[b], feedback.loser[b], feedback.valid[b], winners, losers, found)
+        arranged = scores, credit, ranking, grades, clicks
+        start, pairs = feedback.start[b], (winners, losers, found)
+        round = Round(feedback.t, 0, feedback.seeds[b], start, documents, *arranged, *pairs)
+        queries = Queries(feedback.table, grades, grades, feedback.start, feedback.length)
+        learn(b, space, round, queries, ranker)
+
+    return learn_from_round
 
 
 @compiled
-def find_adjacent_pairs(b, space, ranking, clicks, shown, winners, losers, found):
-    """Find the places (1, 2), (3, 4), .. of which exactly one was clicked."""
-    places = number_of(shown[b])
-    adjacent(ranking[b, :places], clicks[b, :places], winners[b], losers[b], found[b : b + 1])
+def gather_pairs(winner, loser, valid, winners, losers, found):
+    """Write the valid ones of the pairs [M], one after the other, and their number found [1]."""
+    if lane() == 0:
+        count = 0
+        for pair in range(len(valid)):
+            if valid[pair]:
+                winners[count], losers[count] = winner[pair], loser[pair]
+                count += 1
+        found[0] = count
+    barrier()
 
 
 @compiled
-def match_pairs(b, space, of, ranking, clicks, shown, winners, losers, found):
-    """Find winners and losers that are matched one to one at random."""
-    before = mark(space)
-    places = number_of(shown[b])
-    chance = take(space, in_fours(places))
-    draw(b, chance, of)
-    matching(ranking[b, :places], clicks[b, :places], chance, winners[b], losers[b], found[b : b + 1], space)
-    release(space, before)
+def score_documents(b, space, weights, table, start, length, scores):
+    """Write theta.x to scores [B, N, D] for the weights [B, N, F] of all members, and the documents of each query."""
+    for member in range(weights.shape[1]):
+        linear(weights[b, member], table, start[b], scores[b, member, : length[b]])
 
 
 @compiled
-def pull_by_pdgd(b, space, scores, lengths, ranking, clicks, places, pull):
-    """Write how much PDGD pulls the document at each place of the lists: pull [B, K], which is zero."""
-    end, clicked = examined(clicks[b, : places[b]]), 0
-    for place in range(places[b]):
-        clicked += clicks[b, place]
-    if 0 < clicked < end:
-        shown = places[b]
-        debiased(scores[b, : lengths[b]], ranking[b, :shown], clicks[b, :shown], end, pull[b, :shown], space)
+def subtract_losers(b, space, table, start, winner, loser, valid, rows):
+    """Write the winner's features less the loser's to rows [B, M, F], zeros for a pair that is not valid."""
+    for pair in range(valid.shape[1]):
+        above, below = table[start[b] + winner[b, pair]], table[start[b] + loser[b, pair]]
+        for f in range(lane(), rows.shape[2], lanes()):
+            rows[b, pair, f] = 0
+            if valid[b, pair]:
+                rows[b, pair, f] = rows.dtype.type(above[f]) - rows.dtype.type(below[f])
+    barrier()

@@ -9,7 +9,8 @@ import math
 from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled, compiled_sums
-from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
+from ol2r_cli.loops.dense import dot_of_lanes
+from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
 TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the longest vector, is their rounding
@@ -37,15 +38,6 @@ def room_of_projection(rows: int, features: int) -> int:
 
 
 @compiled_sums
-def shared_dot(one, other, space):
-    """Return the sum of products of two vectors [F], of which each lane has a share."""
-    total = 0.0
-    for f in range(lane(), len(one), lanes()):
-        total += one[f] * other[f]
-    return lane_sum(total, space)
-
-
-@compiled_sums
 def add(vector, factor, other):
     """Add a factor of another vector to a vector [F]."""
     for f in range(lane(), len(vector), lanes()):
@@ -56,7 +48,7 @@ def add(vector, factor, other):
 def remove(vector, basis, count, space):
     """Remove from a vector [F] its part in the span of the first `count` rows of an orthonormal basis."""
     for r in range(count):
-        add(vector, -shared_dot(vector, basis[r], space), basis[r])
+        add(vector, -dot_of_lanes(vector, basis[r], space), basis[r])
 
 
 @compiled
@@ -67,7 +59,7 @@ def orthonormalise(vectors, basis, space):
     """
     longest, count = 0.0, 0
     for m in range(len(vectors)):
-        longest = max(longest, math.sqrt(shared_dot(vectors[m], vectors[m], space)))
+        longest = max(longest, math.sqrt(dot_of_lanes(vectors[m], vectors[m], space)))
     for m in range(len(vectors)):
         if count == len(basis):
             break
@@ -76,7 +68,7 @@ def orthonormalise(vectors, basis, space):
             rest[f] = vectors[m, f]
         for _ in range(2):
             remove(rest, basis, count, space)
-        length = math.sqrt(shared_dot(rest, rest, space))
+        length = math.sqrt(dot_of_lanes(rest, rest, space))
         if length > TOLERANCE * longest:
             for f in range(lane(), len(rest), lanes()):
                 rest[f] /= length
@@ -108,8 +100,8 @@ def project(b, space, round, table, documents, direction):
     for f in range(lane(), features, lanes()):
         whole[f], direction[f] = direction[f], 0.0
     for r in range(orthonormalise(vectors, basis, space)):
-        add(direction, shared_dot(whole, basis[r], space), basis[r])
-    length = math.sqrt(shared_dot(direction, direction, space))
+        add(direction, dot_of_lanes(whole, basis[r], space), basis[r])
+    length = math.sqrt(dot_of_lanes(direction, direction, space))
     if documents.normalise[b] and length > 0:
         for f in range(lane(), features, lanes()):
             direction[f] /= length

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.lanes import barrier, lane
-from ol2r_cli.loops.random_numbers import CLICK, in_fours, uniform
+from ol2r_cli.loops.random_numbers import in_fours, uniform
 from ol2r_cli.loops.workspace import mark, release, take
 
 
@@ -30,78 +30,54 @@ def of_replica(values, b):
 
 
 @compiled
-def reads_from_the_top(b, space, round, user):
+def reads_from_the_top(b, space, round, stream, user):
     """Write the clicks of a user who reads from the top and may leave after every document."""
     before = mark(space)
     chance = take(space, in_fours(2 * len(round.clicks)))
-    uniform(round.seed, CLICK, round.t, chance)
+    uniform(round.seed, stream, round.t, chance)
     by_grade, leaving = of_replica(user.by_grade, b), of_replica(user.by_place, b)
-    cascade(round.grades, chance, by_grade, leaving, round.clicks)
+    if lane() == 0:
+        left = False
+        for place in range(len(round.clicks)):
+            grade = round.grades[place]
+            if left:
+                round.clicks[place] = 0
+                continue
+            clicked = int(chance[2 * place] < by_grade[grade])
+            round.clicks[place] = clicked
+            left = chance[2 * place + 1] < leaving[clicked, place, grade]
+    barrier()
     release(space, before)
 
 
 @compiled
-def clicks_independently(b, space, round, user):
+def clicks_independently(b, space, round, stream, user):
     """Write the clicks of a user who clicks on each place, whatever is above it."""
     before = mark(space)
     chance = take(space, in_fours(len(round.clicks)))
-    uniform(round.seed, CLICK, round.t, chance)
-    independent(round.grades, chance, of_replica(user.by_place, b)[0], round.clicks)
+    uniform(round.seed, stream, round.t, chance)
+    by_place = of_replica(user.by_place, b)[0]
+    if lane() == 0:
+        for place in range(len(round.clicks)):
+            round.clicks[place] = chance[place] < by_place[place, round.grades[place]]
+    barrier()
     release(space, before)
 
 
 @compiled
-def browses(b, space, round, user):
-    """Write the clicks of a user of the user browsing model."""
+def browses(b, space, round, stream, user):
+    """Write the clicks of a user of the user browsing model: without a click above, the distance is that from the top,
+    as if place 0 were clicked."""
     before = mark(space)
     chance = take(space, in_fours(len(round.clicks)))
-    uniform(round.seed, CLICK, round.t, chance)
-    by_grade, examined = of_replica(user.by_grade, b), of_replica(user.by_place, b)[0]
-    user_browsing(round.grades, chance, by_grade, examined, round.clicks)
-    release(space, before)
-
-
-@compiled
-def cascade(grades, chance, click_probability, leaving, clicks):
-    """Write the clicks [K] of a user who reads from the top and may leave after every document.
-
-    `grades` [K] are those of the documents; chance [2 K] has two numbers for every place. leaving [2, K, G] is first
-    for documents that were not clicked, then for those that were.
-    """
-    if lane() == 0:
-        left = False
-        for place in range(len(clicks)):
-            grade = grades[place]
-            if left:
-                clicks[place] = 0
-                continue
-            clicked = int(chance[2 * place] < click_probability[grade])
-            clicks[place] = clicked
-            left = chance[2 * place + 1] < leaving[clicked, place, grade]
-    barrier()
-
-
-@compiled
-def independent(grades, chance, probability, clicks):
-    """Write the clicks [K] of a user who clicks on each place with probability [K, G], whatever is above it."""
-    if lane() == 0:
-        for place in range(len(clicks)):
-            clicks[place] = chance[place] < probability[place, grades[place]]
-    barrier()
-
-
-@compiled
-def user_browsing(grades, chance, click_probability, examined, clicks):
-    """Write the clicks [K] of the user browsing model.
-
-    examined [K, K] has P(examined) by place and by distance from the last click above, both from 1. Without such a
-    click the distance is that from the top of the list, as if place 0 were clicked.
-    """
+    uniform(round.seed, stream, round.t, chance)
+    by_grade, examination = of_replica(user.by_grade, b), of_replica(user.by_place, b)[0]
     if lane() == 0:
         last = -1
-        for place in range(len(clicks)):
-            probability = click_probability[grades[place]] * examined[place, place - last - 1]
-            clicks[place] = chance[place] < probability
-            if clicks[place]:
+        for place in range(len(round.clicks)):
+            probability = by_grade[round.grades[place]] * examination[place, place - last - 1]
+            round.clicks[place] = chance[place] < probability
+            if round.clicks[place]:
                 last = place
     barrier()
+    release(space, before)

@@ -106,11 +106,14 @@ class DuelingBandits(GradientRanker):
     def stages(self) -> Any:
         if type(self.model) is not Linear:
             return None
-        state, is_projected = self.duel_state(), self.space is not None
-        learn = loops.duels.learns_by_projected_duels if is_projected else loops.duels.learns_by_duels
+        state, learn = self.duel_state(), loops.duels.learns_by_duels(self.move_of_loops())
         room = loops.duels.room_of_duels(self.candidates, self.candidates, self.theta.shape[1], self.projected_rows())
         stages = loops.duels.scores_of_members, learn, state, 1 + self.candidates, room
         return loops.rounds.RankerStages(*stages, by_theta=True)
+
+    def move_of_loops(self) -> Any:
+        """Return the loop that moves theta."""
+        return loops.duels.move_to_winners if self.space is None else loops.duels.move_in_document_space
 
     def duel_state(self) -> Any:
         """Return the state of a linear ranker for loops."""
@@ -241,11 +244,10 @@ class NSGD(DuelingBandits):
     def stages(self) -> Any:
         state = self.null_space()
         room = loops.null_space.room_of_null_space(state, self.projected_rows())
-        if self.space is None:
-            learn = loops.null_space.learns_by_null_space
-        else:
-            learn = loops.null_space.learns_by_projected_null_space
-        score = loops.null_space.scores_of_null_space
+        score, learn = (
+            loops.null_space.scores_of_null_space,
+            loops.null_space.learns_by_null_space(self.move_of_loops()),
+        )
         return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room)
 
     def null_space(self) -> Any:

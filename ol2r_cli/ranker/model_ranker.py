@@ -122,7 +122,7 @@ def linear_scores(weights: Float[Tensor, "B N F"], candidates: Candidates) -> Fl
     """
     scores = weights.new_zeros(*weights.shape[:2], candidates.mask.shape[1])
     given = weights.contiguous(), *candidates.in_table(), scores
-    loops.launch.launch(loops.feedback.score_documents, len(weights), 0, *given)
+    loops.launch.launch(loops.single.score_documents, len(weights), 0, *given)
     return scores
 
 

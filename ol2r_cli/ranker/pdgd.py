@@ -37,12 +37,9 @@ class PDGD(GradientRanker):
         if stages is not None:
             learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
             return
-        scores, ranking = interaction.prediction.scores[:, 0], interaction.ranking
-        replicas, positions = ranking.shape
+        scores, ranking = interaction.prediction.scores, interaction.ranking
         pull = torch.zeros(ranking.shape, dtype=torch.float64, device=ranking.device)
-        lists = scores.double().contiguous(), interaction.candidates.mask.sum(1), ranking.contiguous()
-        feedback = interaction.clicks.long(), interaction.shown.sum(1), pull
-        room = scores.shape[1] + 2 * positions * positions + 4 * positions + 64
-        loops.launch.launch(loops.single.pull_by_pdgd, replicas, room, *lists, *feedback)
+        pulls = loops.rounds.RankerStages(None, loops.gradient_steps.pulls_by_pdgd, pull)
+        learn_by_stage(pulls, interaction, interaction.candidates.in_table(), random)
         shown_rows = gather(interaction.candidates.features, ranking)
         self.move(self.gradient(shown_rows, pull.to(scores.dtype)), interaction.preferences.valid.any(1))

@@ -124,7 +124,7 @@ def test_lanes_play_every_user(user):
 # their numbers in it, from 0.
 BARRIERS = {
     "pdgd": {"uniform": [0], "descending": [0], "left_at_each_place": [0, 2], "debiased": [0, 1]},
-    "sgd_ranknet": {"ascending": [0], "cascade": [0], "matching": [0], "learns_by_ranknet": [0]},
+    "sgd_ranknet": {"ascending": [0], "reads_from_the_top": [0], "matched_pairs": [0], "learns_by_ranknet": [0]},
     "epsilon_greedy": {"take_turns": [0, 1]},
     "dbgd": {"compare": [0, 1], "score_members": [0]},
 }
@@ -135,7 +135,7 @@ BARRIERS_OF_MANY = {
     "pairrank": {
         **{"sort_by_score": [0, 1], "centre": [0], "compare_together": [0], "partition": [0, 1], "shuffle": [0, 1, 2]},
         **{"add_at_anchor": [1], "find_stale": [1], "_take_panel": [0], "_invert_panel": [0], "correct": [1, 2]},
-        **{"downhill": [0], "products": [0, 1, 2]},
+        **{"products": [0, 1, 2]},
     },
     "pepairrank": {
         **{"add_noise": [0], "factor_new_pairs": [0], "reflect": [0], "find_optima": [0], "move_together": [0]},

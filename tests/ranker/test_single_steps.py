@@ -77,10 +77,26 @@ def pulls(scores, lengths, rankings, clicked):
     """How much PDGD pulls each shown document where the user clicks at one place, given [B] places."""
     ranking = torch.tensor(rankings)
     places = torch.tensor(lengths).clamp(max=ranking.shape[1])
-    clicks = (torch.arange(ranking.shape[1]) == torch.tensor(clicked)[:, None]).long()
+    clicks = torch.arange(ranking.shape[1]) == torch.tensor(clicked)[:, None]
     pull = torch.zeros(ranking.shape, dtype=torch.float64)
-    given = scores.double().contiguous(), torch.tensor(lengths), ranking, clicks, places, pull
-    loops.launch.launch(loops.single.pull_by_pdgd, len(ranking), 1000, *given)
+    replicas, none = len(ranking), torch.zeros(len(ranking), 0, dtype=torch.int64)
+    feedback = loops.single.Feedback(
+        t=0,
+        seeds=torch.zeros(replicas, dtype=torch.int64),
+        table=scores[0, :, None],
+        start=torch.zeros(replicas, dtype=torch.int64),
+        length=torch.tensor(lengths),
+        scores=scores[:, None].double().contiguous(),
+        credit=scores.new_empty(replicas, 0, 0),
+        ranking=ranking,
+        shown=torch.arange(ranking.shape[1]) < places[:, None],
+        clicks=clicks,
+        winner=none,
+        loser=none,
+        valid=none,
+    )
+    step = loops.single.steps_of(loops.gradient_steps.pulls_by_pdgd)
+    loops.launch.launch(step, replicas, 1000, feedback, pull)
     return pull
 
 
