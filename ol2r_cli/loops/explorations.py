@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.orders import INSERTED, by_score, descending, number, probabilistic, take_turns, team_draft
+from ol2r_cli.loops.orders import INSERTED, ascending, by_score, descending, number, queues_by_score, take_turns
 from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
 from ol2r_cli.loops.rounds import Sizes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
+
+_PLACED = -1.0  # in place of the weight of a document that has been placed
+_SMALL = 1e-200  # sums of weights below this are enlarged
 
 
 @compiled
@@ -94,25 +99,113 @@ def fills_some_places_at_random(b, space, round, queries, epsilon):
 
 @compiled
 def interleaves_in_turns(b, space, round, queries, exploration):
-    """Let the members take turns."""
+    """Interleave the members' orders by team draft: in each cycle, the members take turns in a random order."""
     before = mark(space)
-    members, places = len(round.scores), len(round.ranking)
-    chance = take(space, in_fours(round.documents))
-    turns = take(space, in_fours((places + members - 1) // members * members))
+    members, shown = len(round.scores), len(round.ranking)
+    chance, turn_chance = take(space, in_fours(round.documents)), take(space, in_fours(shown + members - 1))
+    queues = take_integers(space, members * shown).reshape((members, shown))
+    turns, order = take_integers(space, shown), take_integers(space, members)
     uniform(round.seed, EXPLORE, round.t, chance)
-    uniform(round.seed, TURNS, round.t, turns)
-    team_draft(round.scores, chance, turns, round.ranking, round.credit, space)
+    uniform(round.seed, TURNS, round.t, turn_chance)
+    queues_by_score(round.scores, chance, queues, space)
+    agreed = _agreed(queues)
+    for place in range(lane(), agreed, lanes()):
+        turns[place] = 0
+    for first in range(agreed, shown, members):
+        ascending(turn_chance[first - agreed : first - agreed + members], order)
+        for turn in range(lane(), min(members, shown - first), lanes()):
+            turns[first + turn] = order[turn]
+        barrier()
+    take_turns(queues, turns, round.ranking, space)
+    for place in range(lane(), shown, lanes()):
+        for n in range(members):
+            round.credit[n, place] = 0.0
+        if place >= agreed:
+            round.credit[turns[place], place] = 1.0
+    barrier()
     release(space, before)
 
 
 @compiled
+def _agreed(queues):
+    """Return the length of the longest prefix that all queues [N, K] share."""
+    agreed = queues.shape[1]
+    for n in range(1, len(queues)):
+        same = 0
+        while same < agreed and queues[n, same] == queues[0, same]:
+            same += 1
+        agreed = same
+    return agreed
+
+
+@compiled
 def interleaves_by_rank(b, space, round, queries, tau):
-    """Let members that are drawn draw documents by 1 / rank^tau, for tau [B]."""
+    """Interleave by probabilistic interleaving (exploration/interleaving.py), for tau [B]: drawn members draw documents
+    by 1 / rank^tau."""
     before = mark(space)
-    places = in_fours(len(round.ranking))
-    chance, author, document = take(space, in_fours(round.documents)), take(space, places), take(space, places)
+    (members, documents), places, exponent = round.scores.shape, len(round.ranking), -tau[b]
+    chance, author = take(space, in_fours(documents)), take(space, in_fours(places))
+    document_chance, likely = take(space, in_fours(places)), take(space, members)
+    ranking = take_integers(space, members * documents).reshape((members, documents))
+    rank_of = take_integers(space, members * documents).reshape((members, documents))
+    left = take(space, members * documents).reshape((members, documents))  # 1 / rank^tau by rank
     uniform(round.seed, EXPLORE, round.t, chance)
     uniform(round.seed, AUTHOR, round.t, author)
-    uniform(round.seed, DOCUMENT, round.t, document)
-    probabilistic(round.scores, chance, author, document, tau[b], round.ranking, round.credit, space)
+    uniform(round.seed, DOCUMENT, round.t, document_chance)
+    for n in range(members):
+        by_score(round.scores[n], chance, ranking[n], space)
+        for rank in range(lane(), documents, lanes()):
+            rank_of[n, ranking[n, rank]] = rank
+            left[n, rank] = (rank + 1.0) ** exponent
+    barrier()
+    for place in range(places):
+        for n in range(lane(), members, lanes()):
+            if _sum(left[n]) < _SMALL:
+                _enlarge(left[n], exponent)
+        barrier()
+        member = np.int64(author[place] * members)
+        if lane() == 0:
+            round.ranking[place] = ranking[member, _drawn_rank(left[member], document_chance[place])]
+        barrier()
+        document = round.ranking[place]
+        for n in range(lane(), members, lanes()):
+            likely[n] = left[n, rank_of[n, document]] / _sum(left[n])
+        barrier()
+        total = _sum(likely)
+        for n in range(lane(), members, lanes()):
+            round.credit[n, place] = likely[n] / total
+            left[n, rank_of[n, document]] = _PLACED
+        barrier()
     release(space, before)
+
+
+@compiled
+def _enlarge(left, exponent):
+    """Multiply rank^exponent of what is left [d] by a factor that makes that of the best rank 1."""
+    best_rank = 0
+    while best_rank < len(left) - 1 and left[best_rank] == _PLACED:
+        best_rank += 1
+    for rank in range(best_rank, len(left)):
+        if left[rank] != _PLACED:
+            left[rank] = ((rank + 1.0) / (best_rank + 1.0)) ** exponent
+
+
+@compiled
+def _drawn_rank(left, chance):
+    """Return the rank that is drawn with probability proportional to left [d], which is negative if it is placed."""
+    target = chance * _sum(left)
+    drawn, reached = 0, 0.0
+    for rank in range(len(left)):
+        if left[rank] != _PLACED and (reached < target or reached == 0):
+            drawn, reached = rank, reached + left[rank]
+    return drawn
+
+
+@compiled
+def _sum(values):
+    """Return the sum of what is not placed."""
+    total = 0.0
+    for value in values:
+        if value != _PLACED:
+            total += value
+    return total
