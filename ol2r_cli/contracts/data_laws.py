@@ -27,6 +27,7 @@ from ol2r_cli.contracts.small_world import (
     Subject,
     check_same,
     clicking,
+    joined,
     load,
     play,
     world,
@@ -54,8 +55,8 @@ def queries(subject: Subject) -> None:
     offsets, ends = dataset.offsets, [0, len(dataset.features)]
     if [int(offsets[0]), int(offsets[-1])] != ends:
         raise Broken("offsets", f"the first and the last must be {ends}, got {offsets[[0, -1]].tolist()}")
-    if (short := offsets.diff() < 1).any():
-        query = int(short.nonzero()[0])
+    query = _first(offsets.diff() < 1)
+    if query is not None:
         raise Broken(f"query {query}", f"its rows are {int(offsets[query])} to {int(offsets[query + 1])}: none")
 
 
@@ -79,18 +80,17 @@ def splits(subject: Subject) -> None:
 def grades(subject: Subject) -> None:
     """Labels are whole numbers from 0 to grades - 1."""
     labels, most = table_of(subject).labels, subject.dataset.grades - 1
-    if (bad := (labels < 0) | (labels > most)).any():
-        row = int(bad.nonzero()[0])
+    row = _first((labels < 0) | (labels > most))
+    if row is not None:
         raise Broken(f"row {row}", f"a label must be from 0 to grades - 1 = {most}, got {int(labels[row])}")
 
 
 def features(subject: Subject) -> None:
     """All features are finite."""
-    for first, values in enumerate(table_of(subject).features.split(100_000)):
-        if (bad := ~values.isfinite()).any():
-            row, column = bad.nonzero()[0].tolist()
-            what = f"feature {column + 1} must be a finite number, got {float(values[row, column])}"
-            raise Broken(f"row {first * 100_000 + row}", what)
+    for column, values in enumerate(table_of(subject).features.T, 1):
+        row = _first(~values.isfinite())
+        if row is not None:
+            raise Broken(f"row {row}", f"feature {column} must be a finite number, got {float(values[row])}")
 
 
 def groups(subject: Subject) -> None:
@@ -161,6 +161,12 @@ def table_of(subject: Subject) -> Dataset:
     return dataset
 
 
+def _first(faults: Tensor) -> int | None:
+    """Return the place of the first True; None without one."""
+    places = faults.nonzero()
+    return int(places[0, 0]) if len(places) else None
+
+
 def _variations(node: DictConfig, cache: str) -> Iterator[tuple[str, DictConfig]]:
     """Yield the settings of a dataset with one of them changed: a switch, a number, or a number in a mapping."""
     settings: Any = OmegaConf.to_container(node)
@@ -187,23 +193,23 @@ def _check_equal(one: Dataset, other: Dataset, input: str) -> None:
 def shares(subject: Subject) -> None:
     """`shares` returns a number from 0 to 1 for each round and intent, which sum to 1 in each round."""
     values = _shares(_schedule(subject), _SCHEDULED)
-    outside, off = ~((values >= 0) & (values <= 1)).all(1), np.abs(values.sum(1) - 1) > 1e-9
+    outside, off = ~((values >= 0) & (values <= 1)).all(1), (values.sum(1) - 1).abs() > 1e-9
     for fault, words in (outside, "from 0 to 1"), (off, "1 in sum"):
-        if fault.any():
-            row = int(np.argmax(fault))
-            raise Broken(f"round {row + 1}", f"shares must be {words}, got {' '.join(map(str, values[row]))}")
+        row = _first(fault)
+        if row is not None:
+            raise Broken(f"round {row + 1}", f"shares must be {words}, got {joined(values[row].tolist())}")
 
 
 def by_the_round(subject: Subject) -> None:
     """The shares of a round are the same in every call, whatever other rounds are asked for."""
     schedule = _schedule(subject)
     together = _shares(schedule, _SCHEDULED)
-    for some in (_SCHEDULED, _SCHEDULED[:1], _SCHEDULED[::-997]):
-        values = _shares(schedule, some)
-        if (differ := (values != together[some]).any(1)).any():
-            row = int(np.argmax(differ))
-            one, other = (" ".join(map(str, numbers)) for numbers in (together[some[row]], values[row]))
-            raise Broken(f"round {int(some[row]) + 1}", f"the shares are {one}, and {other} with {len(some)} rounds")
+    for rounds in (_SCHEDULED, _SCHEDULED[:1], _SCHEDULED[::-997].copy()):
+        values, expected = _shares(schedule, rounds), together[rounds]
+        row = _first((values != expected).any(1))
+        if row is not None:
+            both = f"{joined(expected[row].tolist())}, and {joined(values[row].tolist())} with {len(rounds)} rounds"
+            raise Broken(f"round {int(rounds[row]) + 1}", f"the shares are {both}")
 
 
 INTENT_LAWS = (shares, by_the_round)
@@ -216,11 +222,11 @@ def _schedule(subject: Subject) -> IntentSchedule:
     return schedule
 
 
-def _shares(schedule: IntentSchedule, rounds: NDArray[np.int64]) -> NDArray[np.float64]:
+def _shares(schedule: IntentSchedule, rounds: NDArray[np.int64]) -> Tensor:
     """Return the shares of some rounds; Stopped where they have another shape."""
-    values, shape = np.asarray(schedule.shares(rounds.copy())), (len(rounds), schedule.largest)
-    if values.shape != shape:
-        raise Stopped(f"{len(rounds)} rounds", f"shares must have the shape {list(shape)}, got {list(values.shape)}")
+    values, shape = torch.tensor(np.asarray(schedule.shares(rounds.copy()))), [len(rounds), schedule.largest]
+    if list(values.shape) != shape:
+        raise Stopped(f"{len(rounds)} rounds", f"shares must have the shape {shape}, got {list(values.shape)}")
     return values
 
 

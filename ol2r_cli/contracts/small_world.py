@@ -205,7 +205,7 @@ class Played:
     def place(self, index: int, replica: int) -> str:
         """Return the input of one list: seed, round, query and labels, in words."""
         query = int(self.rounds[index].candidates.query[replica])
-        documents = f"{plural(len(self.lists[query]), 'document')} of labels {_words(self.lists[query])}"
+        documents = f"{plural(len(self.lists[query]), 'document')} of labels {joined(self.lists[query])}"
         return f"seed {self.seeds[replica]}, round {self.first + index}, query {query} with {documents}"
 
     def measures(self) -> Mapping[str, Tensor]:
@@ -240,7 +240,7 @@ class Subject:
 
         NotApplicable if a role refuses the world with a ValueError of its own.
         """
-        self._world, self._running = f"{world_name}, seeds {_words(seeds)}", None
+        self._world, self._running = f"{world_name}, seeds {joined(seeds)}", None
         try:
             running = simulation(self.config, seeds=seeds, **{"dataset": world(lists)} | more)
         except ValueError as error:
@@ -351,10 +351,11 @@ def _list(interaction: Interaction, replica: int) -> str:
     shown = interaction.shown[replica]
     clicked = (interaction.clicks[replica] & shown).nonzero().flatten() + 1
     documents = interaction.ranking[replica][shown]
-    return f"documents {_words(documents.tolist())}, clicks {_words(clicked.tolist()) or 'none'}"
+    return f"documents {joined(documents.tolist())}, clicks {joined(clicked.tolist()) or 'none'}"
 
 
-def _words(numbers: Sequence[int]) -> str:
+def joined(numbers: Sequence[float]) -> str:
+    """Return numbers as text, separated by blanks."""
     return " ".join(map(str, numbers))
 
 
