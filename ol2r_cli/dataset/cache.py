@@ -54,7 +54,7 @@ class Cache:
         arrays = _read(entry, self.thorough)
         if arrays is not None:
             return arrays
-        lock, partial = (entry.with_name(f"{key}.{end}") for end in ("lock", f"{secrets.token_hex(8)}.partial"))
+        lock = entry.with_name(f"{key}.lock")
         try:
             with Lock(lock):
                 arrays = _read(entry, self.thorough)
@@ -64,19 +64,7 @@ class Cache:
                     if is_held(lock):  # the lock has an effect, so that what is left here is of killed processes
                         for left in self.folder.glob(f"{key}.*.partial"):
                             shutil.rmtree(left, ignore_errors=True)
-                    try:
-                        partial.mkdir()
-                        build(partial)
-                        files = {file.stem: [file.stat().st_size, _crc32(file)] for file in partial.glob("*.npy")}
-                        (partial / "meta.json").write_text(json.dumps({"arrays": files}))
-                        for file in partial.iterdir():
-                            with file.open("rb") as written:
-                                os.fsync(written.fileno())
-                        shutil.rmtree(entry, ignore_errors=True)  # damaged
-                        with suppress(OSError):  # another process was faster
-                            partial.rename(entry)
-                    finally:
-                        shutil.rmtree(partial, ignore_errors=True)
+                    _write(entry, build)
                     arrays = _read(entry, thorough=False)
             if arrays is None:
                 raise OSError("it does not keep what is written")
@@ -122,6 +110,24 @@ def expand(path: str | Path) -> Path:
 def digest(content: Any) -> str:
     """Return the sha256 of anything that JSON can express; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _write(entry: Path, build: Callable[[Path], None]) -> None:
+    """Write an entry in place of a damaged one; what another process has written meanwhile stays."""
+    partial = entry.with_name(f"{entry.name}.{secrets.token_hex(8)}.partial")
+    try:
+        partial.mkdir()
+        build(partial)
+        files = {file.stem: [file.stat().st_size, _crc32(file)] for file in partial.glob("*.npy")}
+        (partial / "meta.json").write_text(json.dumps({"arrays": files}))
+        for file in partial.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        shutil.rmtree(entry, ignore_errors=True)
+        with suppress(OSError):  # another process was faster
+            partial.rename(entry)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _read(folder: Path, thorough: bool) -> Arrays | None:

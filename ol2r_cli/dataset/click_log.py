@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -116,7 +116,9 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
     """
     in_file = _table(path)
     is_published = "pos" in in_file.columns and not {"place", "position"}.intersection(in_file.columns)
-    renamed = _renamed(in_file, PUBLISHED if is_published else {"position": "place"})
+    names = PUBLISHED if is_published else {"position": "place"}
+    absent = {name: new for name, new in names.items() if new not in in_file.columns}
+    renamed = in_file.rename(absent, strict=False)
     wanted = SESSIONS if "session" in in_file.columns else COUNTS
     missing = [name for name in wanted if name not in renamed.columns]
     if missing:
@@ -142,11 +144,6 @@ def _table(path: Path) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = _unreadable(path) if is_csv and path.is_file() else ""
         raise ValueError(f"{path} must be a csv or parquet file ({reason or one_line(error)[:120]})") from None
-
-
-def _renamed(table: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """Return the table with other names of columns, where it has no column of the new name."""
-    return table.rename({name: new for name, new in names.items() if new not in table.columns}, strict=False)
 
 
 def _as_text(table: pl.DataFrame, path: Path) -> pl.DataFrame:

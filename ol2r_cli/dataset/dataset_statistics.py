@@ -26,7 +26,11 @@ class SplitStatistics:
     longest: int
     grades: list[float]  # share of the documents with each grade
     without_relevant: float  # share of the queries without a relevant document
-    attainable: float  # highest mean NDCG at any cutoff: these queries count 0, the others at most 1
+
+    @property
+    def attainable(self) -> float:
+        """The highest mean NDCG at any cutoff: queries without a relevant document count 0, the others at most 1."""
+        return 1 - self.without_relevant
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,6 @@ def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
     described = []
     for name, queries, rows in _splits(dataset):
         lengths = np.diff(offsets)[queries]
-        without = float((best[queries] == 0).mean())
-        shares = (np.bincount(labels[rows], minlength=dataset.grades) / lengths.sum()).tolist()
         described.append(
             SplitStatistics(
                 name,
@@ -65,9 +67,8 @@ def split_statistics(dataset: Dataset) -> list[SplitStatistics]:
                 shortest=int(lengths.min()),
                 median=float(np.median(lengths)),
                 longest=int(lengths.max()),
-                grades=shares,
-                without_relevant=without,
-                attainable=1 - without,
+                grades=(np.bincount(labels[rows], minlength=dataset.grades) / lengths.sum()).tolist(),
+                without_relevant=float((best[queries] == 0).mean()),
             )
         )
     return described

@@ -148,14 +148,21 @@ def _table(documents: Documents) -> ParsedTable:
         raise ValueError(f"label must be a whole number from 0 to {LARGEST_GRADE}, got {label[row]:g} in row {row}")
     starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
     names = query[starts].tolist()
-    first_row = dict(zip(reversed(names), reversed(starts.tolist()), strict=True))
-    again = [row for name, row in zip(names, starts.tolist(), strict=True) if first_row[name] != row]
-    if again:
-        name = query[again[0]]
-        raise ValueError(f"documents of a query must follow each other, got {str(name)!r} again in row {again[0]}")
-    offsets, counts = np.append(starts, len(query)), np.zeros(len(SPLITS), np.int64)
-    given = label.astype(np.int8), offsets, names, counts, features.shape[1]
-    table = ParsedTable("", features, *given, rounded=[], large=large_features(features))
+    again = np.delete(starts, np.unique(names, return_index=True)[1])
+    if len(again):
+        name = str(query[again[0]])
+        raise ValueError(f"documents of a query must follow each other, got {name!r} again in row {again[0]}")
+    table = ParsedTable(
+        key="",
+        features=features,
+        labels=label.astype(np.int8),
+        offsets=np.append(starts, len(query)),
+        query_ids=names,
+        counts=np.zeros(len(SPLITS), np.int64),
+        largest_id=features.shape[1],
+        rounded=[],
+        large=large_features(features),
+    )
     return replace(table, key=digest([code_hash("dataset"), np.__version__, _content(table)])[:24])
 
 

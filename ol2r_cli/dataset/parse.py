@@ -326,21 +326,12 @@ def _read_features(
         digits, text = match.groups()
         feature = int(digits)
         if not previous < feature <= largest:
-            raise _bad_id(feature, previous, features)
+            expected = f"ascending feature ids from 1 to {largest} (dataset.features)"
+            raise _Defect(f"feature id {feature} after {previous}", expected)
         ids.append(feature)
         values.append(_read_value(text, feature, overflow, missing))
         previous = feature
     return ids, values
-
-
-def _bad_id(feature: int, previous: int, features: int | None) -> _Defect:
-    """Return what is wrong with the id of a feature that follows `previous`, 0 at the beginning of the line."""
-    if feature < 1:
-        return _Defect("feature id 0", "feature ids that start at 1")
-    if feature <= previous:
-        return _Defect(f"feature id {feature} after {previous}", "feature ids in ascending order, each at most once")
-    most = f"at most {LARGEST_FEATURE}" if features is None else f"at most {features} (dataset.features)"
-    return _Defect(f"feature id {feature}", most)
 
 
 def _read_value(text: bytes, feature: int, overflow: str, missing: float | str) -> float:

@@ -214,7 +214,7 @@ def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float
 def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
     """Return a line for all that the log is too small to tell of a fit with these values, with what it would need."""
     of_places = "" if fit == "dcm" else _doubtful_places(standard_errors(log, values))
-    return [line for line in (of_places, _doubtful_attraction(log, fit)) if line]
+    return [line for line in (of_places, _doubtful_attraction(log)) if line]
 
 
 def _doubtful_places(errors: Float[np.ndarray, "K"]) -> str:
@@ -228,7 +228,7 @@ def _doubtful_places(errors: Float[np.ndarray, "K"]) -> str:
     return f"{told}; needed are {needed}"
 
 
-def _doubtful_attraction(log: ClickLog, fit: str) -> str:
+def _doubtful_attraction(log: ClickLog) -> str:
     """Return a line if documents have too few impressions for an attraction of their own; empty if they have enough.
 
     Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
@@ -239,10 +239,8 @@ def _doubtful_attraction(log: ClickLog, fit: str) -> str:
     if average >= LEAST_IMPRESSIONS:
         return ""
     told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"
-    doubtful = "attraction by grade and held-out log-likelihoods are unreliable"
-    also = f", and so is {fit}, which fits an attraction to each document" if fit in ("pbm", "dcm") else ""
-    other = ", or --fit all-pairs, which fits none" if fit == "pbm" else ""
-    return f"{told}: {doubtful}{also}; needed are {LEAST_IMPRESSIONS} impressions or more{other}"
+    doubtful = "pbm, dcm, attraction by grade and held-out log-likelihoods are unreliable"
+    return f"{told}: {doubtful}; needed are {LEAST_IMPRESSIONS} impressions or more, or --fit all-pairs"
 
 
 def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments: Sequence[str]) -> str:

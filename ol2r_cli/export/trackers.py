@@ -187,8 +187,10 @@ def _add_to_mlflow(run: TrackedRun, client: MlflowClient, experiment: str) -> No
     metrics = [Metric(name, value, end, 0) for name, value in run.summary.items()]
     for name, curve in run.curves.items():
         metrics += [Metric(name, value, int(1000 * run.time(round)), round) for round, value in curve]
-    for n in range(1 + max(len(metrics) // 900, len(parameters) // 100)):  # MLflow accepts 1,000 in one call
-        client.log_batch(key, metrics[900 * n : 900 * (n + 1)], parameters[100 * n : 100 * (n + 1)])
+    for first in range(0, len(metrics), 1000):  # MLflow does not accept more in one call
+        client.log_batch(key, metrics=metrics[first : first + 1000])
+    for first in range(0, len(parameters), 100):
+        client.log_batch(key, params=parameters[first : first + 100])
     client.set_terminated(key, "FINISHED", end)
 
 

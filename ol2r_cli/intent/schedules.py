@@ -45,8 +45,9 @@ class Abrupt(IntentSchedule):
             raise ValueError(f"intent.intents must name two intents or more, such as [1,2], got {list(intents)}")
         self.largest = max(self.intents)
         self.of_phase = np.zeros((len(self.intents), self.largest))  # [phases, I]
+        distinct = np.unique(self.intents)
         for shares, intent in zip(self.of_phase, self.intents, strict=True):
-            shares[[other - 1 for other in {*self.intents}]] = (1 - float(share)) / (len({*self.intents}) - 1)
+            shares[distinct - 1] = (1 - float(share)) / (len(distinct) - 1)
             shares[intent - 1] = float(share)
 
     def shares(self, rounds: Rounds) -> Shares:

@@ -46,12 +46,11 @@ def exposure_of(
     others = max(1, int(dataset.group.max()))  # groups beside group 0
     if isinstance(beta, str):
         worth = _worth(dataset, beta, others + 1)
-        without = _without_worth(worth)
-        if without is not None:
-            if needed:
-                missing = f"group {without} has no {'documents' if beta == 'parity' else 'relevant document'}"
-                allowed = _numbers(others)
-                raise ValueError(f"beta must be {allowed}, as {missing} in the training split, got {beta!r}")
+        worthless = _worthless(worth)
+        if worthless and needed:
+            missing = f"group {worthless[0]} has no {'documents' if beta == 'parity' else 'relevant document'}"
+            raise ValueError(f"beta must be {_numbers(others)}, as {missing} in the training split, got {beta!r}")
+        if worthless:
             return None
         betas = (worth[0] / worth[1:]).tolist()
     else:
@@ -72,13 +71,13 @@ def _worth(dataset: Dataset, beta: str, groups: int) -> Float[Tensor, "G"]:
     return torch.bincount(group, labels, groups) / sizes.clamp(min=1) if beta == "merit" else sizes
 
 
-def _without_worth(worth: Float[Tensor, "G"]) -> int | None:
-    """Return a group to which no exposure is due, so that no beta follows; None if there is none.
+def _worthless(worth: Float[Tensor, "G"]) -> list[int]:
+    """Return the groups to which no exposure is due, so that no beta follows.
 
-    Of two groups, group 0 may be one: its beta is 0 then.
+    Of two groups, group 0 does not count: its beta is 0 then.
     """
-    groups = range(1, len(worth)) if len(worth) == 2 else (*range(1, len(worth)), 0)
-    return next((group for group in groups if not worth[group]), None)
+    first = 1 if len(worth) == 2 else 0
+    return [group for group in range(first, len(worth)) if not worth[group]]
 
 
 def _given_betas(beta: float | Sequence[float], others: int) -> list[float]:

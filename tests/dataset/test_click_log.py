@@ -247,7 +247,12 @@ def test_logs_that_are_too_small_are_warned_of(tmp_path: Path, capsys: pytest.Ca
         ("dense", dense, "adjacent", []),
         ("one place", one, "pbm", ["at 3 places: 2 (unknown), 3 (unknown), 4 (unknown); needed are more clicks on"]),
         ("few clicks", few, "all-pairs", ["examination has a standard error above 10 % at "]),
-        ("two", two, "pbm", ["have 2.0 impressions", "and so is pbm", "impressions or more, or --fit all-pairs"]),
+        (
+            "two",
+            two,
+            "pbm",
+            ["have 2.0 impressions", "pbm, dcm, attraction", "or more, or --fit all-pairs"],
+        ),
         ("two", two, "adjacent", ["attraction by grade and held-out log-likelihoods are unreliable; needed are 20"]),
     ]:
         log = simulated(shown)
