@@ -18,9 +18,8 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
 from ol2r_cli.command import Parser, argument, command
@@ -46,17 +45,11 @@ _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` h
 _OF_HYDRA = {
     "--config-name": ": type experiment=NAME, a file experiment/NAME.yaml in a folder named by --config-dir",
     "--config-path": ": type --config-dir DIR",
-    "--hydra-help": ": type ol2r run --help",
-    "--info": ": type ol2r doctor, or --cfg all",
-    "--shell-completion": ": type ol2r completion bash",
-    "--run": ": type ol2r run without it",
-    "--experimental-rerun": ": type the command in run.json of the run",
 }
-_SHORT_OF_HYDRA = {"-cn": "--config-name", "-cp": "--config-path", "-sc": "--shell-completion"}
 
 
 class RunParser(Parser):
-    """Lists the choices in its help, with those in the folders of the words, and knows what other words may mean."""
+    """Lists the choices in its help, with those in the folders of the words, and knows what other options may mean."""
 
     def format_help(self) -> str:
         catalogue = self._catalogue()  # read from the YAML files only when the help is shown
@@ -64,14 +57,8 @@ class RunParser(Parser):
         self.description = "\n".join([f"{self.description}\n", _CHOICES, *groups])
         return super().format_help()
 
-    def error(self, message: str) -> NoReturn:
-        """Say which option is meant, where a word is one of Hydra's."""
-        for word in self.words:
-            if word in _SHORT_OF_HYDRA:
-                raise ValueError(f"there is no option {word}{_OF_HYDRA[_SHORT_OF_HYDRA[word]]}")
-        super().error(message)
-
     def hint(self, option: str, given: argparse.Namespace) -> str:
+        """Return what is meant by an option: one of Hydra's, or a setting with hyphens before it."""
         of_hydra = option.partition("=")[0]
         if of_hydra in _OF_HYDRA:
             return _OF_HYDRA[of_hydra]
@@ -115,14 +102,13 @@ def main(given: argparse.Namespace) -> int:
 def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
     """Run what the arguments say, as a run of a kind."""
     overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
-    paired = _paired(given.paired)
     _check_options(given)
     with exits_when_interrupted():
         from ol2r_cli.config.composer import Composer
 
         composer = Composer([*overrides, *as_options(folders)], kind.name)
     overrides = composer.catalogue.full_names(overrides)
-    jobs = composer.jobs(overrides, paired) if given.multirun else [overrides]
+    jobs = composer.jobs(overrides, [names.split(",") for names in given.paired]) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])
     if given.multirun and not given.quiet:
@@ -131,19 +117,6 @@ def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
         _tell_replaced(overrides, kind)
         return _sweep(given, composer, jobs, kind)
     return _run(given, composer, overrides, kind)
-
-
-def _paired(typed: Sequence[str]) -> list[list[str]]:
-    """Return the settings behind each --paired; ValueError for one alone, and for one that is there twice."""
-    paired = []
-    for words in typed:
-        names = [name for name in words.split(",") if name]
-        if len(names) < 2:
-            raise ValueError(f"--paired must be followed by two or more settings, as in A,B, got '{','.join(names)}'")
-        if len(set(names)) < len(names):
-            raise ValueError(f"--paired must have each setting once, got {','.join(names)}")
-        paired.append(names)
-    return paired
 
 
 def _check_options(given: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -25,9 +25,17 @@ from ol2r_cli.config.grammar import parse
 from ol2r_cli.config.interpolations import Resolver, as_text, merged
 from ol2r_cli.config.jobs import check_repeated, jobs_of
 from ol2r_cli.config.measures import measure_nodes
-from ol2r_cli.config.mistyped import bad_choice, check_words, refused_by_hydra, several_values, unknown_name
+from ol2r_cli.config.mistyped import (
+    bad_choice,
+    check_words,
+    measures_with,
+    refused_by_hydra,
+    several_values,
+    unknown_name,
+)
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.config.own_choices import as_options, check_modules, choice_folders, read_project
+from ol2r_cli.formatting import one_line
 
 _ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 
@@ -79,15 +87,19 @@ class Composer:
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
-        settings, _, base = self._composed(overrides)
-        return Composition(settings, base.choices, base.grid)
+        parsed = self._parsed(overrides)
+        unresolved = self._unresolved(parsed)
+        settings = self._resolved(unresolved.settings)
+        return replace(unresolved, settings=settings | self._measures(settings, parsed))
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
-        _, settings, _ = self._composed(overrides)
+        parsed = self._parsed(overrides)
+        settings = self._unresolved(parsed).settings
+        measures = self._measures(self._resolved(settings), parsed)
         if part == "job":
-            return OmegaConf.create(settings)
-        whole = self._by_hydra(self._words(overrides))
+            return OmegaConf.create(settings | measures)
+        whole = self._by_hydra(_words(parsed))
         return OmegaConf.create({"hydra": whole.hydra}) if part == "hydra" else whole
 
     def jobs(self, overrides: Sequence[str], paired: Iterable[Sequence[str]] = ()) -> list[list[str]]:
@@ -109,10 +121,15 @@ class Composer:
             return {}
         return self._base(presets).grid
 
-    def _words(self, overrides: Sequence[str]) -> list[str]:
-        """Return the overrides of a job, after those of the project file."""
+    def _parsed(self, overrides: Sequence[str]) -> list[Override]:
+        """Return the overrides of a job, after those of the project file; ValueError for one with several values."""
         typed = self._typed(overrides)
-        return [*self._project.overrides(typed), *typed]
+        parsed = [parse(word) for word in (*self._project.overrides(typed), *typed)]
+        for override in parsed:
+            if override.is_sweep_override():
+                values = str(override.input_line).partition("=")[2]
+                raise ValueError(several_values(override.get_key_element().lstrip("+"), values))
+        return parsed
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides as Hydra reads them, but for those of folders; ValueError for a mistake in them."""
@@ -120,40 +137,36 @@ class Composer:
         check_words(words, self.catalogue)
         return words
 
-    def _composed(self, overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any], Composition]:
-        """Return the settings, the same with interpolations, and what Hydra has composed; ValueError as above."""
-        words = self._words(overrides)
-        parsed = [parse(word) for word in words]
-        for override in parsed:
-            if override.is_sweep_override():
-                values = str(override.input_line).partition("=")[2]
-                raise ValueError(several_values(override.get_key_element().lstrip("+"), values, self.catalogue))
-        of_measures = {str(override.key_or_group): override.value() for override in parsed if _of_a_measure(override)}
-        base, settings = self._with_values([override for override in parsed if not _of_a_measure(override)], words)
-        self._check_names(settings, base.choices, words)
-        resolved = self._resolved(settings)
-        if MEASURE not in self.catalogue.choices:
-            return resolved, settings, base
-        nodes = {MEASURE: measure_nodes(resolved["measures"], self.catalogue, of_measures)}
-        return resolved | nodes, settings | nodes, base
+    def _unresolved(self, parsed: Sequence[Override]) -> Composition:
+        """Return the configuration with its interpolations, and without the settings of measures.
 
-    def _check_names(self, settings: Mapping[str, Any], choices: Mapping[str, str], words: Sequence[str]) -> None:
-        """Raise ValueError for a name at the top of settings that is missing, or neither a setting nor a group."""
+        ValueError for a name at the top that is missing, or neither a setting nor a group.
+        """
+        words = _words(parsed)
+        composition = self._with_values([override for override in parsed if not _of_a_measure(override)], words)
         for name in self._needed:
-            if name not in settings:
+            if name not in composition.settings:
                 raise ValueError(f"{name} is missing: leave out ~{name}")
-        for name in settings:
-            if name not in self._needed and name not in choices:
+        for name in composition.settings:
+            if name not in self._needed and name not in composition.choices:
                 raise ValueError(unknown_name(name, words, self.catalogue))
+        return composition
 
-    def _with_values(self, overrides: Sequence[Override], words: Sequence[str]) -> tuple[Composition, dict[str, Any]]:
-        """Return what Hydra composes for the choices among overrides, and its settings with the values of the others.
+    def _measures(self, settings: Mapping[str, Any], parsed: Sequence[Override]) -> dict[str, Any]:
+        """Return the settings of the measures of a run below `measure`; nothing for a root without measures."""
+        if MEASURE not in self.catalogue.choices:
+            return {}
+        typed = {str(override.key_or_group): override.value() for override in parsed if _of_a_measure(override)}
+        return {MEASURE: measure_nodes(settings["measures"], self.catalogue, typed)}
+
+    def _with_values(self, overrides: Sequence[Override], words: Sequence[str]) -> Composition:
+        """Return what Hydra composes for the choices among overrides, with the values of the others.
 
         Where a `+` or `~` is among them, Hydra sets the values, too. ValueError for a setting that does not exist.
         """
         if any(override.type != OverrideType.CHANGE for override in overrides):
             base = self._base(overrides)
-            return base, copy.deepcopy(base.settings)
+            return replace(base, settings=copy.deepcopy(base.settings))
         base = self._base([override for override in overrides if self._chooses(override)])
         settings = copy.deepcopy(base.settings)
         for override in overrides:
@@ -162,7 +175,7 @@ class Composer:
                     _set_value(settings, str(override.key_or_group), override.value())
                 except KeyError as error:
                     raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
-        return base, settings
+        return replace(base, settings=settings)
 
     def _chooses(self, override: Override) -> bool:
         """Return whether an override names a choice, or a setting of Hydra or of a package."""
@@ -173,7 +186,7 @@ class Composer:
         """Return what Hydra composes for a set of choices, before values are set; ValueError for a bad choice."""
         for override in choosing:
             self._check_choice(override)
-        words = tuple(str(override.input_line) for override in choosing)
+        words = tuple(_words(choosing))
         if words not in self._bases:
             self._bases[words] = self._exchanged(choosing) or self._composed_by_hydra(words)
         return self._bases[words]
@@ -186,7 +199,7 @@ class Composer:
         grid = {name: str(values) for name, values in (of_hydra["sweeper"].get("params") or {}).items()}
         for group, name in choices.items():
             choice = self.catalogue.choices.get(group, {}).get(name)
-            if choice is not None and not self.catalogue.comes_along(choice):
+            if choice is not None and not choice.comes_along:
                 check_modules(choice)
         return Composition(settings, choices, grid)
 
@@ -222,19 +235,18 @@ class Composer:
 
     def _brings_nothing(self, choice: Choice) -> bool:
         """Return whether a choice is one of ol2r that neither inherits nor brings others."""
-        return self.catalogue.comes_along(choice) and "defaults" not in choice.content
+        return choice.comes_along and "defaults" not in choice.content
 
     def _check_choice(self, override: Override) -> None:
         """Raise ValueError where an override of a group does not name one of its choices."""
         group, value, known = str(override.key_or_group), override.value(), self.catalogue.choices
         if group == MEASURE:
-            names = dict.fromkeys(["ndcg", str(value)])
-            raise ValueError(f"measures are chosen by a list: type 'measures=[{','.join(names)}]'")
+            raise ValueError(f"measures are chosen by a list: type {measures_with(str(value))}")
         is_choice = group in known and not isinstance(value, dict)  # a mapping has settings of the choice
         if not is_choice or override.is_delete() or (isinstance(value, str) and value in known[group]):
             return
         typed = str(override.input_line).partition("=")[2]
-        raise ValueError(bad_choice(group, typed, value, known[group]))
+        raise ValueError(bad_choice(group, typed, known[group]))
 
     def _by_hydra(self, words: Sequence[str]) -> DictConfig:
         """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""
@@ -242,10 +254,7 @@ class Composer:
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
                 return hydra.compose(self.catalogue.root.name, [*self._search_path, *words], return_hydra_config=True)
         except yaml.YAMLError as error:
-            for known in self.catalogue.choices.values():
-                for choice in known.values():
-                    _ = choice.content  # ValueError, which names the file
-            raise ValueError(f"a file of the configuration must be YAML: {' '.join(str(error).split())}") from None
+            raise ValueError(f"a file of the configuration must be YAML: {one_line(error)}") from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(refused_by_hydra(str(error), words, self.catalogue)) from None
 
@@ -272,6 +281,10 @@ def check_grid(composition: Composition, overrides: Iterable[str], advice: str) 
 def _loaded(choice: Choice) -> Any:
     """Return the content of a choice as Hydra reads it: 1e-3 is a number."""
     return OmegaConf.to_container(OmegaConf.load(choice.path))
+
+
+def _words(overrides: Sequence[Override]) -> list[str]:
+    return [str(override.input_line) for override in overrides]
 
 
 def _of_a_measure(override: Override) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from hydra.core.override_parser.types import Override
 
 from ol2r_cli.config.grammar import with_one_value
-from ol2r_cli.formatting import nearest
 
 Axis = tuple[str, ...]  # the settings of a sweep that advance together; most are alone
 
@@ -28,13 +27,10 @@ def jobs_of(
         values[override.get_key_element()] = with_one_value(override, names)
     axis_of = _axes(paired, values)
     axes = list(dict.fromkeys(axis_of.get(name, (name,)) for name in values))
-    steps = [list(zip(*(values[name] for name in axis), strict=True)) for axis in axes]
     jobs = []
-    for combination in itertools.product(*steps):
-        words: dict[str, str] = {}
-        for axis, words_of_axis in zip(axes, combination, strict=True):
-            words |= zip(axis, words_of_axis, strict=True)
-        jobs.append([words[name] for name in values])
+    for steps in itertools.product(*(range(len(values[axis[0]])) for axis in axes)):
+        step_of = {name: step for axis, step in zip(axes, steps, strict=True) for name in axis}
+        jobs.append([values[name][step_of[name]] for name in values])
     return jobs
 
 
@@ -57,8 +53,7 @@ def _axes(paired: Iterable[Sequence[str]], values: Mapping[str, Sequence[str]]) 
     for names in paired:
         for name in names:
             if name not in values:
-                near = nearest(name, [other for other in values if len(values[other]) > 1])
-                raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep{near}")
+                raise ValueError(f"--paired {','.join(names)}: there is no {name}=.. in this sweep")
             if name in axis_of or names.count(name) > 1:
                 raise ValueError(f"--paired may name {name} once: type --paired with all that go together")
         if len({len(values[name]) for name in names}) > 1:

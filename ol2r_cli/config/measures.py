@@ -8,7 +8,7 @@ from typing import Any
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import nearest
+from ol2r_cli.formatting import must_be_one_of
 
 Nodes = dict[str, dict[str, Any]]  # the settings of each measure, by its name in the list
 
@@ -38,10 +38,8 @@ def _node(name: str, catalogue: Catalogue) -> dict[str, Any]:
     known = catalogue.choices[MEASURE]
     plain, at, cutoff = name.partition("@")
     if plain not in known:
-        near = nearest(plain, known)
-        listed = f"measures must be some of {', '.join(known)}, got '{name}'"
-        raise ValueError(f"there is no measure '{name}'{near}" if near else listed)
-    node = {"_target_": known[plain].content.get("_target_"), **catalogue.values(known[plain])}
+        raise ValueError(must_be_one_of("measures", known, plain))
+    node = {"_target_": known[plain].content.get("_target_"), **known[plain].values}
     if not at:
         return node
     if "cutoff" not in node:

@@ -193,10 +193,10 @@ def test_own_choices_are_found_by_config_dir_and_search_path(tmp_path, monkeypat
     words = ["ranker=mine", "click=mine", f"hydra.searchpath=[file://{click.parent}]", f"--config-dir={own}"]
     for order in (words, words[::-1]):
         assert {"ranker": "mine", "click": "mine"}.items() <= compose(order).choices.items()
-    with pytest.raises(ValueError, match="must name packages that can be imported, got pkg://nowhere"):
+    with pytest.raises(ValueError, match="must name packages that can be found, got pkg://nowhere"):
         Composer(["hydra.searchpath=[pkg://nowhere]"])
     (click / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
-    with pytest.raises(ValueError, match=r"broken\.yaml must be YAML: [^\n]*line \d+[^\n]*$"):
+    with pytest.raises(ValueError, match=r"must be YAML: [^\n]*broken\.yaml[^\n]* line \d+[^\n]*$"):
         compose([f"--config-dir={click.parent}", "click=broken"])
 
 
@@ -237,7 +237,7 @@ def test_paired_settings_advance_together(composer: Composer):
     for line, pairs, message in (
         ("a=1,2 b=1,2,3", [["a", "b"]], "--paired a,b must have equally many values: a has 2, b has 3"),
         ("a=1,2", [["a", "a"]], "--paired may name a once"),
-        ("alpha=1,2 b=1,2", [["alpah", "b"]], "there is no alpah=.. in this sweep: did you mean alpha?"),
+        ("alpha=1,2 b=1,2", [["alpah", "b"]], "there is no alpah=.. in this sweep"),
         ("a=1,2 b=1,2 c=1,2", [["a", "b"], ["b", "c"]], "--paired may name b once"),
         ("a=interval(0,1)", [], "a=interval(0,1) must list its values, as in a=1,2,3"),
     ):

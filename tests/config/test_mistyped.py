@@ -12,30 +12,28 @@ from ol2r_cli.config.composer import compose
 # What is typed, and words of the line that answers; $ is its end.
 MISTAKES = r"""
 rankr=x | no setting or group 'rankr' | did you mean ranker?
-trace_regret=true | no setting or group 'trace_regret': type 'measures=[ndcg,blocks,unfairness,regret]'$
-trace_blocks=false | type 'measures=[ndcg,unfairness]'$
+regret=true | no setting or group 'regret': type 'measures=[ndcg,regret]'$
 ronds=3 | no setting or group 'ronds' | did you mean rounds?
 qwxyz=3 | no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` choices$
 ranker=pairnk | ranker=pairnk: did you mean ranker=pairrank?$
 ranker=qwxyz | ranker must be one of batchrank, | oracle
 ranker=PDGD | ranker=PDGD: did you mean ranker=pdgd?
 click=nav click.clik=1 | click=navigational has no setting 'clik' | did you mean click.click?
-ranker=oracle ranker.l2=1 | ranker=oracle has no setting 'l2' | it has none
+ranker=oracle ranker.l2=1 | ranker=oracle has no setting 'l2': type ranker=CHOICE too, of | pairrank
 dataset.queries.tran=3 | no setting 'queries.tran' | did you mean dataset.queries.train?
 +ranker.foo=1 | PairwiseRanker has no setting 'foo' | it has l2,
 +ranker=oracle | type ranker=oracle | without +
 ~rounds | rounds is missing | leave out ~rounds
 ~ranker.l2 | ranker.l2 is missing | type ranker.l2=VALUE
 ~rounds rounds=3 | rounds cannot be left out: type no ~rounds
-ranker/model=mlp | ranker=pairrank has no model: | type ranker=olranknet, or choose one of | sgd_ranknet$
+ranker/model=mlp | ranker=pairrank has no model: | choose one of coltr, | sgd_ranknet$
 ranker.model.width=16 | ranker=pairrank has no model:
 ~ranker/model | ranker=pairrank has no model:
-ranker=pepairrank ranker/model=mlp | ranker=pepairrank has no model: type ranker=p2neurrank, or choose
 +ranker/model=mlp | PairwiseRanker has no setting 'model'
 ranker=pdgd ranker/modl=mlp | no setting or group 'ranker/modl' | did you mean ranker/model?
 ranker=pdgd ranker/model=mpl | model=mpl: did you mean ranker/model=mlp?$
-ranker=pdgd ranker.model.width=16 | ranker/model=linear has no setting 'width': type ranker/model=mlp or
-ranker=pdgd ranker.model=mlp | ranker.model must be chosen: type | or ranker/model=mlp1, got 'mlp'
+ranker=pdgd ranker.model.width=16 | no setting 'width': type ranker/model=CHOICE too, of mlp, mlp1$
+ranker=pdgd ranker.model=mlp | ranker.model must be chosen: type ranker/model=CHOICE, | got 'mlp'$
 ranker=pdgd +ranker/model=mlp | type ranker/model=mlp | without +
 ranker=pdgd ranker/model=mlp ~ranker.model.width | ranker.model.width is missing: MLP needs it
 device=gpu | device=gpu: did you mean device=cuda?
@@ -48,11 +46,11 @@ ranker=pdgd ranker.eta=.1 | ranker=pdgd has no setting 'eta': did you mean ranke
 eta=.1 | type ranker.learning_rate=.1 and ranker=CHOICE, of | dbgd,
 fold=2 | type dataset.fold=2 and dataset=CHOICE, of | mq2008
 ranker.alpha=.1 | ranker=pairrank has no setting 'alpha': type exploration.alpha=..$
-queries=5 | type dataset.queries=5$
+queries=5 | type dataset.queries=5 and dataset=CHOICE, of
 --rounds 100 | there is no option --rounds: type rounds=100$
-rounds = 100 seed=3 | rounds = 100 seed=3 has blanks or quotes in the wrong places: type rounds=100 seed=3$
--m seed=1, 2 | type seed=1,2$
-dataset.group={feature: 3, threshold: 1} | type 'dataset.group={feature: 3, threshold: 1}'$
+rounds = 100 seed=3 | 'rounds' must be SETTING=VALUE or GROUP=CHOICE without blanks, such as
+-m seed=1, 2 | seed=1, cannot be read
+dataset.group={feature: 3, threshold: 1} | quotes around it all$
 dataset=mq2008 dataset.group={feature:3} | as in 'dataset.group={feature: 3, threshold: 0.5}', got {'feature': 3}$
 dataset=mq2008 dataset.group=feature:3 | group must be null or settings in quotes, '{name: value, ..}', got 'feature:3'
 rounds=abc | rounds must be a whole number, got 'abc'
@@ -61,16 +59,16 @@ exploration.shuffle=x | exploration.shuffle must be one of conservative, random,
 click.click=[1,2] | click.click must be null or a list | from 0 to 1, got [1, 2]
 exploration.alpha=${nope} | exploration.alpha cannot be resolved | 'nope'
 ranker._target_=nowhere.X | ranker._target_ must be a class that can be imported, got nowhere.X
-click=nan | click must be one of almost_random, | got nan
-ranker=[oracle,random] | ranker must be one of | got [oracle,random]
--m experiment=[null] seed=1,2 | experiment must be one of | got [null]
+click=nan | click must be one of almost_random, | got 'nan'
+ranker=[oracle,random] | ranker must be one of | got '[oracle,random]'
+-m experiment=[null] seed=1,2 | experiment must be one of | got '[null]'
 fairness._target_=ol2r_cli.exploration.order.PlackettLuce | must be a class that is ol2r_cli.interfaces.Fairness
 ranker=oracle ranker._target_=builtins.dict | ranker._target_ must be a class whose settings have names, got dict
 fairness={x:2} | fairness=none has no setting 'x': it has none
 ~ | '~' must be SETTING=VALUE or GROUP=CHOICE
 fairness._target_=os.getpid | fairness._target_ must be a class that is | got builtins.int
-ranker=dbgd ranker.model._target_=ol2r_cli.ranker.model_ranker.OracleRanker | must be a class with the methods size,
-click.tables.5.stop=[1] | click.tables.5.stop cannot be set alone: type 'click.tables={5:{stop:VALUE}}'$
+ranker=dbgd ranker.model._target_=ol2r_cli.ranker.model_ranker.OracleRanker | with the methods size, | got Oracle
+click.tables.5.stop=[1] | click.tables.5.stop cannot be set alone: type 'click.tables={..}' with all that is in it$
 ranker=olranknet ranker.steps=9223372036854775807 | ranker.steps must be from 1 to 100000, got 9223372036854775
 exploration.alpha=1e300 | exploration.alpha must be from 0 to 1e+100 or theory, got 1e+300
 ranker._target_=abc | ranker._target_ must be a class that can be imported, got abc, which is a module
@@ -81,51 +79,44 @@ dataset.queries.train=2147483648 | dataset.queries, dataset.documents and datase
 --resolve | add --cfg job
 --keep-going | --keep-going is for several runs: add -m
 --paired a,b | --paired is for several runs: add -m
--m --paired a | --paired must be followed by two or more settings, as in A,B, got 'a'
--m hydra/launcher=joblib | hydra/launcher=joblib has no effect | launcher=slurm
-hydra.run.dir=x | hydra.run.dir=x has no effect: type output_dir=DIR
--m seed=1,2 hydra.sweep.dir=x | hydra.sweep.dir=x has no effect: type output_dir=DIR
-hydra.job.chdir=true | hydra.job.chdir=true has no effect: the working folder does not change
-hydra.verbose=true | hydra.verbose=true has no effect: the log is log.txt of the run
-hydra/job_logging=none | hydra/job_logging=none has no effect: the log is log.txt of the run
-++hydra.job.name=x | ++hydra.job.name=x has no effect: leave it out$
+-m --paired a | --paired a: there is no a=.. in this sweep$
+-m hydra/launcher=joblib | hydra/launcher=joblib has no effect: leave it out | launcher=..
+-m seed=1,2 hydra.sweep.dir=x | hydra.sweep.dir=x has no effect: leave it out | output_dir=DIR
+++hydra.job.name=x | ++hydra.job.name=x has no effect: leave it out
 -m seed=1,2 seed=3,4 | seed is typed twice, seed=1,2 and seed=3,4: type all its values at once, or leave one out$
 -m seed=1,2 rounds=3 +seed=7 | seed is typed twice, seed=1,2 and +seed=7
 note=${x} | note cannot be resolved: | for the text itself type 'note=\${x}'$
 output_dir=a/${x} | output_dir cannot be resolved: | for the text itself type 'output_dir=a/\${x}'$
-dataset.path=/x | dataset=synthetic has no setting 'path': type dataset=letor or dataset=mq2008 too$
+dataset.path=/x | dataset=synthetic has no setting 'path': type dataset=CHOICE too, of | letor | mq2008
 ranker.learnin=.1 | ranker=pairrank has no setting 'learnin': it has l2,
 seed=0-4 | seed=0-4 is no number: type -m 'seed=range(0,5)' for runs with each of 0 to 4$
 -m seed=1..5 | seed=1..5 is no number: type -m 'seed=range(1,6)' for
 -m seed=range(0-3) | seed=range(0-3) is no number: type -m 'seed=range(0,4)' for runs with each of 0 to 3$
-ranker==pdgd | ranker==pdgd has = twice: type ranker=pdgd$
-rounds=5,500 | is several runs: type rounds=5500 for one number, or add -m for several$
-rounds=5,000 | rounds=5,000 is several numbers: type rounds=5000$
--m rounds=5,000 | rounds=5,000 is several numbers: type rounds=5000$
+ranker==pdgd | 'ranker==pdgd' must be SETTING=VALUE
+rounds=5,000 | rounds=5,000 is several runs: add -m
 dataset=mslr | dataset=mslr: did you mean dataset=mslr_web10k or dataset=mslr_web30k?$
 -m seed=0,1 ranker=offline | did you mean ranker=offline_lambdamart, ranker=offline_network or ranker=offline_ranknet?
 --config-name other | there is no option --config-name: type experiment=NAME, a file experiment/NAME.yaml
 --config-name=other | there is no option --config-name=other: type experiment=NAME
 --config-path x | there is no option --config-path: type --config-dir DIR
--cn other | there is no option -cn: type experiment=NAME
 -json | there is no option -json: did you mean --json?$
 device=cuda:1 | got cuda:1: type device=cuda, and CUDA_VISIBLE_DEVICES=1 before ol2r | 'launcher.gpus=[1]'$
--m --paired seed,seed seed=1,2 | --paired must have each setting once, got seed,seed$
+-m --paired seed,seed seed=1,2 | --paired may name seed once: type --paired with all that go together$
 --multrun | there is no option --multrun | did you mean --multirun?
 --cfg jbo | argument --cfg | jbo | choose from | job
 -m seed=range(0,3 | seed=range(0,3 | as many closing as opening brackets
 rounds | 'rounds' must be SETTING=VALUE or GROUP=CHOICE
 dataset.path=~/MQ2008 | write $HOME instead of ~, type dataset.path=$HOME/MQ2008$
 output_dir=a~b | output_dir=a~b cannot be read | type 'output_dir="a~b"'$
-seed=1,2 | seed=1,2 is several runs: add -m$
-evaluate_on=test,validation | add -m, or type 'evaluate_on=[test,validation]' for a list
+seed=1,2 | seed=1,2 is several runs: add -m
+evaluate_on=test,validation | add -m, or type 'evaluate_on=[test,validation]' for a list$
 experiment=grid_pairrank | a grid | differ in ranker.l2, exploration.alpha: add -m$
 dataset=letor | dataset.path=FOLDER | dataset=synthetic
 dataset.path=/nowhere dataset=mq2008 | dataset.path must be a folder | looked for: /nowhere
 --config-dir /nowhere | --config-dir must be a folder, got /nowhere, which does not exist
 output_dir=/dev/null rounds=1 | output_dir (/dev/null) | must be folders that can be used
-measures=[ndgc] | there is no measure 'ndgc': did you mean ndcg?$
-measures=[qwxyz] | measures must be some of amortised_unfairness, | got 'qwxyz'$
+measures=[ndgc] | measures ndgc: did you mean ndcg?$
+measures=[qwxyz] | measures must be one of amortised_unfairness, | got 'qwxyz'$
 measures=[err@0] | measures must have a whole number above 0 behind @, as in err@5, got 'err@0'$
 measures=[ctr@5] | measures must have ctr without a number, got 'ctr@5': it has no cutoff$
 measures=[err,err] | measures must have each name once, got 'err' twice$
@@ -161,7 +152,9 @@ def test_a_line_break_and_several_settings_in_one_word(capsys: pytest.CaptureFix
         assert main([word, "dataset=mq2008"]) == 2, word
         assert capsys.readouterr().err.count("\n") == 1, word
     assert main(["rounds=10 ranker=pdgd", "seed=3"]) == 2
-    assert capsys.readouterr().err.endswith(" in the wrong places: type rounds=10 ranker=pdgd seed=3\n")
+    assert capsys.readouterr().err.endswith(
+        " 'rounds=10 ranker=pdgd' is several settings: leave out the quotes around them\n"
+    )
     note = "it's 1, as seed=3"
     assert compose(["dataset.queries={train: 9, test: 3}", f"note={note}"]).settings["note"] == note
 
