@@ -19,17 +19,15 @@ from itertools import groupby
 from typing import Any
 
 from ol2r_cli.command import argument, command
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted, other_roots
-from ol2r_cli.config.measures import measure_nodes
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
 from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
+from ol2r_cli.kinds import run_kinds
 from ol2r_cli.program import as_called
 from ol2r_cli.text_table import show
 
-RUN = "run"  # stands for the settings of configs/run.yaml, where a group can be named
 _LONG = 60  # characters of a default; a longer one is shortened
-_FEW_KEYS = 4  # of a mapping; of more, their number is shown
 
 
 @command(
@@ -39,7 +37,7 @@ _FEW_KEYS = 4  # of a mapping; of more, their number is shown
 )
 def main(given: argparse.Namespace) -> None:
     folders = [folder.path for folder in choice_folders(given.config_dir)]
-    catalogues = [Catalogue(folders, root) for root in (RUN, *other_roots())]
+    catalogues = [Catalogue(folders, root) for root in run_kinds()]
     group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
     name = given.choice or name
     if not group:
@@ -106,34 +104,32 @@ def _show_group(catalogue: Catalogue, group: str, name: str) -> None:
         raise ValueError(must_be_one_of("CHOICE", choices, name))
     shown = [choices[name]] if name else list(choices.values())
     defaults = _defaults(catalogue)
-    for settings, sharing in groupby(shown, lambda choice: _settings(catalogue, choice)):
+    for settings, sharing in groupby(shown, _settings):
         for choice in sharing:  # adjacent choices with the same settings share a list
-            _show_choice(catalogue, choice, _typed(choice) in defaults)
+            _show_choice(choice, _typed(choice) in defaults)
         if settings:
             show(settings, indent=4)
         print()
-    _show_tables({choice.name: catalogue.values(choice).get("tables") for choice in shown})
+    _show_tables({choice.name: choice.values.get("tables") for choice in shown})
 
 
-def _show_choice(catalogue: Catalogue, choice: Choice, is_default: bool) -> None:
+def _show_choice(choice: Choice, is_default: bool) -> None:
     """Print what a choice is, what it brings, and where it is if it is the user's."""
     print(_typed(choice) + (" (default)" if is_default else ""))
     for line in choice.header:
         print(wrapped(f"  {line}"))
-    for group, name in catalogue.brings(choice).items():
+    for group, name in choice.brings.items():
         print(f"  brings {group}={name}")
     if choice.group == "experiment":
         print(as_called(f"  type: ol2r run {'-m ' if choice.grid else ''}experiment={choice.name}"))
-    if not catalogue.comes_along(choice):
+    if not choice.comes_along:
         print(f"  yours: {shown_path(choice.path)}")
 
 
 def _defaults(catalogue: Catalogue) -> set[str]:
     """Return the choices that are taken where none is typed, as they are typed."""
-    if catalogue.root.name != RUN:
-        return {f"{group}={name}" for group, name in catalogue.defaults.items()}
     chosen = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
-    return chosen | {f"measures=[{name}]" for name in measure_nodes(catalogue.root.values["measures"], catalogue, {})}
+    return chosen | {f"measures=[{name}]" for name in catalogue.root.values.get("measures", ())}
 
 
 def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
@@ -143,17 +139,17 @@ def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
     for group in groups:
         for choice in catalogue.choices[group].values():
             mark = "*" if _typed(choice) in defaults else ""
-            rows.append((mark, _typed(choice), _title(catalogue, choice)))
+            rows.append((mark, _typed(choice), _title(choice)))
     show(rows)
 
 
-def _title(catalogue: Catalogue, choice: Choice) -> str:
+def _title(choice: Choice) -> str:
     """Return what a choice is, with its short names, and where it is if it is the user's."""
     title = choice.header[0].rstrip(":")
     for alias, name in ALIASES.get(choice.group, {}).items():
         if name == choice.name:
             title += f" Short: {choice.group}={alias}"
-    return title if catalogue.comes_along(choice) else f"{title} (yours: {shown_path(choice.path)})"
+    return title if choice.comes_along else f"{title} (yours: {shown_path(choice.path)})"
 
 
 def _typed(choice: Choice) -> str:
@@ -161,15 +157,14 @@ def _typed(choice: Choice) -> str:
     return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
 
 
-def _settings(catalogue: Catalogue, choice: Choice) -> list[tuple[str, str, str]]:
+def _settings(choice: Choice) -> list[tuple[str, str, str]]:
     """Return (name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in choice.grid.items()]
-    values = catalogue.values(choice)
     rows = []
-    for name, default, comment in catalogue.settings(choice):
-        shown = default if len(default) <= _LONG else _short(values[name])
+    for name, default, comment in choice.settings:
+        shown = default if len(default) <= _LONG else _short(choice.values[name])
         rows.append((_typed_setting(choice, name), shown, comment))
     return rows
 
@@ -182,12 +177,8 @@ def _typed_setting(choice: Choice, name: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a default in at most `_LONG` characters: of a mapping its keys or their number, of other values the
-    beginning."""
-    if isinstance(value, dict) and value:
-        keys = ", ".join(map(str, value))
-        return f"{{{keys}}}" if len(value) <= _FEW_KEYS else f"({len(value)} entries)"
-    text = as_typed(value)
+    """Return a default, of a mapping its keys, in at most `_LONG` characters."""
+    text = f"{{{', '.join(map(str, value))}}}" if isinstance(value, dict) else as_typed(value)
     return text if len(text) <= _LONG else text[: _LONG - 2] + ".."
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import takewhile
 from pathlib import Path
@@ -47,11 +47,15 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """One YAML file, read when it is first used; ValueError, which names the file, when it is not a YAML mapping."""
+    """One YAML file, read when it is first used; ValueError, which names the file, when it is not a YAML mapping.
+
+    siblings: the choices of its group, from which it may inherit.
+    """
 
     group: str
     name: str
     path: Path
+    siblings: Mapping[str, Choice] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def header(self) -> list[str]:
@@ -77,17 +81,43 @@ class Choice:
         return self.group.replace("/", ".")
 
     @property
-    def values(self) -> dict[str, Any]:
-        """Return its settings, with their defaults."""
-        return {str(key): value for key, value in self.content.items() if key not in _NO_SETTINGS}
+    def comes_along(self) -> bool:
+        """Whether it is part of ol2r rather than of the user's folders."""
+        return self.path.is_relative_to(config_dir())
 
     @cached_property
+    def lineage(self) -> list[Choice]:
+        """Return the choices from which it inherits, and itself as the last, which decides."""
+        lineage: list[Choice] = []
+        for name in self.content.get("defaults") or ():
+            if isinstance(name, str) and name != self.name and name in self.siblings:
+                lineage += self.siblings[name].lineage
+        return [*lineage, self]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return its settings, with their defaults, inherited ones included."""
+        values: dict[str, Any] = {}
+        for choice in self.lineage:
+            values |= {str(key): value for key, value in choice.content.items() if key not in _NO_SETTINGS}
+        return values
+
+    @property
     def settings(self) -> list[Setting]:
-        """Return its settings with their comments, in the order of the file."""
+        """Return its settings with their comments, after those that it inherits."""
+        settings: dict[str, Setting] = {}
+        for choice in self.lineage:
+            for setting in choice.written_settings():
+                inherited = settings.get(setting.name, setting)
+                settings[setting.name] = setting._replace(comment=setting.comment or inherited.comment)
+        return list(settings.values())
+
+    def written_settings(self) -> list[Setting]:
+        """Return the settings in its own file, in their order."""
         text = self.path.read_text(encoding="utf-8")
         lines = [*text.splitlines(), ""]
         settings = []
-        for key, value in yaml.compose(text, _Loader).value if self.values else ():
+        for key, value in yaml.compose(text, _Loader).value if self.content else ():
             if key.value in _NO_SETTINGS:
                 continue
             end = key.end_mark  # behind which is the comment, or behind the value where that is on one line
@@ -106,16 +136,14 @@ class Choice:
         """Return the values that a preset sweeps, by setting; empty for a preset that is one experiment."""
         return dict(self.content.get("hydra", {}).get("sweeper", {}).get("params", {}))
 
-    @cached_property
+    @property
     def brings(self) -> dict[str, str]:
-        """Return the choices of other groups in its `defaults` list, by group."""
-        entries = defaults_list(self.content, self.group)
-        return {group: name for group, name in entries if name and group != self.group}
-
-
-def other_roots() -> list[str]:
-    """Return the names of the root configurations beside `run`, each that of a command."""
-    return sorted(path.stem for path in config_dir().glob("*.yaml") if path.stem != "run")
+        """Return the choices of other groups in its `defaults` list, inherited ones included, by group."""
+        brings: dict[str, str] = {}
+        for choice in self.lineage:
+            entries = defaults_list(choice.content, self.group)
+            brings |= {group: name for group, name in entries if name and group != self.group}
+        return brings
 
 
 def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:
@@ -169,7 +197,8 @@ class Catalogue:
             for path in _yaml_files(folder):
                 group = path.parent.relative_to(folder).as_posix()
                 if self._has_group(group):
-                    choice = choices.setdefault(group, {}).setdefault(path.stem, Choice(group, path.stem, path))
+                    siblings = choices.setdefault(group, {})
+                    choice = siblings.setdefault(path.stem, Choice(group, path.stem, path, siblings))
                     if choice.path != path:
                         self.collisions.append((path, choice.path))
         return choices
@@ -190,42 +219,6 @@ class Catalogue:
     def parts(self) -> list[str]:
         """Return the groups below those of run.yaml."""
         return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
-
-    def comes_along(self, choice: Choice) -> bool:
-        """Return whether a choice is part of ol2r rather than of the user's folders."""
-        return choice.path.is_relative_to(self.root.path.parent)
-
-    def settings(self, choice: Choice) -> list[Setting]:
-        """Return the settings of a choice, after those that it inherits."""
-        settings: dict[str, Setting] = {}
-        for ancestor in self._lineage(choice):
-            for setting in ancestor.settings:
-                inherited = settings.get(setting.name, setting)
-                settings[setting.name] = setting._replace(comment=setting.comment or inherited.comment)
-        return list(settings.values())
-
-    def values(self, choice: Choice) -> dict[str, Any]:
-        """Return the default values of a choice, inherited ones included."""
-        values: dict[str, Any] = {}
-        for ancestor in self._lineage(choice):
-            values |= ancestor.values
-        return values
-
-    def brings(self, choice: Choice) -> dict[str, str]:
-        """Return the choices of other groups in its defaults, inherited ones included."""
-        brings: dict[str, str] = {}
-        for ancestor in self._lineage(choice):
-            brings |= ancestor.brings
-        return brings
-
-    def _lineage(self, choice: Choice) -> list[Choice]:
-        """Return the choices from which a choice inherits, and itself as the last, which decides."""
-        known = self.choices.get(choice.group, {})
-        lineage: list[Choice] = []
-        for name in choice.content.get("defaults") or ():
-            if isinstance(name, str) and name != choice.name and name in known:
-                lineage += self._lineage(known[name])
-        return [*lineage, choice]
 
     def full_names(self, overrides: Iterable[str]) -> list[str]:
         """Return overrides with the whole names of choices, for their short names and unique beginnings: `click=inf`.
@@ -254,7 +247,7 @@ class Catalogue:
     def _brought_by(self, group: str, chosen: Mapping[str, str | None]) -> dict[str, str]:
         """Return the choices of other groups that come with the one that is chosen of a group."""
         choice = self.choices.get(group, {}).get(chosen.get(group) or "")
-        return self.brings(choice) if choice else {}
+        return choice.brings if choice else {}
 
     def tree(self, overrides: Sequence[str]) -> dict[str, Any]:
         """Return all settings under these overrides, nested as they are typed, with their defaults."""
@@ -263,7 +256,7 @@ class Catalogue:
             choice = self.choices.get(group, {}).get(name or "")
             if choice and group != "experiment":
                 *above, last = group.split("/")  # what a choice is part of stands before it
-                reduce(dict.__getitem__, above, tree)[last] = self.values(choice)
+                reduce(dict.__getitem__, above, tree)[last] = choice.values
         return tree
 
 

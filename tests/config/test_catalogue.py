@@ -58,13 +58,13 @@ def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
     (tmp_path / "outputs" / "run" / "run.json").touch()
     catalogue = Catalogue([tmp_path])
     mine, other, parent = (catalogue.choices["ranker"][name] for name in ("mine", "other", "pairrank"))
-    assert catalogue.values(mine) == parent.values | {"l2": 7}
-    assert [(s.name, s.comment) for s in catalogue.settings(mine)] == [(s.name, s.comment) for s in parent.settings]
-    assert catalogue.settings(mine)[0].default == "7"
-    names = [setting.name for setting in catalogue.settings(other)]
-    assert (names[0], names[-1], catalogue.values(other)["rate"]) == ("l2", "bare", 0.5)
+    assert mine.values == parent.values | {"l2": 7}
+    assert [(s.name, s.comment) for s in mine.settings] == [(s.name, s.comment) for s in parent.settings]
+    assert mine.settings[0].default == "7"
+    names = [setting.name for setting in other.settings]
+    assert (names[0], names[-1], other.values["rate"]) == ("l2", "bare", 0.5)
     assert catalogue.collisions == [(hidden, parent.path)]
-    assert (catalogue.comes_along(mine), catalogue.comes_along(parent)) == (False, True)
+    assert (mine.comes_along, parent.comes_along) == (False, True)
     assert not [group for group in catalogue.choices if group.startswith(("outputs", ".git", "reproduce"))]
 
 
@@ -97,7 +97,7 @@ def test_a_part_comes_with_its_ranker_and_is_inherited(tmp_path: Path):
     own(tmp_path, "ranker/model", "tree", "# A tree.\n_target_: mine.Tree\ndepth: 3  # levels\n")
     catalogue = Catalogue([tmp_path])
     assert catalogue.parts == ["ranker/model"]
-    assert catalogue.brings(catalogue.choices["ranker"]["mine"]) == {
+    assert catalogue.choices["ranker"]["mine"].brings == {
         "ranker/model": "linear",
         "exploration": "plackett_luce",
     }
