@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.config.ranges import annotations_of, check_settings
 from ol2r_cli.formatting import error_line, shown_path
 
@@ -27,10 +25,9 @@ def build(settings: Any, group: str = "") -> Any:
     constructor = _constructor(settings, group)
     keywords = {name: _with_parts(value, f"{group}.{name}") for name, value in settings.items() if name != "_target_"}
     for name, annotation in annotations_of(constructor).items():
-        part = settings.get(name)
-        if isinstance(part, Mapping) and "_target_" in part and getattr(annotation, "_is_protocol", False):
-            _check_methods(keywords[name], annotation, f"{group}.{name}._target_", part["_target_"])
-    check_settings(constructor, keywords, group, _parts(group))
+        if getattr(annotation, "_is_protocol", False):
+            _check_part(keywords.get(name), annotation, f"{group}.{name}")
+    check_settings(constructor, keywords, group)
     return constructor(**keywords)
 
 
@@ -47,19 +44,12 @@ def _constructor(settings: Mapping[str, Any], group: str) -> Callable[..., Any]:
     return constructor
 
 
-def _check_methods(part: Any, protocol: type, place: str, target: str) -> None:
-    """Raise ValueError unless a part, which the class `target` made, has the methods of a protocol."""
+def _check_part(part: Any, protocol: type, place: str) -> None:
+    """Raise ValueError unless a part, such as the model of a ranker, has the methods of a protocol."""
     methods = [name for name, member in vars(protocol).items() if inspect.isfunction(member) and name[0] != "_"]
     if not all(hasattr(part, method) for method in methods):
-        raise ValueError(f"{place} must be a class with the methods {', '.join(methods)}, got {target}")
-
-
-@cache
-def _parts(group: str) -> dict[str, list[str]]:
-    """Return the settings of a group that are chosen, with their choices: {"model": ["linear", "mlp"]} of `ranker`."""
-    folder = config_dir() / group.replace(".", "/")
-    below = [path for path in folder.iterdir() if path.is_dir()] if group and folder.is_dir() else []
-    return {path.name: sorted(choice.stem for choice in path.glob("*.yaml")) for path in below}
+        choice = f"{place.replace('.', '/')}=CHOICE"
+        raise ValueError(f"{place} must be chosen: type {choice}, with the methods {', '.join(methods)}, got {part!r}")
 
 
 def _with_parts(value: Any, name: str) -> Any:

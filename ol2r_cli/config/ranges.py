@@ -21,7 +21,6 @@ from ol2r_cli.formatting import nearest
 from ol2r_cli.signatures import settings_annotations, settings_signature
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
-_WRITTEN = (bool, int, float, str, list, tuple, type(None))  # types that YAML can write, beside mappings
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,7 @@ class Range:
     open_above: bool = False
     infinite: bool = False
 
-    def __contains__(self, value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
+    def __contains__(self, value: float) -> bool:
         if abs(value) == math.inf and not self.infinite:
             return False
         above = value > self.least if self.open_below else value >= self.least
@@ -51,8 +48,7 @@ class Range:
         if self.open_below:
             between = f"between {self.least:g} and {self.most:g}"
             return between if self.open_above else f"above {self.least:g} and at most {self.most:g}"
-        below = "below " if self.open_above else ""
-        return f"from {self.least:g} to {below}{self.most:g}"
+        return f"from {self.least:g} to {self.most:g}"
 
 
 Positive = Annotated[float, Range(0, open_below=True)]
@@ -221,13 +217,10 @@ def _kinds(target: Any) -> dict[str, Allowed]:
     return {name: allowed_by(annotation) for name, annotation in annotations_of(target).items()}
 
 
-def check_settings(
-    target: Any, settings: Mapping[str, Any], group: str, parts: Mapping[str, Sequence[str]] | None = None
-) -> None:
+def check_settings(target: Any, settings: Mapping[str, Any], group: str) -> None:
     """Raise ValueError when `settings` are not the keywords of `target`, or one is not of its annotated kind or range.
 
     `group` is the prefix of the settings on the command line: `ranker` for `ranker.l2`; empty without a configuration.
-    `parts` are the settings that are chosen from a group, with their choices: {"model": ["linear", "mlp"]}.
     """
     prefix = f"{group}." if group else ""
     name = getattr(target, "__name__", str(target))
@@ -240,23 +233,10 @@ def check_settings(
             hint = nearest(str(key), parameters, prefix) or f": it has {', '.join(parameters) or 'none'}"
             raise ValueError(f"{name} has no setting '{key}'{hint}")
     for key, parameter in parameters.items():
-        place, kind = f"{prefix}{key}", kinds.get(key, Anything())
-        is_default = key in settings and settings[key] is parameter.default
-        if parts and key in parts and kind.fits(object()) and not is_default:
-            _check_part(place, key in settings, settings.get(key), parts[key])
         if key in settings:
-            _check_value(place, settings[key], kind)
+            _check_value(f"{prefix}{key}", settings[key], kinds.get(key, Anything()))
         elif parameter.default is parameter.empty:
-            raise ValueError(f"{place} is missing: {name} needs it, type {place}=VALUE")
-
-
-def _check_part(place: str, is_typed: bool, value: Any, choices: Sequence[str]) -> None:
-    """Raise ValueError for a part of a choice that is no object, nor settings of one, but what YAML writes."""
-    is_written = "_target_" not in value if isinstance(value, Mapping) else isinstance(value, _WRITTEN)
-    if is_written:
-        group = place.replace(".", "/")
-        words = " or ".join(f"{group}={choice}" for choice in choices)
-        raise ValueError(f"{place} must be chosen: type {words}, got {repr(value) if is_typed else 'none'}")
+            raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
 
 
 def _check_value(place: str, value: Any, kind: Allowed) -> None:
