@@ -58,12 +58,22 @@ def split_search_path(words: Sequence[str]) -> tuple[list[str], list[Path]]:
 
 def _folder(entry: str) -> Path:
     if entry.startswith("pkg://"):
-        name = entry.removeprefix("pkg://").replace("/", ".")
-        package = find_spec(name)
-        if package is None or not package.submodule_search_locations:
-            raise ValueError(f"hydra.searchpath must name packages that can be imported, got {entry}")
-        return Path(next(iter(package.submodule_search_locations)))
+        folder = package_folder(entry.removeprefix("pkg://").replace("/", "."))
+        if folder is None:
+            raise ValueError(f"hydra.searchpath must name packages that can be found, got {entry}")
+        return folder
     return Path(entry.removeprefix("file://")).expanduser().resolve()
+
+
+def package_folder(name: str) -> Path | None:
+    """Return the folder of a package, which is not imported, as this could take seconds; None where there is none."""
+    package, *below = name.split(".")
+    spec = find_spec(package) if package else None
+    for location in (spec and spec.submodule_search_locations) or ():
+        folder = Path(location, *below)
+        if folder.is_dir():
+            return folder
+    return None
 
 
 def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ol2r_cli.config.catalogue import Choice, targets
-from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.config.overrides import as_typed, package_folder
 from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.formatting import one_line
 
@@ -123,15 +123,14 @@ def choice_folders(named: Iterable[Path] = ()) -> list[ChoiceFolder]:
     listed = [
         *(ChoiceFolder(path, "--config-dir") for path in named),
         *(ChoiceFolder(Path(name), VARIABLE) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name),
-        *(ChoiceFolder(Path(name), PROJECT_FILE) for name in read_project().choices),
+        *(ChoiceFolder(Path(name), f"choices in {PROJECT_FILE}") for name in read_project().choices),
         *_installed(tuple(sys.path)),
     ]
     folders: dict[Path, ChoiceFolder] = {}
     for folder in listed:
         path = folder.path.expanduser().resolve()
         if not path.is_dir():
-            source = f"choices in {PROJECT_FILE}" if folder.source == PROJECT_FILE else folder.source
-            raise ValueError(f"{source} must be a folder, got {folder.path}, which does not exist")
+            raise ValueError(f"{folder.source} must be a folder, got {folder.path}, which does not exist")
         folders.setdefault(path, folder._replace(path=path))
         if not folder.package and str(path) not in sys.path:
             sys.path.append(str(path))
@@ -168,22 +167,16 @@ def installed_packages() -> frozenset[str]:
 
 @cache
 def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
-    """Return the folders of installed distributions. The argument is `sys.path`, on which they depend.
-
-    Their packages are not imported, which could take seconds.
-    """
+    """Return the folders of installed distributions. The argument is `sys.path`, on which they depend."""
     return tuple(_folder_of(point) for point in entry_points(group=ENTRY_POINTS))
 
 
 def _folder_of(point: EntryPoint) -> ChoiceFolder:
     """Return the folder of the package that an entry point names; ValueError for one that cannot be found."""
     name = point.dist.name if point.dist else point.name
-    package, *below = point.value.partition(":")[0].strip().split(".")
-    spec = find_spec(package) if package else None
-    locations = spec.submodule_search_locations if spec else None
-    for location in locations or ():
-        place = Path(location, *below)
-        if place.is_dir():
-            return ChoiceFolder(place, f"the package {name}", package)
+    package = point.value.partition(":")[0].strip()
+    folder = package_folder(package)
+    if folder:
+        return ChoiceFolder(folder, f"the package {name}", package.partition(".")[0])
     must = f"must be a package that can be found, got {point.value!r}: type pip uninstall {name}"
     raise ValueError(f"{ENTRY_POINTS} of {name} {must}")
