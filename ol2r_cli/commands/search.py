@@ -101,7 +101,7 @@ def _search(study: studies.Study, given: argparse.Namespace, until: float) -> in
 
 def _open_study(given: argparse.Namespace) -> studies.Study:
     space = spaces.Space([*as_options(given.config_dir), *given.words])
-    config = space.composer([*space.fixed, *next(space.choices())]).config
+    config = space.composed().config
     default = f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
     metric = given.metric or default
     better = spaces.direction(metric)

@@ -36,7 +36,7 @@ _NEW_LINE = "\r\033[K"  # the cursor at the beginning of an emptied line
 
 
 class TrialOutcome(NamedTuple):
-    """The end of a trial's run: exit code, directory, reason of a failure, and whether it was finished before."""
+    """What came of a trial's run: exit code, directory, reason of a failure, and whether it was finished before."""
 
     code: int
     path: Path
@@ -158,9 +158,9 @@ class Searcher:
             self.study.interrupt(active.trial)
             return False
         else:
-            text = self._end(active.trial, outcome)
+            text = self._store(active.trial, outcome)
         line.clear()
-        self._print_end(active, text, time.monotonic() - began)
+        self._print_trial(active, text, time.monotonic() - began)
         return True
 
     def _outcome(self, active: ActiveTrial, observer: TrialObserver, stop: Sequence[int]) -> TrialOutcome:
@@ -177,8 +177,8 @@ class Searcher:
             reason = one_line(error) if isinstance(error, ValueError) else error_line(error)
             return TrialOutcome(FAILED, study.folder, reason)
 
-    def _end(self, trial: Trial, outcome: TrialOutcome) -> str:
-        """End a trial with its value or as failed; return which."""
+    def _store(self, trial: Trial, outcome: TrialOutcome) -> str:
+        """Store the value of a trial in the study, or that it has failed; return which."""
         metric = self.study.plan["metric"]
         finished = Run.read_finished(outcome.path) if outcome.code == DONE else None
         value = finished.summary.get(metric, {}).get("mean") if finished is not None else None
@@ -191,7 +191,7 @@ class Searcher:
         self.study.end(trial, value, path=str(outcome.path))
         return f"{value:.4f} (done before)" if outcome.finished_before else f"{value:.4f}"
 
-    def _print_end(self, active: ActiveTrial, text: str, seconds: float) -> None:
+    def _print_trial(self, active: ActiveTrial, text: str, seconds: float) -> None:
         number = f"{active.number:>{len(str(self.max_trials))}}/{self.max_trials}"
         line = f"trial {number}  {text}  {' '.join(active.drawn)}  {duration(seconds)}"
         best = self.study.best()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
-from ol2r_cli.config.composer import Composer
-from ol2r_cli.formatting import must_be_one_of, nearest
+from ol2r_cli.config.composer import Composer, Composition, check_grid
+from ol2r_cli.config.grammar import parse, with_one_value
+from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
 
@@ -84,21 +85,19 @@ def read_range(word: str) -> SearchRange | None:
     ValueError for a range that cannot be drawn from.
     """
     name, _, value = word.partition("=")
-    call = re.fullmatch(r"([\w.-]+)\((.*)", value, re.DOTALL)
-    if call is None:
-        options = _split(value)
-        return _options(name, options, value) if len(options) > 1 else None
-    form, arguments = call.groups()
-    if form not in ("choice", "float", "log", "int", "logint") or not arguments.endswith(")"):
-        raise ValueError(f"{name} must be {FORMS}, got {value}")
-    parts = _split(arguments.removesuffix(")"))
-    return _options(name, parts, value) if form == "choice" else _interval(name, form, parts, value)
-
-
-def _options(name: str, options: Sequence[str], value: str) -> SearchRange:
-    if not all(options) or len(set(options)) != len(options) or len(options) < 2:
+    call = re.fullmatch(r"(float|log|int|logint)\((.*)\)", value)
+    if call:
+        return _interval(name, call[1], call[2].split(","), value)
+    try:
+        override = parse(word)
+    except ValueError as error:
+        raise ValueError(f"{error}; a range is {FORMS}") from None
+    if not override.is_sweep_override():
+        return None
+    options = tuple(option.partition("=")[2] for option in with_one_value(override))
+    if len(set(options)) != len(options) or len(options) < 2:
         raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {value}")
-    return SearchRange(name, tuple(options))
+    return SearchRange(name, options)
 
 
 def _interval(name: str, form: str, ends: Sequence[str], value: str) -> SearchRange:
@@ -114,27 +113,6 @@ def _interval(name: str, form: str, ends: Sequence[str], value: str) -> SearchRa
     if log and low <= 0:
         raise ValueError(f"{name} must be {form}(LOW,HIGH) with LOW above 0, got {value}")
     return SearchRange(name, (), low, high, log, whole)
-
-
-def _split(text: str) -> list[str]:
-    """Return the parts between commas; commas within brackets or quotes do not separate."""
-    parts = [""]
-    depth = 0  # of open brackets
-    quote = ""  # that is open
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        if character == "," and not depth and not quote:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
 
 
 class Space:
@@ -158,7 +136,6 @@ class Space:
         self.ranges = sorted(ranges, key=_order)
         self._present: dict[tuple[str, ...], set[str]] = {}  # settings and groups, by choices
         self._check_names()
-        self._check_preset()
 
     def _typed_names(self) -> list[str]:
         """Return the names of all ranges and fixed overrides."""
@@ -170,10 +147,7 @@ class Space:
             raise ValueError("a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'")
         typed = self._typed_names()
         for range in self.ranges:
-            role = range.name.replace("/", ".").partition(".")[0]
-            if role not in (*ROLES, *self.catalogue.groups, *self.catalogue.root.values):
-                raise ValueError(f"there is no setting or group '{range.name}'{nearest(role, ROLES)}")
-            if role not in ROLES:
+            if re.split("[./]", range.name)[0] not in ROLES:
                 raise ValueError(
                     f"{range.name} must have one value: a search chooses settings of {', '.join(ROLES)}; other "
                     "differences make another task: use `ol2r run -m`"
@@ -181,14 +155,14 @@ class Space:
             if typed.count(range.name) > 1:
                 raise ValueError(f"{range.name} must be given once: as a range or as a value")
 
-    def _check_preset(self) -> None:
-        """Raise ValueError for a preset with a grid of settings that have neither a range nor a value."""
-        preset = self.catalogue.chosen(self.fixed).get("experiment") or ""
-        choice = self.catalogue.choices.get("experiment", {}).get(preset)
-        typed = self._typed_names()
-        missing = [name for name in (choice.grid if choice else ()) if name not in typed]
-        if missing:
-            raise ValueError(f"experiment={preset} is a grid: give a range or a value to {', '.join(missing)} as well")
+    def composed(self) -> Composition:
+        """Return the configuration without the ranges of settings.
+
+        ValueError for a preset with a grid of settings that have neither a range nor a value.
+        """
+        composition = self.composer([*self.fixed, *next(self.choices())])
+        check_grid(composition, self._typed_names(), "give a range or a value to each")
+        return composition
 
     def applies(self, range: SearchRange, overrides: Sequence[str]) -> bool:
         """Return whether the choices among some overrides have the setting of a range."""
@@ -286,13 +260,9 @@ def _corner_jobs(space: Space, choices: Sequence[str]) -> Iterator[list[str]]:
 def _check_used(space: Space) -> None:
     """Raise ValueError for a range of a setting or group that no choice of the search has."""
     combinations = list(space.choices())
-    first = combinations[0]
     for range in space.ranges:
-        is_drawn = any(word.startswith(f"{range.name}=") for word in first)
-        if not is_drawn and not any(
-            range in space.settings and space.applies(range, choices) for choices in combinations
-        ):
-            space.composer([*space.fixed, *first, f"{range.name}={range.corners[0]}"])  # says what is wrong
+        if not any(space.applies(range, choices) for choices in combinations):
+            space.composer([*space.fixed, *combinations[0], f"{range.name}={range.corners[0]}"])  # says what is wrong
             raise ValueError(f"{range.name} must be a setting of what is searched: see `ol2r list`")
 
 

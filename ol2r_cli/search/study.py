@@ -125,15 +125,11 @@ class Study:
 
     def _check_plan(self, existing: Mapping[str, Any]) -> None:
         """Raise ValueError unless the plan of the study in the folder is that of this search."""
-        if existing == self.plan:
-            return
-        differs = [name for name in self.plan if name != "code" and existing.get(name) != self.plan[name]]
+        differs = [name for name in {**existing, **self.plan} if existing.get(name) != self.plan.get(name)]
         if differs:
             raise ValueError(
                 f"--name must be new for another search: the one in {self.folder} has other {', '.join(differs)}"
             )
-        what = f"--name must be new for changed code: the trials in {self.folder} are of another version of it"
-        raise ValueError(f"{what}; or put it back to continue them, or remove the folder")
 
     @contextmanager
     def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:

@@ -25,6 +25,7 @@ def test_ranges_are_read():
         "pairrank,pdgd": SearchRange("a.b", ("pairrank", "pdgd")),
         "[8],[16,[4,2]]": SearchRange("a.b", ("[8]", "[16,[4,2]]")),
         "'x,y',z": SearchRange("a.b", ("'x,y'", "z")),
+        "range(0,3)": SearchRange("a.b", ("0", "1", "2")),
         "[1,2]": None,
         "{train: 1, test: 2}": None,
         "'x,y'": None,
@@ -35,18 +36,23 @@ def test_ranges_are_read():
 
 def test_a_bad_range_is_one_line():
     for value, message in {
-        "log(0,1)": "log(LOW,HIGH) with LOW above 0, got log(0,1)",
-        "float(0,inf)": "float(LOW,HIGH) with LOW below HIGH, got float(0,inf)",
-        "int(1,2.5)": "int(LOW,HIGH) of two whole numbers, got int(1,2.5)",
-        "float(1,2": "float(LOW,HIGH), log(LOW,HIGH)",
-        "range(0,3)": "float(LOW,HIGH), log(LOW,HIGH)",
-        "choice(1)": "choice(A,B,..) of two or more different values, got choice(1)",
-        "1,,2": "choice(A,B,..) of two or more different values, got 1,,2",
+        "log(0,1)": "a.b must be log(LOW,HIGH) with LOW above 0, got log(0,1)",
+        "float(0,inf)": "a.b must be float(LOW,HIGH) with LOW below HIGH, got float(0,inf)",
+        "int(1,2.5)": "a.b must be int(LOW,HIGH) of two whole numbers, got int(1,2.5)",
+        "float(1)": "a.b must be float(LOW,HIGH) of two numbers, got float(1)",
+        "choice(1)": "a.b must be choice(A,B,..) of two or more different values, got choice(1)",
+        "1,1": "a.b must be choice(A,B,..) of two or more different values, got 1,1",
+        "1,,2": "a.b=1,,2 cannot be read",
+        "loguniform(1,2)": "a.b=loguniform(1,2) cannot be read",
+        "float(1,2": "a.b=float(1,2 must have as many closing as opening brackets",
     }.items():
         with pytest.raises(ValueError) as error:
             read_range(f"a.b={value}")
-        assert str(error.value).startswith(f"a.b must be {message}")
+        assert str(error.value).startswith(message)
         assert "\n" not in str(error.value)
+    assert str(error.value).endswith(
+        "; a range is float(LOW,HIGH), log(LOW,HIGH), int(LOW,HIGH), logint(LOW,HIGH) or choice(A,B,..)"
+    )
 
 
 def test_numbers_are_drawn_within_their_interval():
@@ -98,9 +104,8 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
     for words, message in [
         ("rounds=50", "a search needs a range: type SETTING=RANGE"),
         ("click=nav,inf", "click must have one value"),
-        ("rankr.l2=1,2", "there is no setting or group 'rankr.l2': did you mean ranker?"),
+        ("rankr.l2=1,2", "rankr.l2 must have one value: a search chooses settings of ranker, exploration, fairness;"),
         ("ranker.l2=1,2 ranker.l2=3", "ranker.l2 must be given once"),
-        ("experiment=grid_pairrank ranker.l2=1,2", "experiment=grid_pairrank is a grid: give a range"),
         ("ranker=pairrank,pdgt", "ranker=pdgt: did you mean ranker=pdgd?"),
         ("ranker=pairrank,pdgd ranker.steps=int(1,5)", "ranker=pairrank has no setting 'steps'"),
         ("ranker.l2=float(-1,1)", "ranker.l2 must be above 0, got -1"),
@@ -114,6 +119,8 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
             check_space(Space([*TINY, *shlex.split(words)]), "validation_ndcg_10")
         assert str(error.value).startswith(message), words
         assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match=r"is a grid, .* in exploration\.alpha: give a range or a value to each"):
+        Space([*TINY, "experiment=grid_pairrank", "ranker.l2=1,2"]).composed()
     for metric, message in {
         "regret": "measures must have regret for --metric regret",
         "validation_ndcg_5": "evaluate_on must have validation",
