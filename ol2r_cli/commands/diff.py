@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import duration, nearest, number, one_line, plural, printable, wrapped
+from ol2r_cli.formatting import duration, must_be_one_of, number, one_line, plural, printable, wrapped
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run import EVALUATION, TRACE, Run, find_run
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, Table, find_run
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _different(first: Mapping[str, Any], second: Mapping[str, Any], note: str = 
     return [
         (name, _or_dash(first.get(name)), _or_dash(second.get(name)), note)
         for name in dict.fromkeys([*first, *second])
-        if first.get(name) != second.get(name)
+        if first.get(name, ...) != second.get(name, ...)
     ]
 
 
@@ -125,8 +125,8 @@ def setting_rows(first: Run, second: Run) -> list[Row]:
             _with_star(name, second_settings, second_defaults),
             _effect(name, same_data),
         )
-        for name in first_settings | second_settings
-        if name not in classes and first_settings.get(name, ...) != second_settings.get(name, ...)
+        for name, *_ in _different(first_settings, second_settings)
+        if name not in classes
     ]
 
 
@@ -201,8 +201,7 @@ def wanted_metrics(wanted: Sequence[str] | None, known: Sequence[str]) -> Sequen
         return known
     for name in wanted:
         if name not in known:
-            listed = ", ".join(known) or "none: nothing was measured"
-            raise ValueError(f"--metric must be all, or of {listed}, got {name}{nearest(name, known)}")
+            raise ValueError(must_be_one_of("--metric", ["all", *known], name))
     return wanted
 
 
@@ -300,16 +299,13 @@ def _listed(differences: Mapping[int, FirstDifference], title: str = "") -> list
 
 def compare_rounds(first: Run, second: Run) -> ComparedRounds:
     """Return where the rounds of two runs, and their evaluations, part."""
-    first_trace, second_trace = (
-        read_tables(run.path, lambda run: run.table(TRACE).sort(TRACE.key)) for run in (first, second)
-    )
-    joined = first_trace.join(second_trace, on=TRACE.key, suffix=".second").sort("round", "seed")
-    inner = [name for name in _shared_columns(first_trace, second_trace, TRACE.key) if name not in OBSERVED]
-    parting = _first_differences(joined, OBSERVED, "parts")
-    internal = _first_differences(joined, inner, "differs")
+    first_trace, second_trace = _rows(first, TRACE), _rows(second, TRACE)
+    inner = set(first_trace.columns) - {*TRACE.key, *OBSERVED}
+    parting = first_differences(first_trace, second_trace, TRACE.key, OBSERVED)
+    internal = first_differences(first_trace, second_trace, TRACE.key, sorted(inner))
     return ComparedRounds(
         seeds=len(set(first_trace["seed"]) & set(second_trace["seed"])),
-        rounds=max(joined["round"], default=0),
+        rounds=min(max(trace["round"], default=0) for trace in (first_trace, second_trace)),
         parting=parting,
         internal={
             seed: difference
@@ -323,37 +319,28 @@ def compare_rounds(first: Run, second: Run) -> ComparedRounds:
 
 def _differences_of_evaluations(first: Run, second: Run) -> dict[int, FirstDifference]:
     """Return the first evaluation of each seed in which a measure differs; those at ten places are named first."""
-    first_table, second_table = (
-        _by_split(read_tables(run.path, lambda run: run.table(EVALUATION))) for run in (first, second)
-    )
-    joined = first_table.join(second_table, on=("seed", "round"), suffix=".second").sort("round", "seed")
-    measured = _shared_columns(first_table, second_table, EVALUATION.key)
-    return _first_differences(joined, sorted(measured, key=lambda name: not name.endswith("_10")), "differs")
+    first_table, second_table = _rows(first, EVALUATION), _rows(second, EVALUATION)
+    measures = sorted(set(first_table.columns) - {*EVALUATION.key}, key=lambda name: (not name.endswith("_10"), name))
+    return first_differences(first_table, second_table, EVALUATION.key, measures)
 
 
-def _shared_columns(first: pl.DataFrame, second: pl.DataFrame, key: Collection[str]) -> list[str]:
-    """Return the columns that both tables have, without the key."""
-    return [name for name in first.columns if name in second.columns and name not in key]
+def _rows(run: Run, table: Table) -> pl.DataFrame:
+    return read_tables(run.path, lambda run: run.table(table).sort(table.key))
 
 
-def _by_split(evaluation: pl.DataFrame) -> pl.DataFrame:
-    """Return one row for each seed and round, with columns such as test_ndcg_10."""
-    tables = [
-        rows.drop("split").rename({name: f"{split}_{name}" for name in rows.columns if name not in EVALUATION.key})
-        for (split,), rows in evaluation.sort("split").group_by("split", maintain_order=True)
-    ]
-    return pl.concat(tables, how="align") if tables else evaluation.drop("split")
-
-
-def _first_differences(joined: pl.DataFrame, columns: Sequence[str], verb: str) -> dict[int, FirstDifference]:
-    """Return for each seed, earliest first, the first round in which a column differs.
+def first_differences(
+    first: pl.DataFrame, second: pl.DataFrame, key: Sequence[str], columns: Sequence[str]
+) -> dict[int, FirstDifference]:
+    """Return for each seed, earliest first, the first row of two tables in which one of their columns differs.
 
     Both runs have a value then, and different ones: a measure that one run does not trace is no difference.
     """
-    differs = [_differs(joined, name).alias(f"{name}.differs") for name in columns]
+    joined = first.join(second, on=key, suffix=".second").sort("round", *key)
+    shared = [name for name in columns if f"{name}.second" in joined.columns]
+    differs = [_differs(joined, name).alias(f"{name}.differs") for name in shared]
     marked = joined.with_columns(differs).filter(pl.any_horizontal(pl.lit(False), pl.col(r"^.*\.differs$")))
     rows = marked.unique("seed", keep="first", maintain_order=True).iter_rows(named=True)
-    return {row["seed"]: FirstDifference(row["round"], _line_of_round(row, columns, verb)) for row in rows}
+    return {row["seed"]: FirstDifference(row["round"], _line(row, shared)) for row in rows}
 
 
 def _differs(joined: pl.DataFrame, name: str) -> pl.Expr:
@@ -363,15 +350,14 @@ def _differs(joined: pl.DataFrame, name: str) -> pl.Expr:
     return unequal.fill_null(False)
 
 
-def _line_of_round(row: Mapping[str, Any], columns: Sequence[str], verb: str) -> str:
-    """Return a line with the values of a round that differ, `_VALUES` at most."""
-    query = f" (query {row['query']})" if "query" in row else ""
+def _line(row: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """Return a line with the values of a row that differ, `_VALUES` at most."""
+    where = f"of {row['split']}" if "split" in row else f"(query {row['query']})"
     values = [
         f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in columns if row[f"{name}.differs"]
     ]
-    if len(values) > _VALUES:
-        values[_VALUES:] = [".."]
-    return f"  seed {row['seed']} {verb} in round {row['round']:,}{query}: {', '.join(values)}"
+    more = ", .." if len(values) > _VALUES else ""
+    return f"  seed {row['seed']} parts in round {row['round']:,} {where}: {', '.join(values[:_VALUES])}{more}"
 
 
 def _text(value: object) -> str:

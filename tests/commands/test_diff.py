@@ -129,12 +129,12 @@ def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
     other = changed(first, tmp_path / "inner", "trace.parquet", (5, 4, "blocks", 99), (5, 6, "clicks", 11))
     text = diff(capsys, first, other, "--exit-code", code=1)
     assert "  seed 5 parts in round 6 " in text
-    assert "\nbefore that, or without it, other columns of the trace differ:\n  seed 5 differs in round 4 " in text
+    assert "\nbefore that, or without it, other columns of the trace differ:\n  seed 5 parts in round 4 " in text
     late = changed(first, tmp_path / "late", "trace.parquet", (5, 8, "blocks", 99), (5, 6, "clicks", 11))
     assert "other columns" not in diff(capsys, first, late), "after the rounds have parted, they may"
     other = changed(first, tmp_path / "tested", "evaluation.parquet", (4, 10, "ndcg_3", 0.75), split="test")
     text = diff(capsys, first, other, "--exit-code", code=1)
-    assert "\noffline evaluations differ:\n  seed 4 differs in round 10: test_ndcg_3 " in text
+    assert "\noffline evaluations differ:\n  seed 4 parts in round 10 of test: ndcg_3 " in text
     assert text.rstrip().endswith("| 0.75")
 
 
@@ -175,7 +175,7 @@ def test_what_can_and_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
         "0123456789": "RUN must be the directory of a run or an id below outputs, got 0123456789",
         "run": "the tables of run cannot be read (",
         "manifest": "RUN must be a run that can be read, got manifest (manifest/run.json must be JSON",
-        f"{made['l2']} --metric ndcg": "--metric must be all, or of online_ndcg, ",
-        f"{made['l2']} --metric online": ", got online: did you mean online_ndcg?",
+        f"{made['l2']} --metric xyz": "--metric must be one of all, online_ndcg, ",
+        f"{made['l2']} --metric online": "--metric online: did you mean online_ndcg",
     }.items():
         assert told in refused(capsys, "diff", made["first"], *words.split()), words
