@@ -36,8 +36,16 @@ _STATES = ("finished", "running", *REMOVABLE)
 @command(
     argument("directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"),
     argument("--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)),
-    argument("--checkpoints", action="store_true", help="checkpoint.pt of finished runs"),
-    argument("--interactions", action="store_true", help="interactions.parquet of finished runs"),
+    argument(
+        "--checkpoints", action="append_const", dest="files", const=CHECKPOINT, help="checkpoint.pt of finished runs"
+    ),
+    argument(
+        "--interactions",
+        action="append_const",
+        dest="files",
+        const=INTERACTIONS,
+        help="interactions.parquet of finished runs",
+    ),
     argument("--logs", action="store_true", help="the output of failed jobs of sweeps"),
     argument("--cache", action="store_true", help="the cache of parsed datasets and offline fits"),
     argument("--cache-dir", metavar="DIR", type=Path, help="the cache (default: $OL2R_CACHE, or ~/.cache)"),
@@ -52,8 +60,7 @@ def main(given: argparse.Namespace) -> int:
     print(f"{plural(len(runs), 'run')} below {root}, {byte_size(sum(run.size for run in runs))}")
     _print_sizes(_sizes(runs, logs, cached))
     print()
-    names = _names(given)
-    of_runs = [removal for run in runs for removal in run.removals(given.state, names, root)]
+    of_runs = [removal for run in runs for removal in run.removals(given.state, given.files or (), root)]
     chosen = [*of_runs, *(logs if given.logs else ()), *cached]
     removals = [removal for removal in chosen if removal.changed < before]
     if not removals:
@@ -77,7 +84,7 @@ def _root(given: argparse.Namespace) -> Path:
 
 def _is_specific(given: argparse.Namespace) -> bool:
     """Return whether it was typed what to remove."""
-    return any((given.state, given.checkpoints, given.interactions, given.logs, given.cache))
+    return any((given.state, given.files, given.logs, given.cache))
 
 
 def _before(age: str | None) -> float:
@@ -94,12 +101,6 @@ def _cache(folder: Path | None) -> Path:
     """Return the folder of the cache that was typed, or that runs use by default."""
     default = os.environ.get("OL2R_CACHE") or "~/.cache/ol2r/parsed"
     return Path(os.path.expanduser(os.path.expandvars(folder or default)))
-
-
-def _names(given: argparse.Namespace) -> list[str]:
-    """Return the names of the files of finished runs that are to be removed."""
-    chosen = {CHECKPOINT: given.checkpoints, INTERACTIONS: given.interactions}
-    return [name for name, is_chosen in chosen.items() if is_chosen]
 
 
 def _sizes(runs: Sequence[RunFiles], logs: Sequence[Removal], cached: Sequence[Removal]) -> dict[str, list[int]]:

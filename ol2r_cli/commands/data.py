@@ -122,8 +122,8 @@ def _features(dataset: Dataset) -> str:
 def _show_splits(dataset: Dataset) -> None:
     """Print sizes, grades and list lengths of every split."""
     grades = [f"grade {grade} %" for grade in range(dataset.grades)]
-    lengths = "list length min / median / max"
-    headings = ["split", "queries", "documents", lengths, *grades, "queries without relevant %", "attainable NDCG"]
+    headings = ["split", "queries", "documents", "list length min / median / max"]
+    headings += [*grades, "queries without relevant %", "attainable NDCG"]
     rows = []
     for split in statistics.split_statistics(dataset):
         lengths = f"{split.shortest} / {split.median:g} / {split.longest}"
@@ -142,9 +142,8 @@ def _show_groups(splits: Sequence[GroupStatistics]) -> None:
     headings = ["split"]
     for group in range(count):
         headings += [f"group {group} {column}" for column in ("documents", "%", "mean label")]
-    others = [f" 0:{group}" for group in range(1, count)] if count > 2 else [""]
     for ratio in ("merit", "parity"):
-        headings += [f"{ratio}{other}" for other in others]
+        headings += [f"{ratio} 0:{group}" for group in range(1, count)]
     rows = []
     for split in splits:
         row = [split.name]

@@ -14,9 +14,10 @@ import shutil
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
 from ol2r_cli.command import argument, command
@@ -33,6 +34,7 @@ from ol2r_cli.text_table import show
 if TYPE_CHECKING:
     from ol2r_cli import device
     from ol2r_cli.config import composer
+    from ol2r_cli.config.catalogue import Catalogue
     from ol2r_cli.dataset import letor
     from ol2r_cli.loops import trial
 else:
@@ -41,100 +43,117 @@ else:
     trial = lazy("ol2r_cli.loops.trial")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
-    **{name: name for name in ("torch", "numpy", "numba", "polars", "omegaconf", "rich")},
-    **{"hydra-core": "hydra", "scikit-learn": "sklearn"},
+    "torch": "torch",
+    "numpy": "numpy",
+    "numba": "numba",
+    "polars": "polars",
+    "omegaconf": "omegaconf",
+    "rich": "rich",
+    "hydra-core": "hydra",
+    "scikit-learn": "sklearn",
 }
 ROUNDS = 5_000  # of the default run
 LITTLE_DISK = 2**30  # bytes; runs take megabytes, parsed datasets up to gigabytes
 
 
+@dataclass
+class Findings:
+    """What there is, by name; what should be known; what `ol2r run` needs and lacks."""
+
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+    def add(self, name: str, what: object) -> None:
+        self.rows.append((name, str(what)))
+
+
 @command(argument("override", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`"), add_config_dir)
 def main(given: argparse.Namespace) -> int:
     """Return 1 when something that `ol2r run` needs is broken. Of broken packages nothing else is examined."""
-    rows = [("ol2r", f"{version_line()} in {Path(__file__).parents[1]}, Python {sys.version.split()[0]}")]
-    notes: list[str] = []
-    broken: list[str] = []
-    working: list[str] = []
+    findings = Findings()
+    findings.add("ol2r", f"{version_line()} in {Path(__file__).parents[1]}, Python {sys.version.split()[0]}")
+    _examine_packages(findings)
+    if not findings.broken:
+        _examine([*given.override, *as_options(given.config_dir)], findings)
+    show(findings.rows)
+    print()
+    for line in findings.broken:
+        print(wrapped(f"BROKEN: {line}"))
+    for line in findings.notes:
+        print(wrapped(f"note: {line}"))
+    if findings.broken:
+        return FAILED
+    print(as_called("all that `ol2r run` needs is there"))
+    return DONE
+
+
+def _examine_packages(findings: Findings) -> None:
+    working = []
     for package, module in PACKAGES.items():
         try:
             importlib.import_module(module)  # because an installed one may be broken
             working.append(f"{package} {metadata.version(package)}")
         except Exception as error:
             install = f"type: pip install --force-reinstall {package}"
-            broken.append(f"{package}: cannot be imported ({error_line(error)}): {install}")
-    rows.append(("packages", ", ".join(working)))
-    if not broken:
-        _examine([*given.override, *as_options(given.config_dir)], rows, notes, broken)
-    show(rows)
-    print()
-    for line in broken:
-        print(wrapped(f"BROKEN: {line}"))
-    for line in notes:
-        print(wrapped(f"note: {line}"))
-    if broken:
-        return FAILED
-    print(as_called("all that `ol2r run` needs is there"))
-    return DONE
+            findings.broken.append(f"{package}: cannot be imported ({error_line(error)}): {install}")
+    findings.add("packages", ", ".join(working))
 
 
-def _examine(words: list[str], rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
-    """Append what there is, what should be known, and what `ol2r run` needs and lacks."""
+def _examine(words: list[str], findings: Findings) -> None:
     how = "compiled" if loops.compiled() else "left to Python by NUMBA_DISABLE_JIT, which is slow"
-    rows.append(("loops", f"{how} (numba {metadata.version('numba')})"))
-    _examine_gpu(rows, notes)
+    findings.add("loops", f"{how} (numba {metadata.version('numba')})")
+    _examine_gpu(findings)
     folders = [f"{folder.path} (from {folder.source})" for folder in choice_folders(split_search_path(words)[1])]
-    rows.append(("own choices", ", ".join(folders) or "none"))
+    findings.add("own choices", ", ".join(folders) or "none")
     compose = composer.Composer(words)
     config = compose(words).config
-    for setting, path in (
-        ("output_dir", Path(config.output_dir).expanduser()),
-        ("cache_dir", letor.expand(config.cache_dir)),
-    ):
-        _examine_folder(setting, path, rows, notes, broken)
-    _examine_datasets(letor.expand(config.data_dir), compose.catalogue, rows, notes)
+    _examine_folder("output_dir", Path(config.output_dir).expanduser(), findings)
+    _examine_folder("cache_dir", letor.expand(config.cache_dir), findings)
+    _examine_datasets(letor.expand(config.data_dir), compose.catalogue, findings)
 
 
-def _examine_gpu(rows: list[tuple[str, str]], notes: list[str]) -> None:
-    """Append which GPUs there are, when device=auto takes one, and whether loops can be compiled for it."""
+def _examine_gpu(findings: Findings) -> None:
+    """Find which GPUs there are, when device=auto takes one, and whether loops can be compiled for it."""
     devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     gpus = ", ".join(f"{gpu.name} ({gpu.total_memory / 2**30:.0f} GiB)" for gpu in devices)
     built = torch.version.cuda or torch.version.hip
     why = f"is built for {built}, and finds no driver or no GPU" if built else "is built for the CPU alone"
-    rows.append(("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}"))
+    findings.add("CUDA", f"{built}: {gpus}" if gpus else f"none: torch {torch.__version__} {why}")
     if gpus:
         one_step, history = device.ONE_STEP.replicas_of(ROUNDS), device.HISTORY.replicas_of(ROUNDS)
         linear = f"and with T = {ROUNDS:,} from {history} of PairRank and {one_step} of PDGD; else the CPU"
-        rows.append(("device=auto", f"a GPU from {device.NETWORKS.replicas} replicas of a network on, {linear}"))
-    rows.append(("numba-cuda", _numba_cuda(bool(gpus), notes)))
+        findings.add("device=auto", f"a GPU from {device.NETWORKS.replicas} replicas of a network on, {linear}")
+    findings.add("numba-cuda", _numba_cuda(bool(gpus), findings.notes))
 
 
-def _examine_folder(setting: str, path: Path, rows: list[tuple[str, str]], notes: list[str], broken: list[str]) -> None:
-    """Append how much room a folder has that `ol2r run` writes to, and whether it can be written and locked."""
+def _examine_folder(setting: str, path: Path, findings: Findings) -> None:
+    """Find how much room a folder has that `ol2r run` writes to, and whether it can be written and locked."""
     folder = next(place for place in (path.absolute(), *path.absolute().parents) if place.is_dir())
     free = shutil.disk_usage(folder).free
     missing = "" if path.is_dir() else ", does not exist yet"
-    rows.append((setting, f"{path} ({byte_size(free)} free{missing})"))
+    findings.add(setting, f"{path} ({byte_size(free)} free{missing})")
     if free < LITTLE_DISK:
-        notes.append(f"disk: {byte_size(free)} free: type {setting}=DIR to write elsewhere than {folder}")
+        findings.notes.append(f"disk: {byte_size(free)} free: type {setting}=DIR to write elsewhere than {folder}")
     try:
         scratch = tempfile.TemporaryDirectory(dir=folder, prefix=".ol2r-doctor-")
     except OSError as error:
-        broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
+        findings.broken.append(f"{setting}: {folder} must be writable ({error.strerror}): type {setting}=DIR")
         return
     file = Path(scratch.name, ".lock")
     locks = False
     with scratch, suppress(OSError), Lock(file):
         locks = is_held(file)
     if setting == "output_dir" and not locks:
-        notes.append("locks: none in output_dir: start every run in one process only")
+        findings.notes.append("locks: none in output_dir: start every run in one process only")
 
 
-def _examine_datasets(root: Path, catalogue: Any, rows: list[tuple[str, str]], notes: list[str]) -> None:
-    """Append the datasets below the folder of data."""
-    before = len(rows)
-    rows.append(("data_dir", str(root)))
+def _examine_datasets(root: Path, catalogue: Catalogue, findings: Findings) -> None:
+    """Find the datasets below the folder of data."""
+    findings.add("data_dir", root)
+    before = len(findings.rows)
     for name, choice in catalogue.choices["dataset"].items():
-        values = catalogue.values(choice)
+        values = choice.values
         files = {}
         for split, templates in values.get("files", {}).items():
             files[split] = [template.format(set=values["set"]) for template in templates]
@@ -142,12 +161,14 @@ def _examine_datasets(root: Path, catalogue: Any, rows: list[tuple[str, str]], n
         try:
             location = letor.locate(places, files, values.get("fold", 1))
         except ValueError as error:
-            rows.append((name, str(error)))
+            findings.add(name, error)
             continue
         if location:
-            rows.append((name, str(location.root)))
-    if len(rows) == before + 1:
-        notes.append("data_dir: no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none")
+            findings.add(name, location.root)
+    if len(findings.rows) == before:
+        findings.notes.append(
+            "data_dir: no dataset there: type data_dir=DIR or set OL2R_DATA; dataset=synthetic needs none"
+        )
 
 
 def _numba_cuda(has_gpu: bool, notes: list[str]) -> str:

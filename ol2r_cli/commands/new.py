@@ -134,7 +134,8 @@ def next_commands(new: NewChoice) -> list[str]:
     listed = f"list {new.group} {new.name}"
     options = f" {shlex.join(new.options)}" if new.options else ""
     if new.group == "experiment":
-        return [f"run {'-m ' if _is_grid(new) else ''}{chosen}{options}", f"{listed}{options}", "report"]
+        sweep = "-m " if new.like and new.like.grid else ""
+        return [f"run {sweep}{chosen}{options}", f"{listed}{options}", "report"]
     commands = [f"run {chosen} rounds=500{options}", f"{listed}{options}"]
     if new.group in ROLES:
         commands.append(f"check {new.group}={new.name}{options}")
@@ -143,11 +144,6 @@ def next_commands(new: NewChoice) -> list[str]:
     if new.group == "ranker":
         commands.append(f"benchmark linear dataset=synthetic click=perfect --add {chosen}{options}")
     return commands
-
-
-def _is_grid(new: NewChoice) -> bool:
-    """Return whether a preset is several runs."""
-    return any(re.search(r"^[^#\n]*sweeper:", text, re.MULTILINE) for text in new.files.values())
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.files import write_text
-from ol2r_cli.formatting import must_be_one_of, nearest
+from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.lazy import lazy
 from ol2r_cli.program import as_called
 from ol2r_cli.report import references
@@ -332,9 +332,8 @@ def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[s
         known |= dict.fromkeys(KINDS[kind].options)
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():
-        near = nearest(name, known)
-        if name not in known and near:
-            raise ValueError(f"--option {name}{near.removesuffix('?')}={value or '..'}?")
-        if name not in known or not value:
-            raise ValueError(f"--option must be NAME=VALUE with one of {', '.join(known)}, got {name}")
+        if name not in known:
+            raise ValueError(must_be_one_of("--option", known, name))
+        if not value:
+            raise ValueError(f"--option must be NAME=VALUE, got {name}")
     return values

@@ -22,7 +22,7 @@ from ol2r_cli.formatting import duration, plural, printable, wrapped
 from ol2r_cli.program import as_called
 from ol2r_cli.report.collection import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
-from ol2r_cli.text_table import show
+from ol2r_cli.text_table import TextTable, print_table, show
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 _EFFECT = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}  # of the command
@@ -87,7 +87,7 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
         root = Path(os.path.commonpath([run.path.parent for run in runs]))
     names = [_name(run, root) for run in runs]
     rows = [tuple(map(printable, _row(run, name))) for run, name in zip(runs, names, strict=True)]
-    if on_terminal and len(rows) > 1:
+    if on_terminal:
         _show_differences(rows, root)
     else:
         show(rows, HEADINGS)
@@ -115,17 +115,14 @@ def _show_commands(stopped: Mapping[str, Run]) -> None:
 
 def _show_differences(rows: Sequence[Sequence[str]], root: Path) -> None:
     """Print the columns in which rows differ, and above them what all rows have in the others."""
-    differing = [column for column in range(len(HEADINGS)) if len({row[column] for row in rows}) > 1]
-    same = [column for column in range(len(HEADINGS)) if column not in differing and rows[0][column]]
-    shared = [f"{HEADINGS[column]} {rows[0][column].strip()}" for column in same]
-    print(wrapped(printable(", ".join([f"all below {root}", *shared]))))
     room = shutil.get_terminal_size().columns
     for breaks in _BREAKS:  # a table of short lines is easier to read than one of many
         broken = [_with_broken_name(row, breaks) for row in rows]
-        shown = [[row[column] for column in differing] for row in broken]
-        if _width(shown) <= room:
+        table, same = TextTable.of(HEADINGS, (), broken).without_empty().without_same()
+        if _width(table) <= room:
             break
-    show(shown, [HEADINGS[column] for column in differing])
+    print(wrapped(printable(f"below {root}. {same}")))
+    print_table(table)
 
 
 def _with_broken_name(row: Sequence[str], breaks: str) -> list[str]:
@@ -134,11 +131,11 @@ def _with_broken_name(row: Sequence[str], breaks: str) -> list[str]:
     return [state, re.sub(breaks, r"\g<0>\n", name), *others]
 
 
-def _width(rows: Sequence[Sequence[str]]) -> int:
+def _width(table: TextTable) -> int:
     """Return the columns of a terminal that a table takes, whose last column is a text that may be wrapped."""
-    *texts, notes = zip(*rows, strict=True)
-    widths = [max(len(line) for cell in cells for line in cell.split("\n")) for cells in texts]
-    return sum(widths) + _GAP * len(widths) + min(_NOTE, max(map(len, notes)))
+    *texts, notes = zip(*table.rows, strict=True)
+    widths = [max(len(line) for cell in cells for line in str(cell).split("\n")) for cells in texts]
+    return sum(widths) + _GAP * len(widths) + min(_NOTE, max(len(str(note)) for note in notes))
 
 
 def _row(run: Run, name: str) -> tuple[str, ...]:

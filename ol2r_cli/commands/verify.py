@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.own_choices import default_output_dir
@@ -26,20 +29,23 @@ else:
 
 @command(argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs"))
 def main(given: argparse.Namespace) -> int:
-    paths = [path for name in given.run or [str(default_output_dir())] for path in named_runs(name)]
-    intact = bad = unfinished = 0
+    names = given.run or [str(default_output_dir())]
     notes: list[str] = []
-    for path in dict.fromkeys(paths):
-        run = Run.read(path)
-        if run is None or (run.manifest and run.state not in ("finished", "damaged")):
-            unfinished += 1
-            continue
-        found = list(recomputed.differences(run, notes)) if run.manifest else [str(run.error)]
-        for what in found:
-            print(wrapped(printable(f"{path}: {what}")), flush=True)
-        intact, bad = intact + (not found), bad + bool(found)
+    counts = Counter(_verify(path, notes) for path in dict.fromkeys(chain.from_iterable(map(named_runs, names))))
     for note in notes:
         print(printable(note), file=sys.stderr)
-    rest = f", {unfinished} not finished" if unfinished else ""
-    print(f"{plural(intact + bad, 'finished run')}: {intact} intact, {bad} not{rest}")
-    return FAILED if bad else DONE
+    rest = f", {counts['unfinished']} not finished" if counts["unfinished"] else ""
+    finished = plural(counts["intact"] + counts["bad"], "finished run")
+    print(f"{finished}: {counts['intact']} intact, {counts['bad']} not{rest}")
+    return FAILED if counts["bad"] else DONE
+
+
+def _verify(path: Path, notes: list[str]) -> Literal["intact", "bad", "unfinished"]:
+    """Print every difference of a run, and return what it is."""
+    run = Run.read(path)
+    if run is None or (run.manifest and run.state not in ("finished", "damaged")):
+        return "unfinished"
+    differences = list(recomputed.differences(run, notes)) if run.manifest else [str(run.error)]
+    for difference in differences:
+        print(wrapped(printable(f"{path}: {difference}")), flush=True)
+    return "bad" if differences else "intact"

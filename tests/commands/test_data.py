@@ -31,7 +31,7 @@ def test_info_prints_aligned_columns_when_piped(tmp_path: Path, capsys: pytest.C
     ]
     assert len({len(line) for line in (header, train, validation, test, both)}) == 1
     assert blank == ""
-    assert groups[0].split()[-2:] == ["merit", "parity"]
+    assert groups[0].split()[-4:] == ["merit", "0:1", "parity", "0:1"]
     assert len(groups) == 5
 
 

@@ -45,7 +45,7 @@ def test_a_machine_without_problems(tmp_path: Path, examined, monkeypatch):
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mq2008").symlink_to(TINY)
-    sources = {"typed": "--config-dir", "named": "OL2R_CHOICES", "mine": "ol2r.yaml"}
+    sources = {"typed": "--config-dir", "named": "OL2R_CHOICES", "mine": "choices in ol2r.yaml"}
     for name in sources:
         (tmp_path / name).mkdir()
     (tmp_path / "ol2r.yaml").write_text("choices: mine\noutput_dir: results\n")

@@ -124,7 +124,7 @@ def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, monkey
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert main([str(tmp_path)]) == 0
     head, (_, *lines, last) = above_the_table(capsys.readouterr().out)
-    assert head == f"all below {tmp_path}/synthetic, state finished, rounds 100/100, time 3m 05s"
+    assert head == f"below {tmp_path}/synthetic. In all rows: state finished, rounds 100/100, time 3m 05s."
     assert [line.split() for line in lines] == [["a-first", "257.0"], ["b-second", "258.0"]]
     assert last == "2 runs: 2 finished"
     make(tmp_path, "mslr/pairrank-informational-0a66e34a51", "interrupted", 10, rounds_per_second=1.5)
