@@ -112,7 +112,9 @@ def unreadable(override: str) -> str:
 
 def several_values(name: str, values: str) -> str:
     """Return the message for `NAME=A,B` without -m."""
-    return f"{name}={values} is several runs: add -m, or type {shlex.quote(f'{name}=[{values}]')} for a list"
+    return (
+        f"{name}={values} is several runs: add -m, or where one list is meant type {shlex.quote(f'{name}=[{values}]')}"
+    )
 
 
 def bad_choice(group: str, typed: str, choices: Mapping[str, Choice]) -> str:
@@ -240,7 +242,7 @@ def _same_setting(group: str, setting: str, typed: Typed) -> str:
 
 
 def _other_choices(group: str, setting: str, typed: Typed) -> str:
-    """Return `: .. have it` with the choices of a group that have a setting; or empty."""
+    """Return `: type GROUP=CHOICE too` with the choices of a group that have a setting; or empty."""
     having = typed.choices_with(group, setting.partition(".")[0])
     return f": type {group}=CHOICE too, of {', '.join(having)}" if having else ""
 

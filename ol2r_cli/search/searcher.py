@@ -86,17 +86,18 @@ class TrialLine:
 
     def show(self, progress: str = "") -> None:
         """Show the settings of the trial and its progress."""
-        if self.terminal is None:
-            return
         number = f"trial {self.active.number}/{self.max_trials}  "
         room = shutil.get_terminal_size().columns - 1 - len(number) - len(progress)
         (settings,) = shortened([" ".join(self.active.drawn)], room)
-        print(f"{_NEW_LINE}{number}{settings}{progress}", end="", file=self.terminal, flush=True)
+        self._replace(f"{number}{settings}{progress}")
 
     def clear(self) -> None:
         """Leave an empty line."""
+        self._replace("")
+
+    def _replace(self, text: str) -> None:
         if self.terminal is not None:
-            print(_NEW_LINE, end="", file=self.terminal, flush=True)
+            print(f"{_NEW_LINE}{text}", end="", file=self.terminal, flush=True)
 
 
 class TrialObserver:

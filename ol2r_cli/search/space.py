@@ -18,6 +18,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.grammar import parse, with_one_value
+from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
@@ -127,8 +128,10 @@ class Space:
         self.catalogue = self.composer.catalogue
         ranges: list[SearchRange] = []
         self.fixed: list[str] = []
-        for word in self.catalogue.full_names(words):
-            range = read_range(word)
+        typed = self.catalogue.full_names(words)
+        overrides = split_search_path(typed)[0]
+        for word in typed:
+            range = read_range(word) if word in overrides else None
             if range is None:
                 self.fixed.append(word)
             else:

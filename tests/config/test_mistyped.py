@@ -109,7 +109,7 @@ rounds | 'rounds' must be SETTING=VALUE or GROUP=CHOICE
 dataset.path=~/MQ2008 | write $HOME instead of ~, type dataset.path=$HOME/MQ2008$
 output_dir=a~b | output_dir=a~b cannot be read | type 'output_dir="a~b"'$
 seed=1,2 | seed=1,2 is several runs: add -m
-evaluate_on=test,validation | add -m, or type 'evaluate_on=[test,validation]' for a list$
+evaluate_on=test,validation | add -m, or where one list is meant type 'evaluate_on=[test,validation]'$
 experiment=grid_pairrank | a grid | differ in ranker.l2, exploration.alpha: add -m$
 dataset=letor | dataset.path=FOLDER | dataset=synthetic
 dataset.path=/nowhere dataset=mq2008 | dataset.path must be a folder | looked for: /nowhere
