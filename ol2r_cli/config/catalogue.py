@@ -272,13 +272,9 @@ def _full_name(typed: str, names: Collection[str]) -> str:
 
 def _with_parts_behind(choices: Mapping[str, dict[str, Choice]]) -> dict[str, dict[str, Choice]]:
     """Return groups in their order, but those below one, such as `ranker/model`, directly behind it."""
-    ordered: dict[str, dict[str, Choice]] = {}
-    for group in choices:
-        above = group.partition("/")[0]
-        if group == above or above not in choices:
-            ordered[group] = choices[group]
-            ordered |= {part: choices[part] for part in choices if part.startswith(f"{group}/")}
-    return ordered
+    top_of = {group: group.partition("/")[0] for group in choices}
+    tops = list(dict.fromkeys(top_of.values()))
+    return {group: choices[group] for group in sorted(choices, key=lambda group: (tops.index(top_of[group]), group))}
 
 
 def _yaml_files(folder: Path) -> list[Path]:
