@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from argcomplete import CompletionFinder
 
 from ol2r_cli.cli import COMMANDS, parser
 from ol2r_cli.commands import completion
@@ -65,7 +66,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "alpha").mkdir()
     (tmp_path / "alphabet.txt").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(completion._Finder, "_init_debug_stream", lambda _: None)  # of the file descriptor 9
+    monkeypatch.setattr(CompletionFinder, "_init_debug_stream", lambda _: None)  # of the file descriptor 9
     for name, value in SHELL.items():
         monkeypatch.setenv(name, value)
     return tmp_path

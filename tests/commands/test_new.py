@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import ol2r_cli
 from ol2r_cli import cli
-from ol2r_cli.commands import new
 from ol2r_cli.config.catalogue import ROLES
 from ol2r_cli.config.own_choices import read_project
 
@@ -121,9 +121,12 @@ def test_the_folder_is_that_of_the_project_file_or_typed(ol2r):
     assert Path("ol2r.yaml").read_text() == "choices: my choices\n"
 
 
+TEMPLATES = Path(ol2r_cli.__file__).parent / "config" / "templates"
+
+
 def test_words_that_templates_replace_are_part_of_no_other_word():
     """GROUPS would become datasetS."""
-    texts = [file.read_text(encoding="utf-8") for file in new._TEMPLATES.glob("*.txt")]
+    texts = [file.read_text(encoding="utf-8") for file in TEMPLATES.glob("*.txt")]
     assert texts
     assert not [word for text in texts for word in re.findall(r"(?:GROUP|NAME|CLASS)[A-Za-z]+", text)]
 

@@ -32,17 +32,14 @@ def set_to(**values: object) -> Iterator[None]:
         yield
 
 
-def not_sure(*_: object) -> ParsedFile:
-    raise parser._Unsure
-
-
 def parse_text(text: bytes, **options: object) -> ParsedFile:
     """What is read; both parsers agree where the fast one is sure."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "data.txt"
         file.write_bytes(text)
         read = parse(file, **options)  # type: ignore[arg-type]
-        with set_to(_fast=not_sure):
+        with pytest.MonkeyPatch.context() as without_numba:
+            without_numba.setattr("ol2r_cli.loops.compiled", lambda: False)
             strictly = parse(file, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.features.view(np.uint32), strictly.features.view(np.uint32))
     np.testing.assert_array_equal(read.labels, strictly.labels)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_loops_of_a_file_that_was_changed_meanwhile_are_not_kept(tmp_path: Path,
     assert is_kept == {"as_hashed": bool(compiling.FOLDER), "edited": False}
 
 
-def _is_nowhere(loop: compiling._Loop) -> bool:
+def _is_nowhere(loop: Any) -> bool:
     return all(isinstance(each._cache, NullCache) for each in (loop.called_by_python, loop.inner))
 
 

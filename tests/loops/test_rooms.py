@@ -13,15 +13,18 @@ from tests.loops import staged
 from tests.loops.rooms import Rooms
 
 LABELS = [0, 1, 2, 3, 4, 0, 0] * 13
+SHORTER = LABELS[:49]  # longer than the longest ranking, in half of the time
 LARGER = 1.5  # a round may state so many times what it takes ..
 SMALL = 800  # .. and so many numbers, such as those that are made normal at once
 # Of these rankers the sums over features, which are few here, or over all pairs have rooms for the longest of them.
 ROOMY = ("pairrank", "pepairrank", "confidence", "ensemble")
 
 
-def rooms(overrides: Overrides, kind: str = "of_gpu", positions: int = 10, singly: bool = False) -> Rooms:
+def rooms(
+    overrides: Overrides, kind: str = "of_gpu", positions: int = 10, singly: bool = False, labels: list[int] = LABELS
+) -> Rooms:
     """What the loops of some rounds with long lists take."""
-    found, dataset = Rooms(), staged.numbered([LABELS, LABELS[:35]])
+    found, dataset = Rooms(), staged.numbered([labels, LABELS[:35]])
     more = {"dataset": dataset, "positions": positions, "singly": singly}
     staged.played(overrides, getattr(found, kind), rounds=6, **more)
     assert found.taken, overrides
@@ -34,12 +37,12 @@ def rooms(overrides: Overrides, kind: str = "of_gpu", positions: int = 10, singl
 def test_every_ranker_exploration_and_user_states_enough_room(positions):
     users = [("ranker=pdgd", user) for user in staged.USERS]
     for overrides in [*staged.rankers(), *staged.explorations(), *users, *staged.SETTINGS]:
-        rooms(overrides, positions=positions)
+        rooms(overrides, positions=positions, labels=SHORTER)
 
 
 def test_every_loop_of_single_rounds_states_enough_room():
     for overrides in staged.SINGLE:
-        rooms(overrides, singly=True)
+        rooms(overrides, singly=True, labels=SHORTER)
 
 
 def test_a_round_does_not_state_much_more_room_than_it_takes():

@@ -12,7 +12,7 @@ from rich.console import Console
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.collection import Collection, collect
 from ol2r_cli.report.comparison import compare
-from ol2r_cli.report.document import Document, _p
+from ol2r_cli.report.document import Document
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.shown_metrics import METRICS, check_metrics, usual_metrics
@@ -167,8 +167,22 @@ def test_rows_of_one_ranker_are_told_apart(tmp_path):
         comparison = compare(groups, labels, ["test_ndcg_10"])
         (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
         assert {row[3].text for row in shown.rows} == names
-    for p, text in (None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6"):
-        assert _p(p) == text
+
+
+P_VALUES = [(None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6")]
+
+
+@pytest.mark.parametrize(("p", "text"), P_VALUES)
+def test_a_p_value_has_three_decimals_or_an_exponent(tmp_path, p, text):
+    for ranker, values in ("pdgd", LOWER), ("pairrank", HIGHER):
+        make(tmp_path, f"ranker={ranker}", test=values)
+    groups, labels = groups_and_labels(tmp_path)
+    comparison = compare(groups, labels, ["test_ndcg_10"], "pdgd")
+    (difference,) = comparison.differences
+    comparison = replace(comparison, differences=[replace(difference, p=p)])
+    (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
+    row = {heading: cell.text for heading, cell in zip(shown.headings, shown.rows[0], strict=True)}
+    assert row.get("p", "") == text, "a column without a value is not shown"
 
 
 def test_the_best_is_the_least_where_less_is_better(tmp_path):

@@ -290,21 +290,23 @@ def test_progress_is_written_every_two_seconds(tmp_path: Path, clock: Clock):
 def test_progress_takes_a_twentieth_of_the_time_at_most(tmp_path: Path, clock: Clock, monkeypatch):
     """A write of .01 s leaves two seconds to a run alone; each of fifty runs of a process waits 20 x 50 x .01 s;
     none so long that others take it for killed."""
-    write = RunDirectory.write_json
+    write, writes = RunDirectory.write_json, list[float]()
 
     def slow(directory: RunDirectory, name: str, content: Any) -> None:
         clock.now += 0.01
+        writes.append(clock.now)
         write(directory, name, content)
 
     monkeypatch.setattr(RunDirectory, "write_json", slow)
     for runs, waits in (1, 2.0), (50, 10.0), (1000, RENEWED / 4):
         with Manifest(RunDirectory(tmp_path), **ABOUT) as manifest:
-            manifest.runs, written = runs, manifest._written
+            manifest.runs, written = runs, len(writes)
             for round, moment in (1, waits - 0.05), (2, 0.1):
                 clock.now += moment
                 manifest.progress(round)
             assert on_disk(tmp_path)["progress"]["round"] == 2, runs
-            assert manifest._written > written + waits
+            assert len(writes) == written + 1
+            assert writes[-1] > writes[-2] + waits
 
 
 def test_the_commit_of_a_checkout_and_its_dirty_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

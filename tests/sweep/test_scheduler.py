@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli.files import is_held
 from ol2r_cli.launcher.job import Job, Outcome
+from ol2r_cli.run import LOCK
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep import scheduler
 from ol2r_cli.sweep.plan import Ending, SweepJob
@@ -180,7 +182,7 @@ def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, m
     begun = RunDirectory(planned[0].directory)
 
     def start_elsewhere() -> None:
-        if begun._lock is None:
+        if not is_held(begun.path / LOCK):
             begun.__enter__()
             RunDirectory(planned[1].directory).write_json("run.json", manifest("finished"))
 
@@ -213,7 +215,7 @@ def test_a_sweep_that_stops_waits_for_no_other_process(tmp_path: Path, monkeypat
     begun = RunDirectory(planned[1].directory)
 
     def start_elsewhere_and_stop() -> None:
-        if begun._lock is None:
+        if not is_held(begun.path / LOCK):
             begun.__enter__()
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -67,10 +67,11 @@ indices = st.lists(st.integers(0, 5000), min_size=1, max_size=40)
 @given(indices, st.integers(0, 600))
 def test_numbers_at_indices_are_those_of_the_full_draw(places, round):
     """Indices are in any order, may repeat, and differ between replicas."""
-    random = Streams(torch.tensor([3, 4 + (1 << 40)])).at("noise", round)
+    streams = Streams(torch.tensor([3, 4 + (1 << 40)]))
+    random = streams.at("noise", round)
     index = torch.tensor([places, places[::-1]])
     uniform, normal = random.uniform(5001, "a"), random.normal(5001, "a")
-    found = random._streams.uniform_at("noise/a", round, index)
+    found = streams.uniform_at("noise/a", round, index)
     assert torch.equal(found, uniform.gather(1, index))
     assert torch.equal(random.normal_at(index, "a"), normal.gather(1, index))
 
