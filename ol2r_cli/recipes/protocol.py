@@ -8,8 +8,8 @@ from ol2r_cli.recipes.overrides import Overrides, value_of
 from ol2r_cli.recipes.run_plan import RunPlan
 from ol2r_cli.run.identity import HASHED_OTHERWISE, NOT_HASHED
 
-# After which numbers remain comparable, as after the path of the data.
-_WITHOUT_EFFECT = {*NOT_HASHED, *HASHED_OTHERWISE, "click"}
+# Settings that may be typed, as the path of the data: numbers remain comparable.
+_COMPARABLE_WITH = {*NOT_HASHED, *HASHED_OTHERWISE, "click"}
 # Rankers with a network that ol2r fits in another way than the papers: docs/reproduce.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 
@@ -60,8 +60,8 @@ def _why_not_comparable(plan: RunPlan) -> str:
         used = value_of(slot.shared, plan.kind.data)
         if any(used != recipe.data[name].choice for name in slot.stands_for):
             return ", which is not the data of the paper: numbers cannot be compared"
-    without_effect = {*_WITHOUT_EFFECT, f"{plan.kind.data}.path"}
-    typed = [override for name, override in plan.typed.items() if name not in without_effect]
+    allowed = {*_COMPARABLE_WITH, f"{plan.kind.data}.path"}
+    typed = [override for name, override in plan.typed.items() if name not in allowed]
     if typed:
         return f", with {' '.join(typed)}, which is not the protocol of the paper"
     if recipe.caveat:

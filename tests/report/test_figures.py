@@ -85,7 +85,7 @@ def test_means_and_bands_by_hand(tmp_path):
     sd = statistics.stdev([0.375, 0.5, 0.625, 0.75])
     for options, top in (({"bands": "ci"}, 1), ({"bands": "sd", "units": "seeds"}, 0.625 + sd), (FOLDS, 0.75)):
         assert band(panel(root, "learning_curve", **options))[1] == pytest.approx([top]), options
-    (text,) = panel(root, "bar", metric="test_ndcg_10", bands="sd", units="seeds").texts
+    (text,) = panel(root, "bar", metric="test NDCG@10", bands="sd", units="seeds").texts
     assert text.get_text() == f"0.625 ± {sd:.3f}"
 
 

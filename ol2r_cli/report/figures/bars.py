@@ -8,7 +8,7 @@ from itertools import chain
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.comparison import compare
@@ -73,7 +73,7 @@ def _bars(shown: Shown, label: str, read: Callable[[Group], Estimate | None]) ->
     for axes in rows.panels.axes:
         axes.set_xlim(left)
         axes.xaxis.set_major_locator(MaxNLocator(3))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
     rows.panels.label(label, "")
     _make_room(rows.panels)
     return rows.panels.figure
@@ -101,7 +101,7 @@ def _draw_bar(axes: Axes, place: int, estimate: Estimate, style: Style, look: Lo
 class NamedRows:
     """Panels whose rows have names, in the same order in all of them.
 
-    places: of the rows on the y axis, by name. axes: those of each group of the legend whose row is shown.
+    places: of the rows on the y axis, by name. axes: those of each group of the legend.
     """
 
     def __init__(self, legend: Legend, look: Look, names: Sequence[str]):
@@ -112,7 +112,7 @@ class NamedRows:
         self.panels.set_panel_height(0.3 + max(_BAR * len(names), _LEAST_HEIGHT))
         self.axes: dict[Group, Axes] = {}
         for panel, _, axes in chain.from_iterable(rows):
-            self.axes |= {group: axes for group in legend.panels[panel] if legend.names[group] in self.places}
+            self.axes |= dict.fromkeys(legend.panels[panel], axes)
             axes.set_yticks(list(self.places.values()), list(self.places))
             axes.set_ylim(0.6 - len(names), 0.6)
             axes.tick_params(axis="y", length=0)
@@ -192,5 +192,5 @@ def _set_difference_axis(panels: Panels, low: float, high: float) -> None:
     for axes in panels.axes:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
         axes.set_xlim(low - room, high + room)
-        axes.xaxis.set_major_locator(MaxNLocator(4 if panels.panel_width < 3 else 5))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+,.6g}" if value else "0"))
+        axes.xaxis.set_major_locator(MaxNLocator(panels.ticks))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:+,.6g}" if value else "0")

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from ol2r_cli.report.figures.look import MOST_CURVES, Bounds, Look, NothingToDraw, Shown, YAxis
 from ol2r_cli.report.figures.panels import legend_panels, margin, plot
@@ -33,7 +33,6 @@ def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = 
     legend = Legend(list(series), shown.labels)
     panels, rows = legend_panels(legend, shown.look, list(reads))
     log_rounds = evaluated and _are_spaced_by_log(shown.groups)
-    ticks = 4 if panels.panel_width < 3 else 5
     for row in rows:
         row_series: list[Series] = []
         row_groups: list[Group] = []
@@ -44,7 +43,7 @@ def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = 
             row_series += panel_series.values()
             row_groups += groups
         for place in row:
-            _set_round_axis(place.axes, last_round(row_groups), log_rounds, ticks)
+            _set_round_axis(place.axes, last_round(row_groups), log_rounds, panels.ticks)
         row[0].axes.set_ylim(_extent(row_series, y, shown.look))
     panels.label("round", y.label)
     panels.legend(legend.styles)
@@ -120,7 +119,7 @@ def _set_round_axis(axes: Axes, last: int, log: bool, ticks: int) -> None:
     axes.set_xscale("log" if log else "linear")
     axes.set_xlim(1 if log else 0, last)
     axes.xaxis.set_major_locator(LogLocator(numticks=ticks) if log else MaxNLocator(ticks, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
 def _extent(series: Collection[Series], y: YAxis, look: Look) -> Bounds:

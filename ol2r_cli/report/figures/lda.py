@@ -102,10 +102,8 @@ def _draw_documents(
         axes.plot(x, y, style.marker, color=style.colour, markersize=2.2, markeredgewidth=0, alpha=0.75)
     low, high = np.quantile(places, (0.01, 0.99), axis=0)
     spare = 0.15 * (high - low)
-    axes.set_xlim(low[0] - spare[0], high[0] + spare[0])
-    axes.set_ylim(low[1] - spare[1], high[1] + spare[1])
-    axes.set_xticks([])  # discriminants have no unit
-    axes.set_yticks([])
+    (left, bottom), (right, top) = low - spare, high + spare
+    axes.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])  # discriminants have no unit
 
 
 def project(path: Path, documents: int, seed: int | None = None, own_targets: Collection[str] = ()) -> Projection:

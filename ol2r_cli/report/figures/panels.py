@@ -57,7 +57,7 @@ class Panels:
     """Panels in rows.
 
     titles: those of the panels, row by row. share: whether the panels of a row share the y axis. height: that of a
-    panel, as a share of its width. axes: of all panels, row by row.
+    panel, as a share of its width. axes: of all panels, row by row. ticks: how many an axis of numbers has at most.
     """
 
     def __init__(self, titles: Sequence[Sequence[str]], look: Look, share: bool = True, height: float = 0.66):
@@ -65,6 +65,7 @@ class Panels:
         self.width = look.inches(sum(map(len, titles)))
         columns = max(map(len, titles))
         self.panel_width = self.width / columns
+        self.ticks = 4 if self.panel_width < 3 else 5
         self.panel_height = max(self.panel_width * height, 1.3)
         letters = int((self.panel_width - 0.35) / _LETTER)
         wrapped = [_of_equal_height([_wrapped(title, letters) for title in row]) for row in titles]

@@ -35,11 +35,10 @@ class Series:
 
     def band(self, bands: str | None = None, units: str | None = None) -> Float[np.ndarray, "X"]:
         """Return `half_width` over these units, as `Estimate.band`; NaN where there is none."""
-        has_folds = self.seeds is not None
+        if units == "folds" and self.seeds is None:
+            return np.full(len(self.x), np.nan)
         values = self.seeds if units == "seeds" and self.seeds is not None else self.values
         n = np.isfinite(values).sum(0)
-        if units == "folds" and not has_folds:
-            n = np.ones(len(self.x), int)
         sd = np.sqrt(np.nansum((values - _mean(values)) ** 2, 0) / np.maximum(n - 1, 1))
         halves = [half_width(deviation, count, bands) for deviation, count in zip(sd.tolist(), n.tolist(), strict=True)]
         return np.array(halves, float)
