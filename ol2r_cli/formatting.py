@@ -115,17 +115,13 @@ def shortened(labels: Sequence[str], width: int) -> list[str]:
     Words that all labels have go first, then groups (`l2=0.1` of `ranker.l2=0.1`), then names of settings. What is
     still too long loses its beginning, because the last setting of a sweep changes fastest.
     """
-    words = [label.split(" ") for label in labels]
-    for change in (_unchanged, _without_common_words, _without_groups, _values_only):
-        words = change(words)
-        texts = [" ".join(label) for label in words]
+    words, texts = [label.split(" ") for label in labels], list(labels)
+    for shorter in (_without_common_words, _without_groups, _values_only):
         if max(map(len, texts), default=0) <= width:
             return texts
+        words = shorter(words)
+        texts = [" ".join(label) for label in words]
     return [text if len(text) <= width else f"…{text[len(text) - max(0, width - 1) :]}" for text in texts]
-
-
-def _unchanged(labels: list[list[str]]) -> list[list[str]]:
-    return labels
 
 
 def _without_common_words(labels: list[list[str]]) -> list[list[str]]:

@@ -13,13 +13,12 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
 
-from ol2r_cli.formatting import nearest
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.measures import gain
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.tasks import find_row, task_name, tasks
+from ol2r_cli.report.tasks import find_row, some_row, task_name, tasks
 from ol2r_cli.text_table import LETTERS
 
 Pair = tuple[Group, Group]
@@ -145,7 +144,7 @@ def compare(
         base_of_tasks = [find_row(baseline, task, labels) for task in by_task]
         bases = frozenset(base for base in base_of_tasks if base)
         if not bases:
-            raise ValueError(_unknown_baseline(baseline, groups))
+            raise ValueError(f"--baseline must be {some_row(baseline, groups)}")
         pairs_by_task = [_pairs_with(base, task) for base, task in zip(base_of_tasks, by_task, strict=True)]
     pairs = list(chain(*pairs_by_task))
     if not pairs:
@@ -169,12 +168,6 @@ def _all_pairs(task: Sequence[Group], labels: Labels) -> list[Pair]:
 def _pairs_with(base: Group | None, task: Sequence[Group]) -> list[Pair]:
     """Return each other group of a task with the baseline; none where the task has no baseline."""
     return [(group, base) for group in task if group is not base] if base else []
-
-
-def _unknown_baseline(baseline: str, groups: Sequence[Group]) -> str:
-    rankers = sorted({group.choices["ranker"] for group in groups})
-    advice = nearest(baseline, rankers) or f": the rankers are {', '.join(rankers)}"
-    return f"--baseline must be a ranker, or choices and settings, of some row, got {baseline}{advice}"
 
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,7 @@ def _identities(groups: Sequence[Group], settings: Sequence[str]) -> pl.DataFram
 def _metrics(runs: Sequence[FinishedRun], columns: Sequence[str] | None) -> pl.DataFrame:
     """Return the metrics of all seeds, with the path of the run; ValueError for a column that no run has."""
     known = dict.fromkeys(name for run in runs for name in run.metrics)
-    for name in columns or ():
-        if name not in known:
-            raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
+    _check(columns, known)
     rows = []
     for run in runs:
         for seed, metrics in sorted(run.values.items()):
@@ -83,7 +81,7 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
     if table != "blocks":
         for run in runs:
             known = known.with_columns(getattr(run.columns, table))
-    known.check(dict.fromkeys(name for name in columns or () if name not in known.key))
+    _check(columns, known.columns)
     wanted = [name for name in known.columns if columns is None or name in (*known.key, *columns)]
     frames = [pl.DataFrame(schema={"path": pl.String} | {name: known.schema[name] for name in wanted})]
     for run in runs:
@@ -91,6 +89,13 @@ def _rows_of_table(runs: Sequence[FinishedRun], table: str, columns: Sequence[st
             rows = read_tables(run.path, lambda stored: stored.table(known, wanted))
             frames.append(rows.select(pl.lit(str(run.path)).alias("path"), pl.all()))
     return pl.concat(frames, how="diagonal_relaxed")
+
+
+def _check(columns: Sequence[str] | None, known: Collection[str]) -> None:
+    """Raise ValueError for a column that is not known."""
+    for name in columns or ():
+        if name not in known:
+            raise ValueError(f"columns must be some of {', '.join(known)}, got {name}")
 
 
 def as_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

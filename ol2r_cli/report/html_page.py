@@ -33,7 +33,6 @@ from ol2r_cli.report.tasks import tasks
 from ol2r_cli.run.run import Run
 from ol2r_cli.text_table import TextTable
 
-_LEADERS = 12  # tasks at most
 Manifest = Mapping[str, Any]
 
 
@@ -191,9 +190,7 @@ def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
     if metric is None:
         return []
     names = Legend(groups, labels).names
-    lines = [line for task in tasks(groups) if (line := _leader(task, metric, names, labels))]
-    more = len(lines) - _LEADERS
-    return lines if more <= 0 else [*lines[:_LEADERS], f"{more} more tasks are in the table."]
+    return list(filter(None, [_leader(task, metric, names, labels) for task in tasks(groups)]))
 
 
 def _leader(task: Sequence[Group], metric: str, names: Mapping[Group, str], labels: Labels) -> str:

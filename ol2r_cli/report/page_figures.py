@@ -15,7 +15,7 @@ from ol2r_cli.report.figures.kinds import KINDS, reading
 from ol2r_cli.report.figures.look import Look, NothingToDraw
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.shown_metrics import ndcg_metrics
+from ol2r_cli.report.shown_metrics import declared_columns, ndcg_metrics
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,22 +69,13 @@ def _requests(groups: Sequence[Group], comparison: Comparison | None) -> Iterato
     fair = any(group.choices.get("fairness", "none") != "none" for group in groups)
     for kind in _SHOWN:
         if kind == "measure":
-            for column in _further_columns(groups):
-                yield _Request(f"{kind}-{column}", kind, {"column": column})
+            ndcg = ndcg_metrics(groups)
+            own_kinds = (ndcg.test.removeprefix("test_"), ndcg.cumulative, ndcg.online)
+            for column in declared_columns(groups):
+                if column not in own_kinds:
+                    yield _Request(f"{kind}-{column}", kind, {"column": column})
         elif fair or kind != "violations":  # without a fairness no certain pair is reversed
             yield _Request(kind, kind)
-
-
-def _further_columns(groups: Sequence[Group]) -> list[str]:
-    """Return the columns that measures of the runs declare, without those that have kinds of their own."""
-    ndcg = ndcg_metrics(groups)
-    own_kinds = (ndcg.test.removeprefix("test_"), ndcg.cumulative, ndcg.online)
-    columns: dict[str, None] = {}
-    for group in groups:
-        for run in group.runs:
-            declared = run.columns.additional
-            columns |= dict.fromkeys([*declared.evaluation, *declared.trace])
-    return [column for column in columns if column not in own_kinds]
 
 
 def _page_figure(request: _Request, groups: Sequence[Group], labels: Labels, look: Look) -> PageFigure:

@@ -98,8 +98,4 @@ def _values_by_seed(rows: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, fl
     """Return the metrics of a run that some seed has; None where one does not apply."""
     metrics = [name for name in rows[0] if name not in (*_OF_RUN, "seed")]
     measured = [name for name in metrics if any(row[name] is not None for row in rows)]
-    return {row["seed"]: {name: _none_for_nan(row[name]) for name in measured} for row in rows}
-
-
-def _none_for_nan(value: Any) -> Any:
-    return None if value != value else value
+    return {row["seed"]: {name: row[name] for name in measured} for row in rows}

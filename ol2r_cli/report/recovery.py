@@ -27,8 +27,8 @@ class Change:
     """What a change of intent costs a group of runs.
 
     before, after, end: NDCG at the last evaluation before the change, at the first one after it, and at the end of the
-    phase. standard: NDCG of the group with the new intent from the start; None without one. reached: for each unit the
-    first evaluated round of the phase with `SHARE` of the standard, one beyond the phase where there is none.
+    phase. from_the_start: the standard, NDCG of the group with the new intent from the start; None without one.
+    reached: for each unit the first evaluated round of the phase with `SHARE` of it, one beyond where there is none.
     """
 
     group: Group
@@ -39,7 +39,7 @@ class Change:
     before: float
     after: float
     end: float
-    standard: float | None
+    from_the_start: float | None
     reached: Sequence[int]
 
     @property
@@ -77,6 +77,13 @@ def _columns(labels: Labels) -> list[TableColumn[Change]]:
     def word(heading: str, text: Callable[[Group], str]) -> TableColumn[Change]:
         return TableColumn(heading, lambda change: Cell(text(change.group), values={heading: text(change.group)}))
 
+    def ndcg(heading: str, name: str) -> TableColumn[Change]:
+        def cell(change: Change) -> Cell:
+            value = getattr(change, name)
+            return Cell("" if value is None else f"{value:.4f}", values={name: value})
+
+        return TableColumn(heading, cell, True)
+
     return [
         word("dataset", lambda group: group.choices["dataset"]),
         word("click", lambda group: group.choices["click"]),
@@ -84,11 +91,11 @@ def _columns(labels: Labels) -> list[TableColumn[Change]]:
         word("ranker", labels.ranker),
         word("settings", labels.short),
         TableColumn("change", _what_changes),
-        TableColumn("before", lambda change: Cell(f"{change.before:.4f}", values={"before": change.before}), True),
-        TableColumn("after", lambda change: Cell(f"{change.after:.4f}", values={"after": change.after}), True),
+        ndcg("before", "before"),
+        ndcg("after", "after"),
         TableColumn("drop", lambda change: Cell(f"{100 * change.drop:.0f} %", values={"drop": change.drop}), True),
-        TableColumn("end of phase", lambda change: Cell(f"{change.end:.4f}", values={"end": change.end}), True),
-        TableColumn("from the start", _from_the_start, True),
+        ndcg("end of phase", "end"),
+        ndcg("from the start", "from_the_start"),
         TableColumn("recovered", _share_recovered, True),
         TableColumn("median rounds", _rounds_to_recover, True),
     ]
@@ -104,20 +111,15 @@ def _what_changes(change: Change) -> Cell:
     return Cell(f"{change.intent_before} to {change.intent_after} after {change.round:,}", values=values)
 
 
-def _from_the_start(change: Change) -> Cell:
-    text = "" if change.standard is None else f"{change.standard:.4f}"
-    return Cell(text, values={"from_the_start": change.standard})
-
-
 def _share_recovered(change: Change) -> Cell:
-    text = "" if change.standard is None else f"{change.recovered} of {len(change.reached)}"
+    text = "" if change.from_the_start is None else f"{change.recovered} of {len(change.reached)}"
     return Cell(text, values={"units": len(change.reached), "recovered": change.recovered})
 
 
 def _rounds_to_recover(change: Change) -> Cell:
     rounds = change.median_rounds
     text = f"> {change.length:,}" if rounds is None else f"{rounds:,.0f}"
-    return Cell("" if change.standard is None else text, values={"median_rounds": rounds})
+    return Cell("" if change.from_the_start is None else text, values={"median_rounds": rounds})
 
 
 def _changes(group: Group, groups: Sequence[Group]) -> Iterator[Change]:
@@ -143,7 +145,7 @@ def _changes(group: Group, groups: Sequence[Group]) -> Iterator[Change]:
             before=float(curve.mean[earlier][-1]),
             after=float(curve.mean[within][0]),
             end=float(curve.mean[within][-1]),
-            standard=standard,
+            from_the_start=standard,
             reached=() if standard is None else _rounds_to(SHARE * standard, curve, start, stop),
         )
 

@@ -39,18 +39,19 @@ def usual_metrics(groups: Sequence[Group]) -> tuple[str, ...]:
     metrics = [*ndcg_metrics(groups)]
     if any(group.choices.get("fairness", "none") != "none" for group in groups):
         metrics += ["unfairness", "violations"]
-    return tuple(dict.fromkeys([*metrics, *_declared_metrics(groups)]))
+    known = known_metrics(groups)
+    for column in declared_columns(groups):
+        metrics += [name for name in (f"test_{column}", column) if name in known]
+    return tuple(dict.fromkeys(metrics))
 
 
-def _declared_metrics(groups: Sequence[Group]) -> list[str]:
-    """Return one metric of every column that a measure of a run declares, on test queries where it is evaluated."""
-    metrics = []
+def declared_columns(groups: Sequence[Group]) -> list[str]:
+    """Return the columns that measures of the runs declare, those of an evaluation before those of the trace."""
+    columns: dict[str, None] = {}
     for group in groups:
         for run in group.runs:
-            columns = run.columns.additional
-            metrics += [*(f"test_{name}" for name in columns.evaluation), *columns.trace]
-    known = known_metrics(groups)
-    return [name for name in metrics if name in known]
+            columns |= dict.fromkeys([*run.columns.additional.evaluation, *run.columns.additional.trace])
+    return list(columns)
 
 
 def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str = "--metric") -> list[str]:
@@ -61,6 +62,6 @@ def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str =
     for name in names:
         if name not in known:
             usual = [metric for metric in ndcg_metrics(groups) if metric in known]
-            hints = usual if any(name.lower() in metric.split("_") for metric in usual) else known
-            raise ValueError(must_be_one_of(option, hints or ["none: nothing was measured"], name))
+            is_ndcg = any(name.lower() in metric.split("_") for metric in usual)
+            raise ValueError(must_be_one_of(option, usual if is_ndcg else known, name))
     return names

@@ -57,6 +57,13 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
     return matching[0] if matching else None
 
 
+def some_row(words: str, groups: Iterable[Group]) -> str:
+    """Return what words that match no row of any task must be, as the end of a message."""
+    known = sorted({group.choices["ranker"] for group in groups})
+    advice = nearest(words, known) or f": the rankers are {', '.join(known)}"
+    return f"a ranker, or choices and settings, of some row, got {words}{advice}"
+
+
 def _has(group: Group, wanted: Mapping[str, str]) -> bool:
     """Return whether a group has these choices and settings, as they are typed."""
     values: dict[str, Any] = {**group.settings, **{part: group.choices.get(part) for part in PARTS}}
@@ -81,11 +88,7 @@ def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Label
     for words, name in names.items():
         rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
         if not any(rows):
-            known = sorted({group.choices["ranker"] for group in groups})
-            advice = nearest(words, known) or f": the rankers are {', '.join(known)}"
-            raise ValueError(
-                f"--name must begin with a ranker, or choices and settings, of some row, got {words}{advice}"
-            )
+            raise ValueError(f"--name must begin with {some_row(words, groups)}")
         named |= {row: name for row in rows if row}
     for task in tasks(groups):
         count = Counter(named.get(group) or labels.ranker(group) for group in task)
