@@ -63,9 +63,9 @@ class Pair(NamedTuple):
 
 
 def read_claims(paper: str = "") -> tuple[list[Claim], list[dict[str, str]]]:
-    """Return the claims of a paper, by default of all, and those that are not measured; ValueError for an unknown one.
+    """Return the claims of a paper, by default of all, and those that no page decides; ValueError for another paper.
 
-    A claim that is not measured has its words, `says`, and the reason.
+    A claim that no page decides has the paper, the section, its words (`says`) and the reason.
     """
     content = yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8"))
     names = {name.lower(): name for name in content["papers"]}

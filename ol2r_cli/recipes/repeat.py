@@ -33,7 +33,7 @@ def repeat(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
     if runs.code == INTERRUPTED:
         return INTERRUPTED
     lines = _comparison(results, played(plan, runs))
-    equal = sum(_is_equal(line) for line in lines)
+    equal = sum(same_seeds == "all" for *_, same_seeds, _ in lines)
     show(lines, _HEADINGS)
     print(f"\n{equal} of {len(lines)} runs have the published numbers in all metrics, to the last digit")
     return runs.code or (DONE if equal == len(lines) else FAILED)
@@ -81,7 +81,3 @@ def _compared(before: FinishedRun, now: FinishedRun) -> tuple[str, str]:
     if same == len(before.values):
         return "all", ""
     return f"{same} of {len(before.values)}", f"{max(differences):.4f}"
-
-
-def _is_equal(line: Sequence[str]) -> bool:
-    return line[-2] == "all"
