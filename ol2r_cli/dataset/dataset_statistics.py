@@ -9,7 +9,7 @@ import numpy as np
 
 from ol2r_cli.dataset.letor import Letor
 from ol2r_cli.dataset.parse import blocks
-from ol2r_cli.dataset.prepare import constant_columns
+from ol2r_cli.dataset.prepare import constant_columns, rows_of
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.tensor.shapes import Bool, Int
 
@@ -101,9 +101,7 @@ def _splits(dataset: Dataset) -> Iterator[tuple[str, Int[np.ndarray, "q"], Bool[
     """Yield name, queries and marked rows of every split that has queries, and of all of them."""
     present = {name: queries.numpy() for name, queries in dataset.splits.items() if len(queries)}
     for name, queries in {**present, "all": np.concatenate(list(present.values()))}.items():
-        selected = np.zeros(len(dataset.query_ids), dtype=bool)
-        selected[queries] = True
-        yield name, queries, np.repeat(selected, np.diff(dataset.offsets.numpy()))
+        yield name, queries, rows_of(queries, dataset.offsets.numpy())
 
 
 def compare_with_published(dataset: Letor) -> list[tuple[str, str, str]]:

@@ -29,6 +29,7 @@ from ol2r_cli.dataset.prepare import (
     large_features,
     parsed_table,
     ranking_features,
+    rows_of,
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
@@ -469,4 +470,4 @@ def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Bool[n
     if dataset.fingerprint != fingerprint:
         raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
     table = source.parse(location)
-    return table, table.rows_of(dataset.splits["train"].numpy())
+    return table, rows_of(dataset.splits["train"].numpy(), table.offsets)

@@ -41,6 +41,11 @@ Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
 Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks, float32
 
 
+def rows_of(queries: Int[np.ndarray, "q"], offsets: Int[np.ndarray, "Q1"]) -> Bool[np.ndarray, "N"]:
+    """Return a mark for each document of these queries."""
+    return np.repeat(np.isin(np.arange(len(offsets) - 1), queries), np.diff(offsets))
+
+
 @dataclass(frozen=True)
 class ParsedTable:
     """The files of one fold as one table; queries are numbered through train, validation and test."""
@@ -54,10 +59,6 @@ class ParsedTable:
     largest_id: int  # of the features in the files; a declared number of features may be larger
     rounded: list[int]  # ids of features that float32 does not hold (`rounded_off`)
     large: list[int]  # ids of features of which a value is above LARGE_FEATURE in size
-
-    def rows_of(self, queries: Int[np.ndarray, "q"]) -> Bool[np.ndarray, "N"]:
-        """Return a mark for each document of these queries."""
-        return np.repeat(np.isin(np.arange(len(self.query_ids)), queries), np.diff(self.offsets))
 
 
 def dataset_of(
@@ -181,7 +182,7 @@ def ranking_features(
     identity = {"table": table.key, "train": depends, "method": method, "zeroed": zeroed, "drop": drop_constant}
 
     def build(folder: Path) -> None:
-        training = table.rows_of(train)
+        training = rows_of(train, table.offsets)
         transform, width = fit_transformation(table.features, table.offsets, training, method, zeroed, drop_constant)
         _write_features(folder, (len(table.labels), width), transform(table.features, table.offsets))
 
@@ -334,7 +335,7 @@ def document_groups(
     identity = {"table": table.key, "train": depends, "method": method, "group": cuts}
 
     def build(folder: Path) -> None:
-        training = table.rows_of(train)
+        training = rows_of(train, table.offsets)
         if method == "none":
             values = column[:, 0]  # in its own precision
         else:

@@ -208,8 +208,7 @@ class DocumentGenerator:
         self.noise = np.float32(settings.noise)
         above = np.cumsum(settings.group_shares()[:-1]).tolist()  # share of documents above each border of groups
         self.popular = [np.float32(NormalDist().inv_cdf(1 - share)) for share in above]  # a group ends here
-        weight = random.uniform(0.5, 1.5, QUALITIES)
-        self.weights = [(weight / np.sqrt((weight**2).sum())).astype(np.float32)]
+        self.weights = [_unit(random.uniform(0.5, 1.5, QUALITIES))]
         places = (np.arange(features) + 0.5) / features
         kinds = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
         self.kind = {kind: kinds == number for number, kind in enumerate(_SHARES)}
@@ -222,7 +221,7 @@ class DocumentGenerator:
             weight = random.standard_normal(QUALITIES)
             for earlier in self.weights:
                 weight -= (weight * earlier).sum() * earlier
-            self.weights.append((weight / np.sqrt((weight**2).sum())).astype(np.float32))
+            self.weights.append(_unit(weight))
 
     def qualities(self, count: int, random: np.random.Generator) -> Floats:
         """Return qualities, popularity and length of n = `count` documents, [10, n]."""
@@ -265,6 +264,11 @@ class DocumentGenerator:
         view -= np.repeat(low, lengths, axis=1)
         view /= np.repeat(span, lengths, axis=1)
         return view.T
+
+
+def _unit(weights: NDArray[np.float64]) -> Floats:
+    """Return weights of the same direction and length 1."""
+    return (weights / np.sqrt((weights**2).sum())).astype(np.float32)
 
 
 def _weighted(weights: Floats, rows: Iterable[Floats]) -> Floats:

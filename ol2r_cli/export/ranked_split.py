@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ class RankedSplit:
 
     def __init__(self, path: Path, split: str, data: Path | None = None, own_targets: Collection[str] = ()):
         self.run, self.split = Run.read_finished(path), split
-        trained = TrainedRanker(self.run, own_targets)
-        self.settings, self.seeds = self.run.settings, trained.seeds
+        self.trained = TrainedRanker(self.run, own_targets)
+        self.settings, self.seeds = self.run.settings, self.trained.seeds
         if "intent" in self.run.choices:
             raise ValueError(
                 f"{path} has users whose intent changes, so that its documents have no lasting labels: export a run "
@@ -54,20 +54,19 @@ class RankedSplit:
                 raise
             raise ValueError(f"the data of {path} cannot be read: type --data FOLDER ({error})") from error
         if self.dataset.fingerprint != self.run.fingerprint:
-            folder = settings.get("path") or settings.get("data_dir")
-            if folder is None:  # generated
-                raise ValueError(f"{path} is of data that this version generates in another way: run it again")
-            raise ValueError(f"--data must be the data of {path}, got {folder}, which has other data")
+            raise ValueError(f"the data of {path} are others than when it ran: type --data FOLDER, or run it again")
         self.query_ids = [self.dataset.query_ids[number] for number in self.dataset.splits[split].tolist()]
         stored = local_settings(self.settings.get("measure") or {}, "measure", path / "config.yaml", own_targets)
         usual = {name: Catalogue().choices["measure"][name].content for name in ("ndcg", "err")}
         measures = {name: build(node, f"measure.{name}") for name, node in (usual | stored).items()}
         self.measures = {name: measure for name, measure in measures.items() if measure.evaluation}
         check_unchanged(path, self.run.manifest, {"measure": self.settings.get("measure")})
-        seeds, dtype = torch.tensor(self.seeds), trained.deployed.dtype
-        evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
-        # Queries in groups of similar length; equal scores are broken as in the offline evaluation of the run.
-        self.lists = lambda: evaluator.lists(trained.ranker, trained.deployed)
+        seeds, dtype = torch.tensor(self.seeds), self.trained.deployed.dtype
+        self.evaluator = Evaluator(self.dataset, split, seeds, self.settings["no_relevant"], dtype, {})
+
+    def lists(self) -> Iterator[Lists]:
+        """Yield the lists of queries of similar length; equal scores are broken as in the offline evaluation."""
+        return self.evaluator.lists(self.trained.ranker, self.trained.deployed)
 
 
 @lru_cache(maxsize=1)

@@ -17,8 +17,6 @@ from ol2r_cli.interfaces import IntentSchedule
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
-_AHEAD = 256  # rounds drawn together where single rounds are asked for
-
 Rounds = NDArray[np.int64]  # [R], from 0
 Shares = NDArray[np.float64]  # [R, I]: rows sum to 1
 
@@ -106,7 +104,6 @@ class DrawnIntents:
 
     def __init__(self, schedule: IntentSchedule, streams: Streams):
         self.schedule, self.streams = schedule, streams
-        self._first, self._drawn = 0, torch.empty(0, 0, dtype=torch.int64)
 
     def shares(self, first: int, rounds: int) -> Float[torch.Tensor, "R I"]:
         """Return the shares of the intents in so many rounds."""
@@ -119,6 +116,4 @@ class DrawnIntents:
 
     def at(self, round: int) -> Int[torch.Tensor, "B"]:
         """Return the intents in one round."""
-        if not self._first <= round < self._first + len(self._drawn):
-            self._first, self._drawn = round, self(round, _AHEAD)
-        return self._drawn[round - self._first]
+        return self(round, 1)[0]

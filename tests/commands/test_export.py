@@ -60,7 +60,7 @@ def test_moved_data_need_an_option_and_must_be_the_same(runs, tmp_path, capsys):
     assert out.read_text() == exported_text
     (moved / "test.txt").write_text(text(13, 8))
     message = refused(capsys, "export", run, "--to", "per-query", "--out", out, "--data", moved)
-    assert message == f"--data must be the data of {run}, got {moved}, which has other data"
+    assert message == f"the data of {run} are others than when it ran: type --data FOLDER, or run it again"
 
 
 def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monkeypatch):
