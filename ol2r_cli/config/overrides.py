@@ -20,12 +20,10 @@ def translate(overrides: Iterable[str]) -> list[str]:
     """Return the overrides with short names replaced (`click=per,nav`), so that run ids and folders agree.
 
     The text of `note=..` gets quotes where it needs them.
-    `+launcher=slurm`, which is what one types for Hydra programs without such a group, becomes `launcher=slurm`.
     """
     translated = []
     for override in overrides:
         group, equals, values = override.partition("=")
-        group = "launcher" if group == "+launcher" else group
         if group == "note" and not re.fullmatch(r"'.*'|\".*\"", values):
             values = _quoted(values)
         for short, name in ALIASES.get(group, {}).items():

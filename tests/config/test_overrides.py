@@ -47,8 +47,8 @@ def test_settings_from_python():
 
 
 def test_words_are_split_by_what_they_are_for(tmp_path: Path):
-    words = ["click=per,nav", "dataset.click=per", "+launcher=slurm"]
-    assert translate(words) == ["click=perfect,navigational", "dataset.click=per", "launcher=slurm"]
+    words = ["click=per,nav", "dataset.click=per"]
+    assert translate(words) == ["click=perfect,navigational", "dataset.click=per"]
     assert split_launcher(["seed=1", "launcher=slurm", "+launcher.jobs=2", "launchers=3"]) == (
         ["seed=1", "launchers=3"],
         ["launcher=slurm", "+launcher.jobs=2"],
