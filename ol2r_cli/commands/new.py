@@ -128,22 +128,26 @@ def next_commands(new: NewChoice) -> list[str]:
     """Return what to type after `ol2r` to run a choice, to look at it, to check it and to compare it with others."""
     typed = "'measures=[NAME]'" if new.group == "measure" and new.like else _TYPED.get(new.group, f"{new.group}=NAME")
     chosen = typed.replace("NAME", new.name)
-    compared = chosen.replace(f"{new.group}={new.name}", f"{new.group}={new.name},{new.default}")
-    if new.group in ("dataset", "measure"):
-        compared = f"{chosen} ranker=pairrank,random"
-    listed = f"list {new.group} {new.name}"
     options = f" {shlex.join(new.options)}" if new.options else ""
+    listed = f"list {new.group} {new.name}{options}"
     if new.group == "experiment":
         sweep = "-m " if new.like and new.like.grid else ""
-        return [f"run {sweep}{chosen}{options}", f"{listed}{options}", "report"]
-    commands = [f"run {chosen} rounds=500{options}", f"{listed}{options}"]
+        return [f"run {sweep}{chosen}{options}", listed, "report"]
+    commands = [f"run {chosen} rounds=500{options}", listed]
     if new.group in ROLES:
         commands.append(f"check {new.group}={new.name}{options}")
-    commands.append(f"run -m {compared} rounds=500 'seed=range(0,3)'{options}")
+    commands.append(f"run -m {_with_another(new, chosen)} rounds=500 'seed=range(0,3)'{options}")
     commands.append("report")
     if new.group == "ranker":
         commands.append(f"benchmark linear dataset=synthetic click=perfect --add {chosen}{options}")
     return commands
+
+
+def _with_another(new: NewChoice, chosen: str) -> str:
+    """Return the words of a sweep: a choice and the default of its group, or two rankers with data or a measure."""
+    if new.group in ("dataset", "measure"):
+        return f"{chosen} ranker=pairrank,random"
+    return chosen.replace(f"{new.group}={new.name}", f"{new.group}={new.name},{new.default}")
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:

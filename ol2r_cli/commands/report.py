@@ -164,12 +164,14 @@ def _check_options(options: argparse.Namespace) -> None:
         raise ValueError("--baseline must be a ranker, or choices and settings, of some row, got nothing")
     if options.baseline and options.compare:
         raise ValueError("--baseline and --compare all are two ways of comparing: leave out one")
-    for names, needs, given in (
-        (("keep", "overrides"), "--select validation", options.select),
-        (("test", "differences"), "--baseline RANKER or --compare all", compares),
+    for name, is_possible, needed in (
+        ("keep", options.select, "--select validation"),
+        ("overrides", options.select, "--select validation"),
+        ("test", compares, "--baseline RANKER or --compare all"),
+        ("differences", compares, "--baseline RANKER or --compare all"),
     ):
-        if used := [name for name in names if getattr(options, name) and not given]:
-            raise ValueError(f"--{used[0]} goes with {needs}")
+        if getattr(options, name) and not is_possible:
+            raise ValueError(f"--{name} goes with {needed}")
     if options.recovery and (options.figure is not None or options.select or compares):
         raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
 

@@ -9,8 +9,7 @@ import shlex
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,23 +93,19 @@ def _show_runs(runs: Sequence[Run], root: Path) -> None:
     counts = Counter(run.state for run in runs)
     states = [f"{counts[state]} {state}" for state in STATES if counts[state]]
     print(f"{plural(len(runs), 'run')}: {', '.join(states)}")
-    stopped = {name: run for name, run in zip(names, runs, strict=True) if run.state in _EFFECT and run.command}
-    most = _COMMANDS if on_terminal else len(stopped)
-    _show_commands(dict(islice(stopped.items(), most)))
-    if len(stopped) > most:
-        print(f"and {len(stopped) - most} more: {as_called('ol2r status')} {shlex.quote(str(root))} | less")
+    stopped = [(name, run) for name, run in zip(names, runs, strict=True) if run.state in _EFFECT and run.command]
+    shown = stopped[:_COMMANDS] if on_terminal else stopped
+    for name, run in shown:
+        print(printable(f"{name}, to {_EFFECT[run.state]}:"))
+        print(printable(f"  {as_called(run.command)}"))  # in one line, whatever the width, so that it can be copied
+    if len(stopped) > len(shown):
+        more = f"and {len(stopped) - len(shown)} more"
+        print(f"{more}: {as_called('ol2r status')} {shlex.quote(str(root))} | less")
 
 
 def _name(run: Run, root: Path) -> str:
     """Return the path of a run below a folder, or its own name where it is this folder."""
     return run.path.name if run.path == root else str(run.path.relative_to(root))
-
-
-def _show_commands(stopped: Mapping[str, Run]) -> None:
-    """Print the commands by which runs go on or are run again, below their names."""
-    for name, run in stopped.items():
-        print(printable(f"{name}, to {_EFFECT[run.state]}:"))
-        print(printable(f"  {as_called(run.command)}"))  # in one line, whatever the width, so that it can be copied
 
 
 def _show_differences(rows: Sequence[Sequence[str]], root: Path) -> None:

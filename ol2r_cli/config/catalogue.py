@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -255,8 +255,11 @@ class Catalogue:
         for group, name in self.chosen(overrides).items():
             choice = self.choices.get(group, {}).get(name or "")
             if choice and group != "experiment":
-                *above, last = group.split("/")  # what a choice is part of stands before it
-                reduce(dict.__getitem__, above, tree)[last] = choice.values
+                *above, last = group.split("/")
+                node = tree
+                for part in above:  # what a choice is part of stands before it
+                    node = node[part]
+                node[last] = choice.values
         return tree
 
 
