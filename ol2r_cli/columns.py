@@ -51,7 +51,8 @@ class Column:
         if not (isinstance(self.label, str) and isinstance(self.axis, str) and self.digits in range(20)):
             raise ValueError(f"column {self.name} must have text as label and axis, and 0 to 19 digits")
         for what, allowed in (("type", TYPES), ("summary", get_args(Summary))):
-            if (value := getattr(self, what)) not in allowed:
+            value = getattr(self, what)
+            if value not in allowed:
                 raise ValueError(f"the {what} of column {self.name} must be one of {', '.join(allowed)}, got {value!r}")
 
     @property
@@ -77,7 +78,8 @@ def main_cutoff(names: Iterable[str]) -> int:
     It is 10 where NDCG@10 is among them, otherwise the largest; 10 where there is none.
     """
     pattern = r"(?:test_|validation_|online_|cumulative_)?ndcg(?:[_@](\d+))?"
-    cutoffs = {int(found[1] or CUTOFF) for name in names if (found := re.fullmatch(pattern, name))}
+    matches = (re.fullmatch(pattern, name) for name in names)
+    cutoffs = {int(match[1] or CUTOFF) for match in matches if match}
     return CUTOFF if CUTOFF in cutoffs else max(cutoffs, default=CUTOFF)
 
 

@@ -95,7 +95,8 @@ class Device:
             # matrices are small, and two threads took 3 to 75 times as long as one.
             import_module("scipy.linalg.cython_blas")  # numba calls this; only what is loaded can be limited
             ThreadpoolController().select(internal_api="openblas").limit(limits=1)
-        if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc = ctypes.CDLL(None)
+        if sys.platform == "linux" and hasattr(libc, "mallopt"):
             # Every round allocates D^2 matrices of the same sizes. With lists of 400 documents, mapping their pages
             # anew took a quarter of the time.
             trim_threshold, mmap_threshold = -1, -3  # parameters of mallopt(3)

@@ -139,9 +139,14 @@ class Exposure:
         return Exposure(self.position.to(device), self.beta)
 
     @property
+    def betas(self) -> tuple[float, ...]:
+        """`beta` of each of the groups 0 .. G - 1, of which the first has 1."""
+        return (1.0, *self.beta) if isinstance(self.beta, tuple) else (1.0, self.beta)
+
+    @property
     def groups(self) -> int:
         """G, the number of groups."""
-        return 1 + len(self.beta) if isinstance(self.beta, tuple) else 2
+        return len(self.betas)
 
     def of_groups(self, group: Int[Tensor, "*S K"], shown: Bool[Tensor, "*T K"]) -> Float[Tensor, "*U G"]:
         """Return the exposure of each group. `group` is that of the document at each place, or at the first places."""
@@ -162,14 +167,13 @@ class Exposure:
 
     def per_due(self, exposed: Float[Tensor, "*S G"]) -> Float[Tensor, "*S G"]:
         """Return beta_g exposed[g], where beta_0 = 1: equal numbers are fair."""
-        betas = self.beta if isinstance(self.beta, tuple) else (self.beta,)
-        return exposed * exposed.new_tensor([1.0, *betas])
+        return exposed * exposed.new_tensor(self.betas)
 
     def merits(self) -> tuple[float, ...]:
         """Return the merit of each group in units of that of group 1, so that beta_g is merit 0 / merit g."""
         if not isinstance(self.beta, tuple):
             return self.beta, 1.0
-        return tuple(self.beta[0] / beta for beta in (1.0, *self.beta))
+        return tuple(self.beta[0] / beta for beta in self.betas)
 
 
 class Forgetting(NamedTuple):

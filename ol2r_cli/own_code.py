@@ -19,7 +19,7 @@ def place_of(error: BaseException) -> str:
     """Return where an error was raised, `mine.py:12, in Mine.learn`: in own code, if that was on the way."""
     frames = _frames(error)
     outside = [frame for frame in frames if not _OF_PYTHON.search(frame[0])]
-    own = [frame for frame in outside if not Path(frame[0]).is_relative_to(PACKAGE)]
+    own = [frame for frame in frames if _is_own_file(frame[0])]
     file, line, function = (own or outside or frames)[-1]
     return f"{shown_path(file)}:{line}, in {function}"
 
@@ -28,7 +28,11 @@ def is_own(error: BaseException) -> bool:
     """Return whether own code was on the way of an error, other than a program that calls ol2r."""
     files = [file for file, _, _ in _frames(error)]
     ours = next((number for number, file in enumerate(files) if Path(file).is_relative_to(PACKAGE)), len(files))
-    return any(not _OF_PYTHON.search(file) and not Path(file).is_relative_to(PACKAGE) for file in files[ours:])
+    return any(map(_is_own_file, files[ours:]))
+
+
+def _is_own_file(file: str) -> bool:
+    return not _OF_PYTHON.search(file) and not Path(file).is_relative_to(PACKAGE)
 
 
 def is_refusal(error: BaseException) -> bool:

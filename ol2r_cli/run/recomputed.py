@@ -51,23 +51,18 @@ class TrainedRanker:
     deployed: Float[Tensor, "B P"]
 
     def __init__(self, run: Run, own_targets: Collection[str] = ()):
-        self.run, self.own_targets = run, own_targets
-        file, again = run.path / RANKER, f"type {run.command} force=true"
         kind = kind_of(run.choices)
         if kind.name != "run":
             raise ValueError(f"RUN must be of `ol2r run`, got {run.path}, which is of ol2r {kind.name}")
+        self.run, self.own_targets = run, own_targets
+        file = run.path / RANKER
         try:
-            content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
-            self.deployed, self.seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
-            self.features, settings = int(content["features"]), dict(content["ranker"])
-            numbers = self.deployed.layout == torch.strided and self.deployed.is_floating_point()
-            if not numbers or self.deployed.shape != (len(self.seeds), self.deployed.shape[1]):
-                raise ValueError("its parameters are not numbers for every seed")
+            self.deployed, self.seeds, self.features, stored = _content_of(run)
         except FileNotFoundError:
-            raise ValueError(f"{run.path} has no {RANKER}: {again}") from None
+            raise ValueError(f"{run.path} has no {RANKER}: type {run.command} force=true") from None
         except Exception as error:  # torch.load has no end of them
-            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
-        settings = local_settings(settings, "ranker", file, own_targets)
+            raise _damaged(run, error) from None
+        settings = local_settings(stored, "ranker", file, own_targets)
         self.ranker: Ranker = build(settings, "ranker")
         if not isinstance(self.ranker, Ranker):
             raise ValueError(f"ranker._target_ in {file} must be a ranker, got {settings['_target_']}")
@@ -80,7 +75,7 @@ class TrainedRanker:
         try:  # whether the parameters fit the ranker
             self.ranker.score(self.deployed, Candidates(one[0], one, features, one == 0))
         except (RuntimeError, LookupError, ValueError, TypeError) as error:
-            raise ValueError(f"{file} is damaged ({type(error).__name__}): {again}") from None
+            raise _damaged(run, error) from None
 
     def documents(self, file: Path, data: Path | None = None) -> Dataset:
         """Return the documents of a LETOR file, in its order, with the features that the ranker sees.
@@ -104,6 +99,21 @@ class TrainedRanker:
         if seed is not None and seed not in self.seeds:
             raise ValueError(f"{name} must be one of {', '.join(map(str, self.seeds))}, got {seed}")
         return 0 if seed is None else self.seeds.index(seed)
+
+
+def _content_of(run: Run) -> tuple[Float[Tensor, "B P"], list[int], int, dict[str, Any]]:
+    """Return what `ranker.pt` has: parameters, seeds, number of features and settings. Any error if it is damaged."""
+    content = torch.load(io.BytesIO(run.content(RANKER)), map_location="cpu", weights_only=True)
+    deployed, seeds = content["deployed"], [int(seed) for seed in content["seeds"]]
+    is_dense = deployed.layout == torch.strided and deployed.is_floating_point()
+    if not is_dense or deployed.shape != (len(seeds), deployed.shape[1]):
+        raise ValueError("its parameters are not numbers for every seed")
+    return deployed, seeds, int(content["features"]), dict(content["ranker"])
+
+
+def _damaged(run: Run, error: Exception) -> ValueError:
+    """Return the error of a damaged `ranker.pt`, with what to type."""
+    return ValueError(f"{run.path / RANKER} is damaged ({type(error).__name__}): type {run.command} force=true")
 
 
 def local_settings(settings: Any, name: str, file: Path, own_targets: Collection[str] = ()) -> Any:

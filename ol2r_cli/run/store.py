@@ -144,13 +144,15 @@ class RunDirectory:
 
     # polars and torch write to memory, because they would hide the error of a full disk.
     def write_parquet(self, name: str, rows: pl.DataFrame) -> None:
-        rows.write_parquet(content := io.BytesIO(), compression="zstd", row_group_size=2**15)
+        content = io.BytesIO()
+        rows.write_parquet(content, compression="zstd", row_group_size=2**15)
         self.write_bytes(name, content.getbuffer())
 
     def write_torch(self, name: str, content: Any) -> None:
         """Write anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists,
         dicts."""
-        torch.save(content, stream := io.BytesIO())
+        stream = io.BytesIO()
+        torch.save(content, stream)
         self.write_bytes(name, stream.getbuffer())
 
 
@@ -271,8 +273,10 @@ class Manifest:
         ran = [program for program in self._earlier.get("ran") or () if program["after"] < round]
         before = ran[-1] if ran else now
         changed = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
-        what = printable(f"goes on after round {round} with {', '.join(changed)}")
-        self.warnings = [f"{what}: the last digits can differ from an undisturbed run"] if changed else []
+        self.warnings: list[str] = []
+        if changed:
+            what = printable(f"goes on after round {round} with {', '.join(changed)}")
+            self.warnings.append(f"{what}: the last digits can differ from an undisturbed run")
         if changed or not ran:
             ran.append({"after": round, **now})
         self.content: dict[str, Any] = dict.fromkeys(_ENTRIES) | {"note": ""} | about
