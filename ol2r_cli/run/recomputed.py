@@ -193,10 +193,9 @@ def differences_of_experiment(run: Run, notes: list[str]) -> Iterator[str]:
 def _trace(run: Run) -> Iterator[str]:
     """Yield a fault unless the trace has each round of each seed once, and cumulative NDCG is the discounted sum of
     online NDCG, where queries that are skipped count 0."""
-    trace, number, seeds = run.trace, pl.col("round"), sorted(run.seeds)
-    rows = trace.group_by("seed").agg(number.len().alias("rows"), number.min(), number.max().alias("last")).rows()
-    unique = not trace.select(pl.struct("seed", "round").is_duplicated().any()).item()
-    if not unique or sorted(rows) != [(seed, run.rounds, 1, run.rounds) for seed in seeds]:
+    trace, number = run.trace, pl.col("round")
+    if not _has_each_once(run, trace, np.arange(1, run.rounds + 1)):
+        seeds = sorted(run.seeds)
         yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {run.rounds:,} of seeds {seeds}"
     for cutoff, discount in _ndcg_discounts(run).items():
         online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
@@ -256,14 +255,18 @@ def _online_ndcg(run: Run, dataset: Dataset) -> Iterator[str]:
 
 
 def _evaluations(run: Run) -> Iterator[str]:
-    """Yield a fault unless every split is evaluated for all seeds in the same rounds, the last one included."""
+    """Yield a fault unless every split is evaluated once for all seeds in the same rounds, the last one included."""
     for (split,), rows in run.evaluation.group_by("split", maintain_order=True):
-        of_seeds = [group["round"].to_list() for _, group in rows.group_by("seed", maintain_order=True)]
-        same = all(numbers == of_seeds[0] for numbers in of_seeds)
-        if not same or len(of_seeds) != len(run.seeds) or of_seeds[0][-1:] != [run.rounds]:
-            yield f"{EVALUATION.file}: split {split} lacks rounds of a seed"
-    if run.evaluation.select(pl.struct(EVALUATION.key).is_duplicated().any()).item():
-        yield f"{EVALUATION.file} has rows twice"
+        rounds = rows["round"].unique().sort().to_numpy()
+        if rounds[-1] != run.rounds or not _has_each_once(run, rows, rounds):
+            yield f"{EVALUATION.file}: split {split} lacks rounds of a seed, or has them twice"
+
+
+def _has_each_once(run: Run, rows: pl.DataFrame, rounds: np.ndarray) -> bool:
+    """Return whether rows of a table, which is sorted, are those of all seeds in these rounds."""
+    seeds = sorted(run.seeds)
+    expected = pl.DataFrame({"seed": np.repeat(seeds, len(rounds)), "round": np.tile(rounds, len(seeds))})
+    return rows.select("seed", "round").equals(expected)
 
 
 def _summary(run: Run) -> Iterator[str]:

@@ -129,7 +129,7 @@ def test_tables_that_lack_rows_and_a_summary_of_others(copy: Path, capsys: pytes
     code, lines = verified(copy, capsys)
     assert code == 1
     assert lines[0] == "trace.parquet has 100 rows, which are not rounds 1 to 60 of seeds [0, 1]"
-    assert "evaluation.parquet: split test lacks rounds of a seed" in lines
+    assert "evaluation.parquet: split test lacks rounds of a seed, or has them twice" in lines
 
 
 def test_a_report_can_leave_out_what_is_not_intact(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
