@@ -116,10 +116,9 @@ def markdown(table: TextTable) -> str:
     aligned = []
     for column, number in zip(zip(table.headings, *table.rows, strict=True), table.numbers, strict=True):
         texts = [in_markdown(str(cell)) for cell in column]
-        width = max(3, *map(len, texts))
-        cells = [text.rjust(width) if number else text.ljust(width) for text in texts]
-        rule = "-" * (width - 1) + (":" if number else "-")
-        aligned.append([cells[0], rule, *cells[1:]])
+        heading, *cells, rule = _aligned([*texts, "---"], number)
+        rule = "-" * (len(rule) - 1) + (":" if number else "-")
+        aligned.append([heading, rule, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in zip(*aligned, strict=True))
 
 
@@ -143,13 +142,15 @@ def print_table(table: TextTable, indent: int = 0) -> None:
     lines = [[str(cell) for cell in row] for row in table.rows]
     if table.headings:
         lines.insert(0, list(table.headings))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(line, widths, table.numbers, strict=True)
-        ]
-        print((" " * indent + (" " * _GAP).join(cells)).rstrip())
+    columns = list(map(_aligned, zip(*lines, strict=True), table.numbers))
+    for line in zip(*columns, strict=True):
+        print((" " * indent + (" " * _GAP).join(line)).rstrip())
+
+
+def _aligned(texts: Sequence[str], is_number: bool) -> list[str]:
+    """Return the texts of a column in its width."""
+    width = max(map(len, texts))
+    return [text.rjust(width) if is_number else text.ljust(width) for text in texts]
 
 
 def print_tables(tables: Sequence[TextTable], notes: Sequence[str]) -> None:

@@ -74,7 +74,7 @@ class FinishedRun:
     @cached_property
     def units(self) -> Units:
         """What its values are of."""
-        return self.kind.units() if self.kind.units else SEEDS
+        return _units(self.kind)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -84,6 +84,10 @@ class FinishedRun:
     def metrics(self) -> Iterable[str]:
         """The names of its metrics."""
         return next(iter(self.values.values()), {}).keys()
+
+
+def _units(kind: RunKind) -> Units:
+    return kind.units() if kind.units else SEEDS
 
 
 def _printable(value: Any) -> Any:
@@ -104,14 +108,13 @@ def read_run(run: Run) -> FinishedRun:
     settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
     settings = {kind.as_shown(name): value for name, value in settings.items()}
     settings.setdefault("rounds", run.rounds)
-    units = kind.units() if kind.units else SEEDS
     return FinishedRun(
         path=run.path,
         choices=choices,
         settings=settings,
         fold=flat.get(kind.fold),
         fingerprint=run.fingerprint,
-        values=units.read(run),
+        values=_units(kind).read(run),
         typed=frozenset(_TYPED.findall(run.command)),
         id=run.id,
         columns=run.columns,

@@ -123,4 +123,4 @@ def choices(group: Group) -> dict[str, str | None]:
 
 def differing_settings(groups: Iterable[Group], labels: Labels) -> list[str]:
     """Return the names of the settings that distinguish groups, in the order of the table."""
-    return list(dict.fromkeys(setting for group in groups for setting in labels.settings(group)))
+    return list(dict.fromkeys(setting for group in groups for setting in labels.settings[group]))

@@ -103,7 +103,7 @@ def _settings(members: Sequence[Member], groups: Sequence[Group], labels: Labels
 
 def _settings_of(group: Group, members: Sequence[Member], labels: Labels, shared: Mapping[str, str]) -> dict[str, Any]:
     """Return the name of a group, its choices, settings and seeds, the commands of its runs, and its other settings."""
-    told = {*labels.settings(group)}
+    told = {*labels.settings[group]}
     if group.settings.keys() != shared.keys():
         told |= shared.keys()
     commands = dict.fromkeys(printable(member.manifest["command"]) for member in members)
@@ -208,7 +208,7 @@ def _leader(task: Sequence[Group], metric: str, names: Mapping[Group, str], labe
 
 def _place(group: Group, labels: Labels) -> str:
     """Return the data, the users and the settings of a task."""
-    settings = labels.settings(group).items()
+    settings = labels.settings[group].items()
     told = " ".join(f"{symbol(name)}={as_typed(value)}" for name, value in settings if defines_task(name))
     click = group.choices["click"]
     users = f", {click} users" if click != "none" else ""

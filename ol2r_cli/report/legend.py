@@ -156,7 +156,7 @@ class Legend:
             values_by_name[name] = [text.get(setting, "") for setting in words]
         if any(group in labels.called for group in groups):  # its settings do not tell a fixed name from others
             values_by_name = {name: [name] for name in values_by_name}
-        own = ranker_style(groups[0].choices["ranker"], labels.parts(groups[0]))
+        own = ranker_style(groups[0].choices["ranker"], labels.parts[groups[0]])
         styles = setting_styles(own, list(values_by_name.values()))
         self.styles |= zip(values_by_name, styles, strict=True)
 
@@ -190,7 +190,7 @@ def _panels(groups: Iterable[Group], labels: Labels) -> dict[Panel, list[Group]]
 def _panel(group: Group, labels: Labels) -> Panel:
     """Return the panel of a group."""
     dataset, click, intent = (group.choices.get(part, "none") for part in TASK_PARTS)
-    told = {name: f"{symbol(name)}={as_typed(value)}" for name, value in labels.told(group).items()}
+    told = {name: f"{symbol(name)}={as_typed(value)}" for name, value in labels.told[group].items()}
     dataset_settings = [text for name, text in told.items() if part_of(name) == "dataset"]
     user_settings = [text for name, text in told.items() if part_of(name) in ("click", "intent")]
     users = [] if click == "none" else [click.replace("_", " ")]
@@ -210,14 +210,14 @@ def _by_paper_name(groups: Iterable[Group], labels: Labels) -> dict[str, list[Gr
     """Return the groups of each ranker with its parts, both in the order of the legend."""
     by_name: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda group: _legend_key(group, labels)):
-        name = paper_name(group.choices["ranker"], labels.parts(group))
+        name = paper_name(group.choices["ranker"], labels.parts[group])
         by_name.setdefault(name, []).append(group)
     return by_name
 
 
 def _legend_key(group: Group, labels: Labels) -> tuple[Any, ...]:
     """Return a key that sorts names: rankers as in `ranker_names`, each first with the parts that come with it."""
-    ranker, parts = group.choices["ranker"], labels.parts(group)
+    ranker, parts = group.choices["ranker"], labels.parts[group]
     fixed_names = list(dict.fromkeys(labels.called.values()))  # in the order of the caller
     place = fixed_names.index(labels.called[group]) if group in labels.called else -1
     settings = labels.sort_key(group, lambda name: not _is_of_panel(name))
@@ -227,7 +227,7 @@ def _legend_key(group: Group, labels: Labels) -> tuple[Any, ...]:
 
 def _setting_texts(group: Group, labels: Labels) -> dict[str, str]:
     """Return the settings that a name may have, as text: without what only repeats a choice, precision last."""
-    told = labels.told(group)
+    told = labels.told[group]
     names = [name for name in told if not (_is_of_panel(name) or name.endswith("._target_"))]
     names.sort(key=lambda name: name in ROUNDING)
     return {name: _value_text(told[name]) for name in names}

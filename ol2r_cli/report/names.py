@@ -28,6 +28,12 @@ class Labels:
     (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
     left out. `called` are fixed names, in place of the ranker with its parts; with `one_row_each` each must be the name
     of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor.
+
+    Of each group: parts: its model, exploration and fairness, as far as they are not those that come with its ranker.
+    settings: those that distinguish it from others with the same choices, by dotted name. told: the settings that its
+    name has, without defaults that no run typed, and nulls that are defaults. So a default that was typed for one click
+    model only is in the names for all of them. They are there where another group with the same choices would look the
+    same without them.
     """
 
     def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None, one_row_each: bool = False):
@@ -35,40 +41,24 @@ class Labels:
         self.one_row_each = one_row_each
         names = _setting_names(groups)
         self._column = {name: column for column, name in enumerate(names)}
-        self._parts = {group: _named_parts(group, groups) for group in groups}
-        self._settings = _differing(groups, names)
-        self._told = _without_defaults(self._settings)
-        self._words = _brief(set().union(*self._settings.values()))
-
-    def settings(self, group: Group) -> dict[str, Any]:
-        """Return the settings that distinguish this group from others with the same choices, by dotted name."""
-        return self._settings[group]
-
-    def told(self, group: Group) -> dict[str, Any]:
-        """Return the settings that its name has: without defaults that no run typed, and nulls that are defaults.
-
-        So a default that was typed for one click model only is in the names for all of them.
-        They are there where another group with the same choices would look the same without them.
-        """
-        return self._told[group]
-
-    def parts(self, group: Group) -> dict[str, str]:
-        """Return its model, exploration and fairness, as far as they are not those that come with its ranker."""
-        return self._parts[group]
+        self.parts = {group: _named_parts(group, groups) for group in groups}
+        self.settings = _differing(groups, names)
+        self.told = _without_defaults(self.settings)
+        self._words = _brief(set().union(*self.settings.values()))
 
     def ranker(self, group: Group) -> str:
         """Return its fixed name; otherwise the ranker, with the parts that do not come with it."""
-        parts = [f"{part}={choice}" for part, choice in self.parts(group).items()]
+        parts = [f"{part}={choice}" for part, choice in self.parts[group].items()]
         return self.called.get(group) or " ".join([group.choices["ranker"], *parts])
 
     def short(self, group: Group) -> str:
         """Return the settings of `told` as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""
-        return " ".join(f"{self._words[name]}={as_typed(value)}" for name, value in self.told(group).items())
+        return " ".join(f"{self._words[name]}={as_typed(value)}" for name, value in self.told[group].items())
 
     def words(self, group: Group) -> dict[str, str]:
         """Return its choices, and the settings that distinguish it, as they are typed."""
         choices = {part: group.choices[part] for part in PARTS if part in group.choices}
-        return choices | {name: as_typed(value) for name, value in self.settings(group).items()}
+        return choices | {name: as_typed(value) for name, value in self.settings[group].items()}
 
     def overrides(self, group: Group) -> str:
         """Return choices and settings as overrides for the command of its kind, quoted for a shell."""
@@ -81,7 +71,7 @@ class Labels:
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
         """Return a key from the settings for which `counts` is true, in the order of columns; numbers by size."""
-        return [(self._column[name], _by_size(value)) for name, value in self.settings(group).items() if counts(name)]
+        return [(self._column[name], _by_size(value)) for name, value in self.settings[group].items() if counts(name)]
 
     def ordered(self, groups: Iterable[Group], metrics: Sequence[str] = ()) -> list[Group]:
         """Return groups by dataset, users and task; then the best first by the first metric if it is NDCG, or by name.
@@ -162,7 +152,7 @@ def _follows_ranker(group: Group, name: str) -> bool:
 
 
 def _without_defaults(settings: Mapping[Group, dict[str, Any]]) -> dict[Group, dict[str, Any]]:
-    """Return the settings that `Labels.told` returns, of those that distinguish groups."""
+    """Return the settings that `Labels.told` has, of those that distinguish groups."""
     typed = _typed_values(settings)
     told: dict[Group, dict[str, Any]] = {}
     for group, values in settings.items():

@@ -139,7 +139,7 @@ def test_any_other_setting_makes_another_group(tmp_path):
         group = only(tmp_path / "b")
         assert values(group) == expected(0.1, 0.3, 0.5), other
         assert values(group, "validation_ndcg_10") == expected(0.2, 0.6), "which the larger run has not recorded"
-        assert Labels([group]).settings(group) == {}
+        assert Labels([group]).settings[group] == {}
     make(tmp_path / "c")
     make(tmp_path / "c", "measure.err.cutoff=5", "measure.ndcg.discount=0.9995", test={1: 0.5})
     assert only(tmp_path / "c").n == 2, "taking a measure makes no group, its other settings do"
