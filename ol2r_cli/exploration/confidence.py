@@ -72,7 +72,6 @@ class Confidence(DivideAndConquer):
         of_discount = self.discount < 1 and self.covariance == "inverse_diagonal"
         self.form = FORMS.index("diagonal" if of_discount else self.covariance)  # what of `inverse`, or of M, is used
         self.horizon = context.rounds
-        self.records = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
         if self.alpha == "theory":
             span = features.amax(0) - features.amin(0)  # |x_ij| <= |span|
             slope = torch.sigmoid(span.double().norm())
@@ -96,9 +95,7 @@ class Confidence(DivideAndConquer):
             scale = self._square_of_theory()
         else:
             scale = torch.full_like(self.matrix[:, 0, 0], self.alpha**2)
-        how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
-        nothing = (each.to(scale.device) for each in self.records)
-        return loops.intervals.Intervals(self.matrix, self.inverse, scale, self.form, *how, *nothing)
+        return loops.intervals.Intervals(self.matrix, self.inverse, scale, self.form, *self.how, *self.unrecorded)
 
     def after_loops(self, rounds: int, random: Random) -> None:
         self.rounds.add_(rounds)  # `+=` would go through Module.__setattr__, at several times the cost
@@ -181,14 +178,8 @@ class Ensemble(DivideAndConquer):
     def __init__(self, shuffle: Shuffle):
         super().__init__(shuffle, transitive=False)
 
-    def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        super().setup(context, features)
-        self.device = context.device
-
     def stages(self) -> Any:
-        how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
-        nothing = torch.zeros(0, 0, 0, dtype=torch.int16), torch.zeros(0, 0, 0, 0, dtype=torch.bool)
-        state = loops.agreement.Agreement(*how, *(values.to(self.device) for values in nothing))
+        state = loops.agreement.Agreement(*self.how, *self.unrecorded)
         arrange, remember = loops.agreement.arranges_by_agreement, loops.rounds.nothing_to_remember
         return loops.rounds.ExplorationStages(arrange, state, remember, loops.agreement.room_of_agreement)
 

@@ -59,8 +59,12 @@ class DivideAndConquer(Exploration):
         self.shuffle, self.transitive = shuffle, transitive
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
-        """Store which places of a proposed order, and which of their certain pairs, are used."""
+        """Store which places of a proposed order, and which of their certain pairs, are used; and for loops how blocks
+        are shuffled, and that nothing is recorded of them."""
         super().setup(context, features)
+        self.how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
+        no_blocks = torch.zeros(0, 0, 0, dtype=torch.int16, device=context.device)
+        self.unrecorded = no_blocks, no_blocks.bool()[None]
         self.certain_places, self.needs_reasons = context.certain_places, context.needs_reasons
         self.only_shown = context.ranking_depth == context.positions and not context.needs_reasons
 
@@ -81,12 +85,13 @@ class DivideAndConquer(Exploration):
         width, by_place = min(self.certain_places, documents), self.certain_places < documents
         pairs = mask.new_zeros(len(mask), width, width)
         lists = certain, compared, lengths, by_score, random.uniform(documents).contiguous()
-        how = int(self.transitive), int(self.shuffle == "conservative"), self.ranking_depth
         room, written = loops.certain_pairs.room_of_lists(documents), (orders, blocks, pairs, int(by_place))
-        loops.launch.launch(loops.certain_pairs.proposes, len(mask), room, *lists, how, *written)
+        loops.launch.launch(loops.certain_pairs.proposes, len(mask), room, *lists, self.how, *written)
         if not self.needs_reasons or not torch.equal(compared, lengths):
             return Proposal(orders, scores)
-        return Proposal(orders, scores, blocks, **{"certain_by_place" if by_place else "certain": pairs})
+        if by_place:
+            return Proposal(orders, scores, blocks, certain_by_place=pairs)
+        return Proposal(orders, scores, blocks, pairs)
 
     def compared(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         """Return the documents in score order [B, D], their certain pairs [B, D, D], of which the first [B] were

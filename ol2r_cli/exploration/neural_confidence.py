@@ -7,7 +7,6 @@ diagonal.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -81,34 +80,31 @@ class NeuralConfidence(DivideAndConquer):
         if self.covariance == "diagonal":
             self.tangents = DiagonalTangentCovariance(self.l2, context)
         else:
-            name, memory = self.setting("covariance"), available_memory(context.device)
-            if context.forgetting != Forgetting():
-                raise ValueError(f"{name} must be diagonal where the ranker forgets pairs, got full")
-            # A gradient is kept as its factors: the features and some vectors of a hidden layer's width, which is at
-            # most the root of P. The worst case is K // 2 pairs in every round.
-            numbers = 2 * (context.features + 4 * math.isqrt(context.parameters)) + context.documents
-
-            def needed(rounds: int) -> int:
-                """Return the bytes of the triangle, the history and one query's products, for all replicas."""
-                rows = most_rows(rounds * max(context.positions // 2, 1), context.parameters)
-                return context.replicas * self.dtype.itemsize * (rows * (rows + STRIP) // 2 + rows * numbers)
-
-            rounds = bisect_right(range(context.rounds + 1), memory, key=needed) - 1
-            if rounds < context.rounds:
-                float32 = "" if self.dtype == torch.float32 else f"{self.setting('precision')}=float32, "
-                raise ValueError(
-                    f"rounds must be at most {rounds} with {name}=full and replicas={context.replicas} in "
-                    f"{memory / 2**30:.1f} GiB of memory, got {context.rounds}: {float32}fewer replicas or "
-                    f"{name}=diagonal need less"
-                )
+            self._check_full_covariance(context)
             self.tangents = FullTangentCovariance(self.l2, context, self.dtype)
         self.waiting: tuple[Tensor, Tensor] | None = None  # the latest pairs: features [B 2M F], valid [B M]
 
+    def _check_full_covariance(self, context: RunContext) -> None:
+        """Raise ValueError where the ranker forgets, or the covariance may need more than the memory."""
+        name = self.setting("covariance")
+        if context.forgetting != Forgetting():
+            raise ValueError(f"{name} must be diagonal where the ranker forgets pairs, got full")
+        # The triangle, the history and one query's products, where every round has K // 2 pairs. A gradient is kept as
+        # its factors: the features and some vectors of a hidden layer's width, which is at most the root of P.
+        rows = most_rows(context.rounds * max(context.positions // 2, 1), context.parameters)
+        numbers = 2 * (context.features + 4 * math.isqrt(context.parameters)) + context.documents
+        needed = context.replicas * self.dtype.itemsize * (rows * (rows + STRIP) // 2 + rows * numbers)
+        memory = available_memory(context.device)
+        if needed > memory:
+            raise ValueError(
+                f"{name} must be diagonal, or rounds or replicas fewer, in {memory / 2**30:.1f} GiB of memory, got "
+                f"full with rounds={context.rounds} and replicas={context.replicas}, which may need "
+                f"{needed / 2**30:.1f} GiB"
+            )
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
         """Add the pairs that wait for the fit, then propose as every divide-and-conquer exploration."""
-        tangent = prediction.tangent()
-        assert isinstance(tangent, LayeredTangent)
-        pairs = None
+        tangent, pairs = layered_tangent(prediction), None
         if self.waiting is not None:
             features, valid = self.waiting
             pairs, self.waiting = (tangent.at(features), valid), None
@@ -119,12 +115,10 @@ class NeuralConfidence(DivideAndConquer):
         """Add the round's pairs to A, or keep their features until the network has been fitted."""
         preferences = interaction.preferences
         if self.tangent_at == "refit":
-            both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
+            both = tangents.in_turn(preferences)
             self.waiting = gather(interaction.candidates.features, both), preferences.valid
         else:
-            tangent = interaction.prediction.tangent()
-            assert isinstance(tangent, LayeredTangent)
-            self.tangents.learn(preferences, tangent)
+            self.tangents.learn(preferences, layered_tangent(interaction.prediction))
 
     def compared(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         """Compare all lists at once on a GPU; on a CPU one after the other, without padding, so that a replica does not
@@ -148,9 +142,7 @@ class NeuralConfidence(DivideAndConquer):
         their scores. Features are compared by one fixed random combination.
         """
         replicas, prediction, order, scores, mask = ranked
-        tangent = prediction.tangent()
-        assert isinstance(tangent, LayeredTangent)
-        features = tangent.factors[0][1][replicas, : order.shape[1]].double()
+        features = layered_tangent(prediction).factors[0][1][replicas, : order.shape[1]].double()
         combined = (features * _combination(features.shape[2], features.device)).sum(2).gather(1, order)
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
@@ -165,6 +157,13 @@ class NeuralConfidence(DivideAndConquer):
         self.tangents.restore(state["tangents"])
         waiting = [values.to(self.tangents.device) for values in state["waiting"]]
         self.waiting = (waiting[0], waiting[1]) if waiting else None
+
+
+def layered_tangent(prediction: Prediction) -> LayeredTangent:
+    """Return the gradients of a network's scores."""
+    tangent = prediction.tangent()
+    assert isinstance(tangent, LayeredTangent)
+    return tangent
 
 
 @cache
@@ -271,8 +270,8 @@ class DiagonalTangentCovariance:
         return certain
 
     def learn(self, preferences: Preferences, tangent: LayeredTangent) -> None:
-        both = torch.stack([preferences.winner, preferences.loser], 2).flatten(1)
-        self._add(tangents.chosen(tangents.layers_of(tangent.factors), both), preferences.valid)
+        pairs = tangents.chosen(tangents.layers_of(tangent.factors), tangents.in_turn(preferences))
+        self._add(pairs, preferences.valid)
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
         added = (tangents.pair_differences(pairs).square_() * valid[:, :, None]).sum(1)

@@ -78,8 +78,13 @@ class LayeredTangent:
         return written_out(layers_of(self.factors))
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
-        pairs = torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
-        return pair_differences(chosen(layers_of(self.factors), pairs)) * preferences.valid[:, :, None]
+        pairs = chosen(layers_of(self.factors), in_turn(preferences))
+        return pair_differences(pairs) * preferences.valid[:, :, None]
+
+
+def in_turn(preferences: Preferences) -> Int[Tensor, "B X"]:
+    """Return winner, loser, winner, loser, .. of all pairs."""
+    return torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
 
 
 def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | None = None) -> Layers:

@@ -14,8 +14,6 @@ from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.streams import Random
 
-ABSENT = -1e30  # score of padding, and of a document that is not drawn
-
 
 class PDGD(GradientRanker):
     """Prefers every clicked document to every examined unclicked one, each pair with the weight that removes its bias.

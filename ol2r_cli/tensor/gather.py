@@ -26,11 +26,6 @@ def gather(table: Shaped[Tensor, "B D *X"], index: Int[Tensor, "B M"]) -> Shaped
     return selected.unflatten(0, index.shape)
 
 
-def gather_square(matrix: Shaped[Tensor, "B D D"], index: Int[Tensor, "B M"]) -> Shaped[Tensor, "B M M"]:
-    """Return matrix[b, index[b, m], index[b, n]]."""
-    return gather(gather(matrix, index).mT.contiguous(), index).mT
-
-
 def unique_rows(values: Int[Tensor, "B X"]) -> tuple[Int[Tensor, "B Y"], Int[Tensor, "B X"]]:
     """Return the different numbers of each row in rising order, zeros after them, and the place of each value there.
 

@@ -27,17 +27,16 @@ class Streams:
     """All random numbers of a run with seeds [B], each 0 or more.
 
     A small draw costs as much as a large one, so numbers are drawn for several rounds at once: at most `ahead` rounds,
-    and at most `CELLS` numbers, but 16 rounds if these have at most `MOST` numbers.
+    and at most `CELLS` numbers.
     """
 
     CELLS = 1 << 17
-    MOST = 1 << 20
 
     def __init__(self, seeds: Int[Tensor, "B"], ahead: int = 256):
         if bool((seeds < 0).any()):
             raise ValueError(f"seed must be 0 or more, got {int(seeds.min())}")
         self.seeds, self.device, self.replicas, self.ahead = seeds, seeds.device, len(seeds), ahead
-        self._drawn: dict[str, tuple[int, int, Tensor]] = {}  # name -> first round, end, [rounds B width]
+        self._drawn: dict[str, tuple[int, Tensor]] = {}  # name -> first round, [rounds B width]
 
     @cached_property
     def seeds_of_draws(self) -> Any:
@@ -50,14 +49,12 @@ class Streams:
 
     def uniform(self, name: str, round: int, count: int) -> Float[Tensor, "B n"]:
         """Return float64 numbers strictly between 0 and 1: (n + 1/2) 2^-32 for a 32-bit word n."""
-        first, end, drawn = self._drawn.get(name, (0, 0, self.seeds[None, :, None]))
-        if not first <= round < end or drawn.shape[2] < count:
-            likely = 3 * drawn.shape[-1] // 4 if end else 0  # the next lists may be as long as the previous ones
-            width = -(-max(count, likely) // 4) * 4
-            numbers = self.replicas * width + 1
-            first, end = round, round + min(self.ahead, max(self.CELLS // numbers, min(16, self.MOST // numbers), 1))
-            drawn = self._draw(_stream_number(name), range(first, end), width)
-            self._drawn[name] = first, end, drawn
+        first, drawn = self._drawn.get(name, (0, self.seeds.new_empty(0, 0, 0)))
+        if not first <= round < first + len(drawn) or drawn.shape[2] < count:
+            width = -(-count // 4) * 4
+            rounds = min(self.ahead, max(1, self.CELLS // max(1, self.replicas * width)))
+            first, drawn = round, self._draw(_stream_number(name), range(round, round + rounds), width)
+            self._drawn[name] = first, drawn
         return drawn[round - first, :, :count]
 
     def uniform_at(self, name: str, round: int, index: Int[Tensor, "B n"]) -> Float[Tensor, "B n"]:
