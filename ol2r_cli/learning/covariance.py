@@ -18,7 +18,7 @@ from ol2r_cli.tensor.shapes import Float, Int
 PRIMAL = 6_000  # parameters up to which the inverse is ever written out
 RATIO = 1.4  # rows per parameter from which on that is cheaper
 STRIP = 512  # rows of the dual form that are substituted at once
-MANY, PART = 1024, 128  # rows from which on they are added in parts, since their products take memory, and of a part
+MANY = 1024  # rows that are added at once at most, since their products take memory
 
 # From S [b x x] of the documents so far, never too small, to the number of the first documents that still matter.
 Narrow = Callable[[Tensor], int]
@@ -29,7 +29,7 @@ def add_outer_products(inverse: Float[Tensor, "B F F"], rows: Float[Tensor, "B M
 
     W^T W is subtracted, with L W = rows A^-1 and L L^T = I + rows A^-1 rows^T, so that the result is symmetric.
     """
-    for part in rows.split(PART if rows.shape[1] > MANY else MANY, dim=1):
+    for part in rows.split(MANY, dim=1):
         projected = part @ inverse
         small = projected @ part.mT
         small.diagonal(dim1=1, dim2=2).add_(1)

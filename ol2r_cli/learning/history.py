@@ -99,59 +99,46 @@ class CountedBuffer(nn.Module):
 
 
 class PairLog(CountedBuffer):
-    """Keeps pairs (winner, loser) as document numbers.
-
-    `setup` reserves room for the whole run; memory that no round has used yet is not touched.
-    """
+    """Keeps pairs (winner, loser) as document numbers."""
 
     pairs: Tensor
+    rows: Tensor  # their feature differences [B, capacity + 1, F] in double precision, or no rows
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
+        """Reserve room for the whole run; memory that no round has used yet is not touched."""
         self.features = features.to(context.device)
         # Every replica's entries begin at a multiple of 64 bytes. Sums of products differ in the last bit with where
         # their terms begin: otherwise the first rounds of a run would depend on how many there will be.
         self.reserve(context, -(-(context.rounds * per_round + 1) // 16) * 16 - 1, per_round)
         self.register_entries("pairs", torch.int32, 2)
+        self.rows = torch.zeros(context.replicas, 0, context.features, dtype=torch.float64, device=context.device)
 
-    def remember(self, document: Int[Tensor, "B D"], preferences: Preferences) -> Int[Tensor, "B M"]:
-        """Keep one round's pairs, which compare the candidates with these document numbers; returns their places."""
-        valid = preferences.valid
-        place = torch.where(valid, self.count[:, None] + valid.cumsum(1) - 1, self.capacity)
-        both = torch.cat([preferences.winner, preferences.loser], dim=1)
-        self.pairs[self.replica, place] = document.gather(1, both).int().unflatten(1, (2, -1)).mT
-        self.count += valid.sum(1)
+    def remember(
+        self, document: Int[Tensor, "B D"], preferences: Preferences, differences: Float[Tensor, "B M F"]
+    ) -> None:
+        """Keep one round's pairs, which compare the candidates with these document numbers; where there are rows, also
+        their feature differences."""
+        of_round = preferences.winner, preferences.loser, preferences.valid, differences
+        kept = self.count, self.pairs, self.rows
+        loops.launch.launch(loops.single.append_pairs, len(self.count), 0, document, *of_round, *kept)
         if self.forgets:
-            self.pass_round(valid)
-        return place
+            self.pass_round(preferences.valid)
 
 
 class PairHistory(PairLog):
-    """Keeps pairs and their feature differences `rows` [B, capacity + 1, F].
-
-    The rows are not part of the state: they are computed again after the pairs have been loaded.
-    """
+    """Keeps pairs and their rows, which are not part of the state: they are computed again after the pairs have been
+    loaded."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_load_state_dict_post_hook(_rebuild)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], per_round: int) -> None:
-        """Reserve room for the whole run; rows are in double precision."""
         super().setup(context, features, per_round)
         self.dtype = torch.float64
         # On a GPU, whose memory they would fill, loops compute rows again. Tensors read them where pairs are forgotten.
-        count = self.capacity + 1 if context.device.type == "cpu" or self.forgets else 0
-        self.rows = torch.zeros(context.replicas, count, context.features, dtype=self.dtype, device=context.device)
-
-    def append(
-        self, differences: Float[Tensor, "B M F"], document: Int[Tensor, "B D"], preferences: Preferences
-    ) -> None:
-        """Keep a round's pairs, and their differences."""
-        of_round = preferences.winner, preferences.loser, preferences.valid, differences
-        kept = self.count, self.pairs, self.rows
-        loops.launch.launch(loops.single.append_pairs, len(self.count), 0, document, *of_round, *kept)
-        if self.forgets:
-            self.pass_round(preferences.valid)
+        if context.device.type == "cpu" or self.forgets:
+            self.rows = self.rows.new_zeros(context.replicas, self.capacity + 1, context.features)
 
 
 def _rebuild(history: PairHistory, _: object) -> None:

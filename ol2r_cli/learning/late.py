@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from torch import Tensor, nn
@@ -43,19 +44,23 @@ class LateFeedback(nn.Module):
         object.__setattr__(self, "ranker", ranker)  # not as a submodule: its state is in that of the simulation
         self.network: Any = None if ranker.linear else getattr(ranker, "model", None)
         self.serving: Tensor | None = None  # the parameters of a network, once for all rounds that they serve
-        self.waiting: deque[tuple[int, dict[str, Tensor]]] = deque()  # round, from 0, and what is kept of it
+        # Of each round its number, from 0, and the tensors of each record by field.
+        self.waiting: deque[tuple[int, dict[str, dict[str, Tensor]]]] = deque()
 
     def add(self, t: int, interaction: Interaction) -> None:
         """Keep round `t`."""
-        kept = {"query": interaction.candidates.query}
+        served = {"query": interaction.candidates.query}
         if self.network is not None:
             self.serving = self.ranker.weights().clone() if self.serving is None else self.serving
-            kept["serving"] = self.serving
-        for record in ("", "prediction", "proposal", "preferences"):
-            values: Any = getattr(interaction, record) if record else interaction
-            given = {f"{record}.{field.name}": getattr(values, field.name) for field in fields(values)}
-            kept |= {name: value for name, value in given.items() if isinstance(value, Tensor)}
-        self.waiting.append((t, kept))
+            served["parameters"] = self.serving
+        records = {
+            "interaction": interaction,
+            "prediction": interaction.prediction,
+            "proposal": interaction.proposal,
+            "preferences": interaction.preferences,
+        }
+        kept = {name: tensors_of(record) for name, record in records.items()}
+        self.waiting.append((t, {"served": served, **kept}))
 
     def due(self, t: int) -> Iterator[tuple[int, Interaction]]:
         """Yield the rounds to learn from after round `t`, by number."""
@@ -64,26 +69,39 @@ class LateFeedback(nn.Module):
             played, kept = self.waiting.popleft()
             yield played, self._interaction(played, kept)
 
-    def _interaction(self, played: int, kept: dict[str, Tensor]) -> Interaction:
-        candidates, tangents = self.serve(kept["query"], kept["prediction.scores"].shape[2]), list[Tangent]()
+    def _interaction(self, played: int, kept: dict[str, dict[str, Tensor]]) -> Interaction:
+        served = kept["served"]
+        candidates = self.serve(served["query"], kept["prediction"]["scores"].shape[2])
 
-        def of(record: str) -> dict[str, Any]:
-            return {name.partition(".")[2]: value for name, value in kept.items() if name.startswith(f"{record}.")}
-
+        @cache
         def tangent() -> Tangent:
-            if not tangents and self.network is None:  # that of a linear score depends on features alone
-                tangents.append(self.ranker.predict(candidates, self.streams.at("judge", played)).tangent())
-            elif not tangents:
-                tangents.append(self.network.forward(kept["serving"], candidates.features).tangent())
-            return tangents[0]
+            if self.network is None:  # that of a linear score depends on features alone
+                random = self.streams.at("judge", played)
+                tangent: Tangent = self.ranker.predict(candidates, random).tangent()
+            else:
+                tangent = self.network.forward(served["parameters"], candidates.features).tangent()
+            return tangent
 
-        prediction, proposal = Prediction(**of("prediction"), tangent=tangent), Proposal(**of("proposal"))
-        preferences = Preferences(**of("preferences"))
-        return Interaction(candidates, prediction, proposal, preferences=preferences, **of(""))
+        return Interaction(
+            candidates,
+            Prediction(**kept["prediction"], tangent=tangent),
+            Proposal(**kept["proposal"]),
+            preferences=Preferences(**kept["preferences"]),
+            **kept["interaction"],
+        )
 
     def get_extra_state(self) -> list[Any]:
         return list(self.waiting)
 
     def set_extra_state(self, state: list[Any]) -> None:
         device = self.streams.device
-        self.waiting = deque((t, {name: value.to(device) for name, value in kept.items()}) for t, kept in state)
+        self.waiting = deque(
+            (t, {name: {field: value.to(device) for field, value in record.items()} for name, record in kept.items()})
+            for t, kept in state
+        )
+
+
+def tensors_of(record: Any) -> dict[str, Tensor]:
+    """Return the fields of a record that are tensors."""
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}

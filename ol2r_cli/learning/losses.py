@@ -29,7 +29,7 @@ class RankNetLoss(PairLog, HistoryLoss):
 
     def append(self, interaction: Interaction) -> Bool[Tensor, "B"]:
         """Remember the round's preferences; returns the replicas that have any."""
-        self.remember(interaction.candidates.document, interaction.preferences)
+        self.remember(interaction.candidates.document, interaction.preferences, self.rows)
         return interaction.preferences.valid.any(1)
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
@@ -148,7 +148,7 @@ class LambdaRankLoss(HistoryLoss):
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
         gain = clicks.to(self.dtype)
-        worth = (gain.gather(2, winner) - gain.gather(2, loser)).abs_() * counted / ideal_dcg(gain)
+        worth = (gain.gather(2, winner) - gain.gather(2, loser)).abs_() * counted / largest_dcg(gain)
 
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             lists = scores.unflatten(2, shown.shape[1:])
@@ -174,7 +174,7 @@ def discounts_of(scores: Float[Tensor, "*S K"], real: Bool[Tensor, "*T K"]) -> F
     return torch.empty_like(scores).scatter_(-1, order, discount)
 
 
-def ideal_dcg(gains: Float[Tensor, "*T K"]) -> Float[Tensor, "*T 1"]:
+def largest_dcg(gains: Float[Tensor, "*T K"]) -> Float[Tensor, "*T 1"]:
     """Return the largest DCG of any order, above 0; padding has gain 0."""
     discount = discounts(gains.shape[-1], gains.device).to(gains.dtype)
     ideal = (gains.sort(-1, descending=True).values * discount).sum(-1, keepdim=True)
@@ -272,5 +272,5 @@ def _forces(scores: Float[Tensor, "B N X D"], label: Int[Tensor, "B 1 X D"], wei
     if weighed:
         worth = gains(label.clamp(min=0)).to(scores.dtype)
         gain, discount = (value[..., :, None] - value[..., None, :] for value in (worth, discounts_of(scores, real)))
-        weight *= (gain * discount).abs_() / ideal_dcg(worth)[..., None]
+        weight *= (gain * discount).abs_() / largest_dcg(worth)[..., None]
     return weight.sum(-1) - weight.sum(-2)

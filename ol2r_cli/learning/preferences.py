@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Literal
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.interfaces import Preferences
 from ol2r_cli.tensor.gather import cached_arange
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Int
 from ol2r_cli.tensor.streams import Random
 
 Pairs = Literal["matching", "adjacent", "all"]  # how a ranker's clicks become preferences
@@ -49,20 +48,5 @@ def most_pairs(pairs: str, positions: int) -> int:
 def examined(clicks: Bool[Tensor, "*S K"], shown: Bool[Tensor, "*S K"]) -> Bool[Tensor, "*S K"]:
     """Return which places were examined: all down to the last click and the first one after it; none without a
     click."""
-    return (clicks.float() @ _reaches(clicks.shape[-1], clicks.device) > 0) & shown
-
-
-@cache
-def _reaches(positions: int, device: torch.device) -> Float[Tensor, "K K"]:
-    """Return [q, p], 1 where a click at place q implies that place p was examined; shared, not to be written to."""
-    return torch.ones(positions, positions, device=device).triu(-1).mT.contiguous()
-
-
-def log_left(scores: Float[Tensor, "*S D"], ranking: Int[Tensor, "*S K"]) -> Float[Tensor, "*S K"]:
-    """Return the logarithm of the sum of e^score over what was left when each place of a list was filled.
-
-    A sum of probabilities of the Plackett-Luce model; `scores` of documents that are not drawn are about -inf.
-    """
-    below = scores.scatter(-1, ranking, -torch.inf).logsumexp(-1, keepdim=True)
-    listed = scores.gather(-1, ranking)
-    return torch.cat([below, listed.flip(-1)], dim=-1).logcumsumexp(-1)[..., 1:].flip(-1)
+    above_a_click = clicks.flip(-1).cumsum(-1).flip(-1) > 0
+    return torch.cat([above_a_click[..., :1], above_a_click[..., :-1]], -1) & shown

@@ -29,34 +29,26 @@ class LinearTangent:
 
     def __init__(self, features: Float[Tensor, "B D F"]):
         self.features = features
-        self._latest: tuple[Preferences, Tensor] | None = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
         return self.features
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
-        """Return x_winner - x_loser, kept for the next call, because ranker and exploration ask for the same."""
-        if self._latest is None or self._latest[0] is not preferences:
-            self._latest = preferences, self._differences(preferences)
-        return self._latest[1]
-
-    def _differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
         both = torch.cat([preferences.winner, preferences.loser], dim=1)
         winner, loser = gather(self.features, both).tensor_split(2, dim=1)
         return (winner - loser) * preferences.valid[:, :, None]
 
 
-class TableTangent(LinearTangent):
-    """The same, without features of all candidates: only those of pairs are read from the table."""
+class TableTangent:
+    """The same as `LinearTangent`, without features of all candidates: only those of pairs are read from the table."""
 
     def __init__(self, candidates: Candidates, dtype: torch.dtype):
         self.candidates, self.dtype = candidates, dtype
-        self._latest = None
 
     def dense(self) -> Float[Tensor, "B D F"]:
         return self.candidates.features
 
-    def _differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
+    def differences(self, preferences: Preferences) -> Float[Tensor, "B M F"]:
         table, start, _ = self.candidates.in_table()
         pairs = preferences.winner, preferences.loser, preferences.valid
         rows = table.new_empty(*preferences.winner.shape, table.shape[1], dtype=self.dtype)

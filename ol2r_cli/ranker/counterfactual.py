@@ -25,7 +25,6 @@ from ol2r_cli.config.ranges import Count, NonNegative, Positive, Share, Steps, c
 from ol2r_cli.interfaces import PLACKETT_LUCE, Candidates, Interaction, Need, Oracle, Prediction, RunContext
 from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
 from ol2r_cli.learning.model import Model
-from ol2r_cli.learning.preferences import log_left
 from ol2r_cli.learning.refit import Adam, GradientRefit, HistoryLoss, Sample, ascent
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import (
@@ -358,6 +357,16 @@ class ClickEM(HistoryLoss):
             return ((self._posterior(prior, outcome) - prior) * valid).flatten(1)[:, None]
 
         return Sample(document.flatten(1), pull, valid.sum((1, 2)).to(self.features.dtype))
+
+
+def log_left(scores: Float[Tensor, "*S D"], ranking: Int[Tensor, "*S K"]) -> Float[Tensor, "*S K"]:
+    """Return the logarithm of the sum of e^score over what was left when each place of a list was filled.
+
+    A sum of probabilities of the Plackett-Luce model; `scores` of documents that are not drawn are about -inf.
+    """
+    below = scores.scatter(-1, ranking, -torch.inf).logsumexp(-1, keepdim=True)
+    listed = scores.gather(-1, ranking)
+    return torch.cat([below, listed.flip(-1)], dim=-1).logcumsumexp(-1)[..., 1:].flip(-1)
 
 
 class SampledLists:

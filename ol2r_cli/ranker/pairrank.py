@@ -81,7 +81,7 @@ class PairwiseRanker(LinearRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         candidates, preferences = interaction.candidates, interaction.preferences
         added = interaction.prediction.tangent().differences(preferences)
-        self.history.append(added, candidates.document, preferences)
+        self.history.remember(candidates.document, preferences, added)
         self.solver.update(added, preferences.valid)
 
 

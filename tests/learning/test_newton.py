@@ -47,7 +47,7 @@ def play(
         valid = (torch.rand(replicas, 5, generator=generator) < 0.5) & (t not in silent)
         pairs = Preferences(torch.where(wins, upper, lower), torch.where(wins, lower, upper), valid)
         added = LinearTangent(x).differences(pairs)
-        history.append(added, document, pairs)
+        history.remember(document, pairs, added)
         solver.update(added, valid)
         yield t
 

@@ -41,7 +41,7 @@ def learn(optima: PerturbedOptima, portion: torch.Tensor, per_round: int) -> Non
     valid = (torch.arange(per_round) < len(portion)).expand(2, -1)
     pairs = Preferences(winner, torch.full_like(winner, len(history.features) - 1), valid)
     added = history.features.double()[winner] * valid[:, :, None]
-    history.append(added, torch.arange(len(history.features)).repeat(2, 1), pairs)
+    history.remember(torch.arange(len(history.features)).repeat(2, 1), pairs, added)
     optima.solver.update(added, valid)
 
 
