@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from ol2r_cli.exploration.order import PlackettLuce
-from ol2r_cli.ranker.dueling_bandits import DuelingBandits
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.ranker.pdgd import PDGD
@@ -197,25 +196,6 @@ class Further(PDGD):
 
 def test_a_subclass_moves_in_its_own_way():
     torch.testing.assert_close(step("pdgd", kind=Further), 2 * step("pdgd"))
-
-
-class FurtherInSpace(DuelingBandits):
-    """Goes twice as far, in the document space."""
-
-    move = Further.move
-
-
-def test_a_subclass_in_the_document_space():
-    """What it inherits is what the loops of its base class do."""
-    words = "ranker=mgd", "ranker.projection=document_space", "ranker.document_space.normalise=false", "ranker.decay=1"
-    played = []
-    for kind, rate in (FurtherInSpace, 0.05), (DuelingBandits, 0.1):
-        with torch.inference_mode():
-            running = simulation((*words, f"ranker.learning_rate={rate}"), rounds=ROUNDS)
-            running.ranker.__class__ = kind
-            played.append((seen(play(running, ROUNDS)), running.ranker.theta, running.ranker.space.recent))
-    assert played[0][0] == played[1][0]
-    torch.testing.assert_close(played[0][1:], played[1][1:])
 
 
 class Mine(PDGD):

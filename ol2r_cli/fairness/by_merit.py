@@ -22,7 +22,7 @@ from ol2r_cli.interfaces import (
     Proposal,
     RunContext,
 )
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int, Shaped
 from ol2r_cli.tensor.streams import Random
 
 LEAST = 1e-4  # smallest merit of a group, as in FairCo's code, and smallest exposure of a place
@@ -97,12 +97,11 @@ class FairCo(Fairness):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Add the exposure, the clicks over exposure and the number of the shown documents of each group."""
         assert interaction.candidates.group is not None
-        group = interaction.candidates.group.gather(1, interaction.ranking)
-        self.exposed += self.exposure.of_groups(group, interaction.shown)
-        members = torch.stack([interaction.shown & (group == number) for number in range(self.exposure.groups)], 1)
+        group, shown = interaction.candidates.group.gather(1, interaction.ranking), interaction.shown
         position = self.exposure.position[: group.shape[1]].clamp(min=LEAST)
-        self.clicked += ((interaction.clicks / position)[:, None] * members).sum(2)
-        self.shown += members.sum(2)
+        self.exposed += self.exposure.of_groups(group, shown)
+        self.clicked += sums_of_groups(interaction.clicks / position * shown, group, self.exposure.groups)
+        self.shown += sums_of_groups(shown, group, self.exposure.groups)
 
 
 class MCFair(Fairness):
@@ -147,11 +146,10 @@ class MCFair(Fairness):
         worth = relevance.clamp(min=0)
         if self.groups:
             assert candidates.group is not None
-            group = candidates.group.long()
-            members = torch.stack([(group == number) & candidates.mask for number in range(self.groups)], 1)  # [B G D]
-            size = members.sum(2).clamp(min=1)
-            means = [(value[:, None] * members).sum(2) / size for value in (exposed, worth)]
-            owed = gradient(*means).gather(1, group) * candidates.mask
+            group, mask = candidates.group.long(), candidates.mask
+            size = sums_of_groups(mask, group, self.groups).clamp(min=1)
+            means = [sums_of_groups(value * mask, group, self.groups) / size for value in (exposed, worth)]
+            owed = gradient(*means).gather(1, group) * mask
         else:
             owed = gradient(exposed * candidates.mask, worth * candidates.mask)
         owed /= owed.abs().amax(1, keepdim=True).clamp(min=torch.finfo(owed.dtype).tiny)
@@ -164,6 +162,11 @@ class MCFair(Fairness):
         row = interaction.candidates.document.gather(1, interaction.ranking)
         self.exposed.scatter_add_(1, row, self.position[: row.shape[1]] * interaction.shown)
         self.clicked.scatter_add_(1, row, (interaction.clicks & interaction.shown).double())
+
+
+def sums_of_groups(values: Shaped[Tensor, "B n"], group: Int[Tensor, "B n"], groups: int) -> Shaped[Tensor, "B G"]:
+    """Return the sums over the documents of each group."""
+    return torch.stack([(values * (group == number)).sum(1) for number in range(groups)], 1)
 
 
 def gradient(exposed: Float[Tensor, "B n"], relevance: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:

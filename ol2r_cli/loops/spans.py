@@ -25,13 +25,6 @@ class DocumentSpaceState(NamedTuple):
     recent: Any
 
 
-class Projected(NamedTuple):
-    """The document space, and directions [B, F], of which it leaves their part in it."""
-
-    documents: Any
-    direction: Any
-
-
 def room_of_projection(rows: int, features: int) -> int:
     """Return how many numbers of the workspace `project` takes with so many documents at most."""
     return rows * (2 * features + 1) + features + 64
@@ -75,12 +68,6 @@ def orthonormalise(vectors, basis, space):
             count += 1
     barrier()
     return count
-
-
-@compiled
-def projects(b, space, round, queries, projected):
-    """Project the direction of a replica."""
-    project(b, space, round, queries.table, projected.documents, projected.direction[b])
 
 
 @compiled

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from ol2r_cli.config.ranges import Count, NonNegative, Positive, PositiveShare
 from ol2r_cli.interfaces import FEATURES, LAYERS, STATED, Candidates, Interaction, Need, Oracle, Prediction, RunContext
-from ol2r_cli.learning.tangents import LinearTangent
-from ol2r_cli.ranker.model_ranker import LinearRanker, ParameterFree
+from ol2r_cli.ranker.model_ranker import LinearRanker, ParameterFree, predicted
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -82,7 +81,7 @@ class CascadeBandit(ParameterFree):
         mean = self.attractions.gather(1, candidates.document) / some
         t = self.served.gather(1, candidates.query[:, None]) + 1
         scores = self.index(mean, some, t).masked_fill_(count == 0, UNOBSERVED).clamp_(max=UNOBSERVED)
-        return Prediction(scores.to(self.nothing.dtype)[:, None], lambda: LinearTangent(candidates.features))
+        return predicted(scores.to(self.nothing.dtype), candidates)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         counts = examined(interaction, self.feedback)
@@ -254,7 +253,7 @@ class CascadeLinUCB(CascadeLinear):
         features, (theta, root) = candidates.features, self.estimate()
         width = torch.linalg.solve_triangular(root, features.mT, upper=False).norm(dim=1)
         scores = (features * theta[:, None]).sum(2) + self.alpha * width
-        return Prediction(scores.clamp(max=1)[:, None], lambda: LinearTangent(features))
+        return predicted(scores.clamp(max=1), candidates)
 
 
 class CascadeLinTS(CascadeLinear):
@@ -265,7 +264,7 @@ class CascadeLinTS(CascadeLinear):
         features, (theta, root) = candidates.features, self.estimate()
         normal = random.normal(root.shape[1]).to(root.dtype)[:, :, None]
         drawn = theta + torch.linalg.solve_triangular(root.mT, normal, upper=True).squeeze(2)
-        return Prediction((features * drawn[:, None]).sum(2)[:, None], lambda: LinearTangent(features))
+        return predicted((features * drawn[:, None]).sum(2), candidates)
 
 
 SCALE = 4 * math.sqrt(2 / math.pi) / math.erf(math.sqrt(2))  # c of the paper, 3.344 (its text prints 3.43)
@@ -322,8 +321,7 @@ class TopRank(ParameterFree):
                     self.wins = torch.cat([self.wins, self.wins.new_zeros(room)])
                     self.above = torch.cat([self.above, self.above.new_zeros(room)])
             certain[replica, :length, :length] = self._square(self.above, replica, query, length)
-        scores = torch.zeros_like(mask, dtype=candidates.features.dtype)[:, None]
-        return Prediction(scores, lambda: LinearTangent(candidates.features), certain)
+        return predicted(torch.zeros_like(mask, dtype=self.nothing.dtype), candidates, certain)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         block = interaction.proposal.block

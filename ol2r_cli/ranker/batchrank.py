@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.interfaces import Candidates, Interaction, Oracle, Prediction, RunContext
-from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.ranker.bandits import kl_upper_bound
-from ol2r_cli.ranker.model_ranker import ParameterFree
+from ol2r_cli.ranker.model_ranker import ParameterFree, predicted
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -55,24 +54,21 @@ class BatchRank(ParameterFree):
         first, displays = (buffer.gather(1, candidates.document).long() for buffer in (self.first, self.displays))
         first, width = first.masked_fill(~candidates.mask, self.positions), first.shape[1]
         least = _order(first * 2**32 + displays, random.uniform(width, "documents"))[:, : self.positions]
-        shown = torch.zeros_like(candidates.mask).scatter_(
-            1, least, True
-        )  # batches above have a place for each document
+        # Batches above have a place for each document.
+        shown = torch.zeros_like(candidates.mask).scatter_(1, least, True)
         order = _order(first.masked_fill(~shown, self.positions + 1), random.uniform(width, "places"))
         scores = torch.zeros_like(order).scatter_(1, order, -torch.arange(width, device=order.device).expand_as(order))
-        return Prediction(scores[:, None].to(self.nothing.dtype), lambda: LinearTangent(candidates.features))
+        return predicted(scores.to(self.nothing.dtype), candidates)
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         mask, document = interaction.candidates.mask, interaction.candidates.document
         buffers = self.first, self.stage, self.displays, self.clicks
         before = [buffer.gather(1, document) for buffer in buffers]
-        first, stage, displays, clicks = (each.long() for each in before)
+        first, stage, displays, clicks = (values.long() for values in before)
         inside = mask & (first < self.positions)
         same = (first[:, :, None] == first[:, None]) & inside[:, None] & inside[:, :, None]
-        shown, clicked = (
-            torch.zeros_like(mask).scatter_(1, interaction.ranking, each)
-            for each in (interaction.shown, interaction.clicks)
-        )
+        shown = torch.zeros_like(mask).scatter_(1, interaction.ranking, interaction.shown)
+        clicked = torch.zeros_like(mask).scatter_(1, interaction.ranking, interaction.clicks)
         counts = shown & inside & (displays == _least(displays, same))
         displays, clicks = displays + counts, clicks + (counts & clicked)
         complete = inside & (_least(displays, same) >= (16 * self.log * 4.0 ** stage.double()).ceil())

@@ -27,7 +27,6 @@ from ol2r_cli.interfaces import (
     Need,
     Oracle,
     Prediction,
-    Rows,
     RunContext,
 )
 from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
@@ -79,7 +78,7 @@ class DuelingBandits(GradientRanker):
         self.delta, self.candidates = delta, candidates
         if document_space or projection != "none":  # subclasses that never project pass no settings
             check_settings(DocumentSpace, document_space, self.setting("document_space"))
-        if projection != "none" and not model.linear:
+        if projection != "none" and type(model) is not Linear:
             raise ValueError(f"{self.setting('projection')}={projection} needs a linear model: use ranker/model=linear")
         self.space = None if projection == "none" else DocumentSpace(**dict[str, Any](document_space))
 
@@ -87,6 +86,7 @@ class DuelingBandits(GradientRanker):
         super().setup(context, features)
         self.positions, self.table = context.positions, features
         if self.space is not None:
+            self.check_steps_are_inherited()
             self.space.setup(context)
         shape = context.replicas, self.candidates, self.theta.shape[1]
         # Directions are drawn for one round alone: they are no state, hence no buffer.
@@ -131,17 +131,24 @@ class DuelingBandits(GradientRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
         self.directions = interaction.prediction.directions
-        rows = rows_of_documents(self.table, interaction.candidates)
-        stages = self.own_stages()
+        stages = self.own_stages() if self.space is None else self.stages()
         if stages is not None:
             state = stages.state._replace(directions=self.directions)
+            rows = rows_of_documents(self.table, interaction.candidates)
             learn_by_stage(stages._replace(state=state), interaction, rows, random)
             return
         won = self.winners(interaction, random)
-        direction = mean_of_winners(won, self.directions)
-        if self.space is not None:
-            direction = self.space.project(direction, interaction, rows, random)
-        self.move(direction, won.any(1))
+        self.move(mean_of_winners(won, self.directions), won.any(1))
+
+    def check_steps_are_inherited(self) -> None:
+        """Raise ValueError if a subclass replaces a method that the stage of loops, by which it learns, does not
+        call."""
+        own = type(self)
+        if own.learn not in (DuelingBandits.learn, NSGD.learn):
+            return
+        for name in ("winners", "earned", "move"):
+            if getattr(own, name) is not getattr(DuelingBandits, name):
+                raise ValueError(f"{own.__name__} must define learn where it defines {name}, which loops do not call")
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
         earned = self.earned(interaction)
@@ -177,18 +184,6 @@ class DocumentSpace(nn.Module):
         """Return the state for loops."""
         below, normalise = (self.recent.new_full((len(self.recent),), value) for value in (self.below, self.normalise))
         return loops.spans.DocumentSpaceState(below, normalise, self.recent)
-
-    def project(
-        self, direction: Float[Tensor, "B P"], interaction: Interaction, rows: Rows, random: Random
-    ) -> Float[Tensor, "B P"]:
-        """Return the part of each direction in the document space of its round, which is zero without a click, and add
-        the round's documents to those of earlier rounds."""
-        inside = direction.double().clone()
-        room = loops.spans.room_of_projection(self.earlier + interaction.ranking.shape[1], inside.shape[1])
-        projected = loops.spans.Projected(self.state(), inside)
-        stages = loops.rounds.RankerStages(None, loops.spans.projects, projected, room=room)
-        learn_by_stage(stages, interaction, rows, random)
-        return inside.to(direction.dtype)
 
 
 class NSGD(DuelingBandits):
@@ -228,10 +223,7 @@ class NSGD(DuelingBandits):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        own, inherited = type(self), DuelingBandits
-        if (own.winners, own.earned) != (inherited.winners, inherited.earned):
-            must = f"{own.__name__}.learn must be its own where winners or earned are"
-            raise ValueError(f"{must}, which that of NSGD does not ask")
+        self.check_steps_are_inherited()
         replicas, parameters = self.theta.shape
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
@@ -268,7 +260,7 @@ class NSGD(DuelingBandits):
         return state.directions
 
     def learn(self, interaction: Interaction, random: Random) -> None:
-        """Do what the stage of loops does; nothing of it is done by methods that a subclass could replace."""
+        """Do what the stage of loops does, also in a subclass."""
         assert interaction.prediction.directions is not None
         self.directions = interaction.prediction.directions
         stages = self.stages()

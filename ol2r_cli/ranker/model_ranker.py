@@ -25,6 +25,13 @@ Decay = Annotated[float, Range(0, 1, open_below=True)]  # factor of a learning r
 Growth = Annotated[float, Range(1)]  # factor by which the number of rounds grows from one refit to the next
 
 
+def predicted(
+    scores: Float[Tensor, "B D"], candidates: Candidates, certain: Bool[Tensor, "B D D"] | None = None
+) -> Prediction:
+    """Return a prediction of one member, for explorations that learn from the features of documents."""
+    return Prediction(scores[:, None], lambda: LinearTangent(candidates.features), certain)
+
+
 class ParameterFree(Ranker):
     """A ranker that deploys nothing: to queries that it has not served all documents are alike."""
 
@@ -44,8 +51,7 @@ class RandomRanker(ParameterFree):
     """Uniformly random scores every round; evaluated with all scores equal, so that ties are broken at random."""
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        scores = random.uniform(candidates.mask.shape[1]).to(candidates.features.dtype)
-        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+        return predicted(random.uniform(candidates.mask.shape[1]).to(candidates.features.dtype), candidates)
 
 
 class OracleRanker(ParameterFree):
@@ -60,7 +66,7 @@ class OracleRanker(ParameterFree):
         self.labels = oracle.labels.to(context.device, context.dtype)
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
-        return Prediction(self.labels[candidates.document][:, None], lambda: LinearTangent(candidates.features))
+        return predicted(self.labels[candidates.document], candidates)
 
     def score(self, deployed: Float[Tensor, "S P"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         return self.labels[candidates.document].expand(len(deployed), -1, -1)
@@ -191,8 +197,6 @@ class GradientRanker(ModelRanker):
     def gradient(self, features: Float[Tensor, "B X F"], weights: Float[Tensor, "B X"]) -> Float[Tensor, "B P"]:
         """Return the gradient of the weighted sum of these documents' scores, over the model's width m: theta follows
         it in the coordinates sqrt(m) theta, in which a network's tangent is as large as a linear model's features."""
-        if self.linear:
-            return torch.bmm(weights[:, None], features).squeeze(1)
         return self.model.forward(self.weights(), features).gradient(weights[:, None])[:, 0] / self.model.width
 
     def margins(self, interaction: Interaction) -> Float[Tensor, "B M"]:

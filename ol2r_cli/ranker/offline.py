@@ -27,9 +27,8 @@ from ol2r_cli.interfaces import Candidates, Oracle, Prediction, Ranker, RunConte
 from ol2r_cli.learning.losses import LabelledLists
 from ol2r_cli.learning.model import Forward, Model
 from ol2r_cli.learning.refit import Adam
-from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.metrics.ranking import dcg, ideal_dcg, ndcg
-from ol2r_cli.ranker.model_ranker import LinearRanker, ModelRanker
+from ol2r_cli.ranker.model_ranker import LinearRanker, ModelRanker, predicted
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random, Streams
@@ -55,21 +54,24 @@ class OfflineRanker(Ranker):
         """Fit, or load an earlier fit. ValueError where that is not possible."""
         if oracle is None:
             raise ValueError(f"ranker={self.choice} needs the labels of the dataset")
-        settings, labels = self.decisive(oracle, context), oracle  # not None, also in `build`
-        if int((oracle.length * (oracle.length + features.shape[1])).sum()) < LEAST_WORK:
-            theta = self.fitted(features, oracle, context)
-        else:
-            versions = [library.__version__ for library in (np, scipy, torch)]
-            code = code_hash("dataset", "learning", "metrics", "ranker", "tensor"), versions, context.code
-            decisive = [code, self.choice, *map(str, features.shape), _labels_hash(oracle), *settings]
-            key = hashlib.sha256(json.dumps(decisive, default=repr).encode()).hexdigest()
-
-            def build(folder: Path) -> None:
-                np.save(folder / "theta.npy", self.fitted(features, labels, context).numpy())
-
-            cache = Cache(Path(self.cache_dir) / "offline", thorough=True)
-            theta = torch.from_numpy(cache.open(key, build)["theta"])
+        theta = self._fitted_once(features, oracle, context)
         self.register_buffer("theta", theta.to(context.device, context.dtype).expand(context.replicas, -1).clone())
+
+    def _fitted_once(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:
+        """Return theta of an earlier fit to the same, where it took long enough to be kept."""
+        settings = self.decisive(oracle, context)
+        if int((oracle.length * (oracle.length + features.shape[1])).sum()) < LEAST_WORK:
+            return self.fitted(features, oracle, context)
+        versions = [library.__version__ for library in (np, scipy, torch)]
+        code = code_hash("dataset", "learning", "metrics", "ranker", "tensor"), versions, context.code
+        decisive = [code, self.choice, *map(str, features.shape), _labels_hash(oracle), *settings]
+        key = hashlib.sha256(json.dumps(decisive, default=repr).encode()).hexdigest()
+
+        def build(folder: Path) -> None:
+            np.save(folder / "theta.npy", self.fitted(features, oracle, context).numpy())
+
+        cache = Cache(Path(self.cache_dir) / "offline", thorough=True)
+        return torch.from_numpy(cache.open(key, build)["theta"])
 
     def decisive(self, oracle: Oracle, context: RunContext) -> list[Any]:
         """Return what decides the fit, besides features, labels and code."""
@@ -447,7 +449,7 @@ class OfflineLambdaMART(OfflineRanker):
 
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         scores = self.sums(self.theta[0], candidates.features.flatten(0, 1)).view(candidates.mask.shape)
-        return Prediction(scores[:, None], lambda: LinearTangent(candidates.features))
+        return predicted(scores, candidates)
 
     def deploy(self) -> Float[Tensor, "B P"]:
         return self.theta.clone()

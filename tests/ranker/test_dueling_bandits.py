@@ -182,12 +182,28 @@ def test_queries_of_equal_ease_do_not_replace_each_other():
             assert int(queries.stored[0, 0]) == (0, 0, 2)[t], t
 
 
-def test_an_own_nsgd_may_not_say_who_has_won():
-    """Its loops decide that, and would leave the own method out."""
-    with pytest.raises(ValueError, match=r"^OwnNSGD\.learn must be its own where winners or earned are"):
-        simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnNSGD"))
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("OwnNSGD", ("ranker=nsgd",)), ("OwnSteps", ("ranker=mgd", "ranker.projection=document_space"))],
+)
+def test_a_method_that_loops_would_leave_out_is_refused(name, words):
+    """Loops decide who has won in NSGD, and project steps; a class that learns by itself may do otherwise."""
+    with pytest.raises(ValueError, match=rf"^{name} must define learn where it defines (winners|move), which loops"):
+        simulation((*words, f"ranker._target_={__name__}.{name}"))
+    simulation(("ranker=mgd", f"ranker._target_={__name__}.OwnSteps"))
+    simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnLearning"))
 
 
 class OwnNSGD(dueling_bandits.NSGD):
     def winners(self, interaction, random):
         return super().winners(interaction, random)
+
+
+class OwnSteps(dueling_bandits.DuelingBandits):
+    def move(self, direction, moved):
+        super().move(2 * direction, moved)
+
+
+class OwnLearning(OwnNSGD):
+    def learn(self, interaction, random):
+        self.move(self.directions[:, 0], self.winners(interaction, random)[:, 0])
