@@ -297,7 +297,7 @@ class FullTangentCovariance:
 
     def __init__(self, l2: float, context: RunContext, dtype: torch.dtype):
         self.l2, self.dtype, self.device = l2, dtype, context.device
-        self.parts = [FullCovariance(l2, "exploration") for _ in range(context.replicas)]
+        self.parts = [FullCovariance(l2) for _ in range(context.replicas)]
         self.solved: dict[int, tuple[Solution, Tensor]] = {}  # by replica: the latest solution, its order of documents
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
@@ -325,7 +325,8 @@ class FullTangentCovariance:
         first = 0
         if self.pairs is not None:  # winner, loser, winner, loser, .. of the valid pairs of the previous round
             index = self.pairs[1][replica].repeat_interleave(2).nonzero()[:, 0]
-            if first := len(index):
+            first = len(index)
+            if first:
                 waiting = tangents.chosen(tangents.rows(self.pairs[0], slice(replica, replica + 1)), index[None])
                 layers = tangents.joined([waiting, layers])
 

@@ -77,14 +77,13 @@ class FullCovariance:
     norm of A^-1. A itself is never written down. Rows are kept in strips of at most `STRIP`, so that memory is n^2/2
     numbers and none of them is ever copied. Primal, from then on: A and A^-1, updated by Woodbury's identity.
 
-    The precision is that of the gradients. `l2` > 0. In error messages `group` stands before the settings `l2` and
-    `precision`: `exploration` for exploration.l2.
+    The precision is that of the gradients. `l2` > 0.
     """
 
     refresh = 256  # rounds between recomputations of A^-1, against the drift of its updates
 
-    def __init__(self, l2: float, group: str = ""):
-        self.l2, self.prefix = l2, f"{group}." if group else ""
+    def __init__(self, l2: float):
+        self.l2 = l2
         self._clear()
 
     def _clear(self) -> None:
@@ -169,10 +168,8 @@ class FullCovariance:
             block + self.l2 * torch.eye(count, dtype=block.dtype, device=block.device)
         )
         if info.any():
-            single = block.dtype == torch.float32
-            name, allowed, given = ("precision", "float64", "float32") if single else ("l2", "larger", self.l2)
-            where = f"{self.prefix}l2={self.l2} and {self.rows + count} pairs"
-            raise ValueError(f"{self.prefix}{name} must be {allowed} with {where}, got {given}")
+            allowed = f"larger, or exploration.precision float64, with {self.rows + count} pairs"
+            raise ValueError(f"exploration.l2 must be {allowed}, got {self.l2}")
         if not self.strips or self.strips[-1].used + count > self.strips[-1].room:
             self.strips.append(Strip(self.rows, max(STRIP, count), pairs))
         self.strips[-1].append(below, root, pairs)

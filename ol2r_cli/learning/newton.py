@@ -199,7 +199,8 @@ class AnchoredNewton(nn.Module):
                 push, loss = push * weights, loss * weights
             self.gradient[replica] = l2 * moved - push @ self.history.rows[replica, first:count]
             self.objective[replica] = loss.sum() + l2 / 2 * moved @ moved
-            if (corrected := self._correct(replica, first, count)) is not None:
+            corrected = self._correct(replica, first, count)
+            if corrected is not None:
                 factor = corrected
         if factor is not None:
             self.inverse[replica] = torch.cholesky_inverse(factor)

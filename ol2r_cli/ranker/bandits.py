@@ -147,8 +147,8 @@ class CascadeSWUCB(CascadeBandit):
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        each = max(2, context.rounds / context.queries)
-        self.tau = min(self.window or math.ceil(2 * math.sqrt(each * math.log(each))), context.rounds)
+        rounds = max(2, context.rounds / context.queries)
+        self.tau = min(self.window or math.ceil(2 * math.sqrt(rounds * math.log(rounds))), context.rounds)
         shape = context.replicas, context.queries * self.tau, context.positions
         # By place of a round: 0 where it was not examined, else 1 + 2 x document + click.
         self.register_buffer("recent", torch.zeros(shape, dtype=torch.int32, device=context.device))

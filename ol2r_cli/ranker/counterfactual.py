@@ -113,20 +113,25 @@ class InterventionAware(HistoryRanker):
         places = min(context.positions, context.documents)
         known = None
         if self.em is None:
-            by_place = [click_curve(self.propensities, rank) for rank in range(1, context.positions + 1)]
-            curves = [list(column) for column in zip(*by_place, strict=True)]
-            for column, (name, values) in enumerate(self.given.items()):
-                if values is not None:
-                    if len(values) < context.positions:
-                        least = f"{context.positions} numbers, one per place"
-                        raise ValueError(f"{self.setting(name)} must be {least}, got {list(values)}")
-                    curves[column] = list(values)[: context.positions]
-            if not any(curves[0]):
-                raise ValueError(f"{self.setting('alpha')} must be above 0 at one place at least, got {curves[0]}")
-            known = torch.tensor(curves, dtype=context.dtype, device=context.device).T[:places].contiguous()
+            curves = self._curves(context.positions)[:places]
+            known = torch.tensor(curves, dtype=context.dtype, device=context.device)
         else:
             self.em.setup(context, features)
         self.rewards.setup(context, features, places, known)
+
+    def _curves(self, positions: int) -> list[tuple[float, ...]]:
+        """Return alpha and beta of each place: as given, or those of the user."""
+        curves = list(zip(*(click_curve(self.propensities, rank + 1) for rank in range(positions)), strict=True))
+        for column, (name, values) in enumerate(self.given.items()):
+            if values is None:
+                continue
+            if len(values) < positions:
+                least = f"{positions} numbers, one per place"
+                raise ValueError(f"{self.setting(name)} must be {least}, got {list(values)}")
+            curves[column] = tuple(values[:positions])
+        if not any(curves[0]):
+            raise ValueError(f"{self.setting('alpha')} must be above 0 at one place at least, got {list(curves[0])}")
+        return list(zip(*curves, strict=True))
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Remember the clicks, and what was expected of the policy that drew the list; optimise it if it is time."""
@@ -134,10 +139,11 @@ class InterventionAware(HistoryRanker):
         learn_by_stage(self._remembering(), interaction, rows, random)
         if self.em is not None:
             self.em.append(interaction)
-        self._optimise(random)
+        self.after_loops(1, random)
 
-    def _optimise(self, random: Random) -> None:
-        """Optimise the policy if it is time."""
+    def after_loops(self, rounds: int, random: Random) -> None:
+        """Optimise the policy if the last of the rounds was that before which it is due."""
+        self.rounds += rounds - 1
         if not self.is_due():
             return
         if self.em is not None:
@@ -168,12 +174,6 @@ class InterventionAware(HistoryRanker):
         room = loops.policy.room_of_policy(state, self.rewards.documents)
         stages = loops.gradient_steps.scores_by_theta, loops.policy.remembers_the_policy, state
         return loops.rounds.RankerStages(*stages, room=room, rounds=int(self.due - self.rounds))
-
-    def after_loops(self, rounds: int, random: Random) -> None:
-        """Optimise the policy if the last of the rounds was that before which it is due."""
-        self.rounds += rounds - 1
-        if self.is_due():
-            self._optimise_in_loops(random)
 
 
 class EstimatedRewards(HistoryLoss):
@@ -252,8 +252,9 @@ class EstimatedRewards(HistoryLoss):
 
     def draw(self, random: Random, size: int, steps: int) -> Iterator[Sample]:
         """Return the lists of each step."""
-        for index, clocks in zip(*(each.unbind(1) for each in self.drawn(random, size, steps)), strict=True):
-            yield self._lists(index, clocks, random.round + 1)
+        rounds, clocks = self.drawn(random, size, steps)
+        for step in range(steps):
+            yield self._lists(rounds[:, step], clocks[:, step], random.round + 1)
 
     def _lists(self, index: Int[Tensor, "B X"], clocks: Float[Tensor, "B S E"], rounds: int) -> Sample:
         first, length = (buffer[self.replica, index].long()[:, :, None] for buffer in (self.start, self.length))

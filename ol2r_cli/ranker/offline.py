@@ -223,7 +223,8 @@ def _batches(oracle: Oracle, features: int) -> Iterator[Batch]:
     queries = []
     for start, length in zip(oracle.start.tolist(), oracle.length.tolist(), strict=True):
         label, order = oracle.labels[start : start + length].sort(descending=True, stable=True)
-        if winners := int((label > label[-1]).sum()):
+        winners = int((label > label[-1]).sum())
+        if winners:
             queries.append((round(8 * math.log2(length)), winners, length, start + order, label))
     queries.sort(key=lambda query: query[:3])
     first = 0
@@ -410,7 +411,8 @@ class OfflineLambdaMART(OfflineRanker):
         parameters = {**self.options, "label_gain": label_gain, "num_threads": torch.get_num_threads()}
 
         def dataset(oracle: Oracle, training: Any = None) -> Any:
-            if (longest := int(oracle.length.max())) > LONGEST:
+            longest = int(oracle.length.max())
+            if longest > LONGEST:
                 raise ValueError(f"LightGBM accepts queries of at most {LONGEST} documents, got one of {longest}")
             rows = oracle.rows()
             labelled = features[rows].numpy(), oracle.labels[rows].numpy()

@@ -126,13 +126,14 @@ def test_pairs_appended_to_what_is_solved_count_for_it_at_once():
 
 def test_rounding_that_ruins_the_matrix_is_told():
     """Rounding that ruins the matrix is told with what to type."""
-    layers, full = documents(1, dtype=torch.float32), FullCovariance(1e-9, "exploration")
+    layers, full = documents(1, dtype=torch.float32), FullCovariance(1e-9)
 
     def again(times):
         for _ in range(times):
             full.append(full.solve(layers), torch.tensor([[0, 0, 3]]), torch.tensor([[1, 1, 1]]))
 
-    with pytest.raises(ValueError, match=r"^exploration.precision must be float64 with .*l2=1e-09 and \d+ pairs, got "):
+    allowed = r"larger, or exploration\.precision float64, with \d+ pairs"
+    with pytest.raises(ValueError, match=rf"^exploration\.l2 must be {allowed}, got 1e-09$"):
         again(20)
 
 
