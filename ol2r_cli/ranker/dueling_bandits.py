@@ -81,12 +81,14 @@ class DuelingBandits(GradientRanker):
         if projection != "none" and type(model) is not Linear:
             raise ValueError(f"{self.setting('projection')}={projection} needs a linear model: use ranker/model=linear")
         self.space = None if projection == "none" else DocumentSpace(**dict[str, Any](document_space))
+        self.by_stage = self.space is not None  # whether it learns by the stage of loops in any case
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
         self.positions, self.table = context.positions, features
-        if self.space is not None:
+        if self.by_stage:
             self.check_steps_are_inherited()
+        if self.space is not None:
             self.space.setup(context)
         shape = context.replicas, self.candidates, self.theta.shape[1]
         # Directions are drawn for one round alone: they are no state, hence no buffer.
@@ -131,9 +133,9 @@ class DuelingBandits(GradientRanker):
     def learn(self, interaction: Interaction, random: Random) -> None:
         assert interaction.prediction.directions is not None
         self.directions = interaction.prediction.directions
-        stages = self.own_stages() if self.space is None else self.stages()
+        stages = self.stages() if self.by_stage else self.own_stages()
         if stages is not None:
-            state = stages.state._replace(directions=self.directions)
+            state = stages.state._replace(directions=self.directions, weights=self.weights())
             rows = rows_of_documents(self.table, interaction.candidates)
             learn_by_stage(stages._replace(state=state), interaction, rows, random)
             return
@@ -144,10 +146,8 @@ class DuelingBandits(GradientRanker):
         """Raise ValueError if a subclass replaces a method that the stage of loops, by which it learns, does not
         call."""
         own = type(self)
-        if own.learn not in (DuelingBandits.learn, NSGD.learn):
-            return
         for name in ("winners", "earned", "move"):
-            if getattr(own, name) is not getattr(DuelingBandits, name):
+            if own.learn is DuelingBandits.learn and getattr(own, name) is not getattr(DuelingBandits, name):
                 raise ValueError(f"{own.__name__} must define learn where it defines {name}, which loops do not call")
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
@@ -219,11 +219,11 @@ class NSGD(DuelingBandits):
             most = f"{self.setting('memory')}, {memory}"
             raise ValueError(f"{self.setting('avoided')} must be at most {most}, got {avoided}")
         self.drawn, self.memory, self.avoided = drawn, memory, avoided
+        self.by_stage = True
         self.queries = DifficultQueries(difficult_queries, window)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
-        self.check_steps_are_inherited()
         replicas, parameters = self.theta.shape
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
@@ -258,15 +258,6 @@ class NSGD(DuelingBandits):
         given = random.draw(), table, start, length, state
         loops.launch.launch(loops.null_space.draws_in_null_space, len(start), room, *given)
         return state.directions
-
-    def learn(self, interaction: Interaction, random: Random) -> None:
-        """Do what the stage of loops does, also in a subclass."""
-        assert interaction.prediction.directions is not None
-        self.directions = interaction.prediction.directions
-        stages = self.stages()
-        state = stages.state._replace(directions=self.directions, weights=self.weights())
-        rows = rows_of_documents(self.table, interaction.candidates)
-        learn_by_stage(stages._replace(state=state), interaction, rows, random)
 
 
 class DifficultQueries(nn.Module):
