@@ -142,7 +142,7 @@ class NeuralConfidence(DivideAndConquer):
         their scores. Features are compared by one fixed random combination.
         """
         replicas, prediction, order, scores, mask = ranked
-        features = layered_tangent(prediction).factors[0][1][replicas, : order.shape[1]].double()
+        features = layered_tangent(prediction).layers[0][1][replicas, : order.shape[1]].double()
         combined = (features * _combination(features.shape[2], features.device)).sum(2).gather(1, order)
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
@@ -238,13 +238,13 @@ class DiagonalTangentCovariance:
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
         """Start a round with the candidates' gradients, after adding the `pairs` of the previous one; invert A."""
-        self.layers = tangents.layers_of(tangent.factors)
+        self.layers = tangent.layers
         if not self.kept:
             shape = self.replicas, tangents.parameters(self.layers)
             diagonal = torch.full(shape, self.l2, dtype=torch.float64, device=self.device)
             self.kept = [diagonal, diagonal.clone()] if self.discount < 1 else [diagonal]
         if pairs is not None:
-            self._add(tangents.layers_of(pairs[0].factors), pairs[1])
+            self._add(pairs[0].layers, pairs[1])
         diagonal = self.kept[0]
         norm = diagonal.square() / self.kept[1] if self.discount < 1 else diagonal
         self.weights = tangents.weights(self.layers, norm)
@@ -270,8 +270,7 @@ class DiagonalTangentCovariance:
         return certain
 
     def learn(self, preferences: Preferences, tangent: LayeredTangent) -> None:
-        pairs = tangents.chosen(tangents.layers_of(tangent.factors), tangents.in_turn(preferences))
-        self._add(pairs, preferences.valid)
+        self._add(tangents.chosen(tangent.layers, tangents.in_turn(preferences)), preferences.valid)
 
     def _add(self, pairs: Layers, valid: Bool[Tensor, "B M"]) -> None:
         added = (tangents.pair_differences(pairs).square_() * valid[:, :, None]).sum(1)
@@ -302,8 +301,8 @@ class FullTangentCovariance:
 
     def begin(self, tangent: LayeredTangent, pairs: Pairs | None) -> None:
         """Start a round; `certain` adds the pairs, because solving for them and the candidates together is cheaper."""
-        self.layers, self.solved = tangents.layers_of(tangent.factors, self.dtype), {}
-        self.pairs = None if pairs is None else (tangents.layers_of(pairs[0].factors, self.dtype), pairs[1])
+        self.layers, self.solved = tangents.in_precision(tangent.layers, self.dtype), {}
+        self.pairs = None if pairs is None else (tangents.in_precision(pairs[0].layers, self.dtype), pairs[1])
 
     def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
         """Solve for each replica. In one that needs fewer documents than another, the rest rank certainly below."""

@@ -8,7 +8,7 @@ m (d + m) numbers (the empirical tangent kernel). Nothing here writes a whole gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -57,20 +57,20 @@ class TableTangent:
 
 
 class LayeredTangent:
-    """The gradient of a network's score, divided by sqrt(m): the outer product delta hidden^T for each layer.
+    """The gradient of a network's score, divided by sqrt(m).
 
-    `factors` are delta [B D r] and hidden [B D c] of each layer; the hidden of the first layer are the features. `at`
-    maps features to the tangent of other documents at the same parameters.
+    `layers` are delta [B D r] and hidden [B D c] of each layer, and hidden alone of the last one; the hidden of the
+    first layer are the features. `at` maps features to the tangent of other documents at the same parameters.
     """
 
-    def __init__(self, factors: Sequence[tuple[Tensor, Tensor]], at: Callable[[Tensor], LayeredTangent]):
-        self.factors, self.at = list(factors), at
+    def __init__(self, layers: Layers, at: Callable[[Tensor], LayeredTangent]):
+        self.layers, self.at = layers, at
 
     def dense(self) -> Float[Tensor, "B D P"]:
-        return written_out(layers_of(self.factors))
+        return written_out(self.layers)
 
     def differences(self, preferences: Preferences) -> Float[Tensor, "B M P"]:
-        pairs = chosen(layers_of(self.factors), in_turn(preferences))
+        pairs = chosen(self.layers, in_turn(preferences))
         return pair_differences(pairs) * preferences.valid[:, :, None]
 
 
@@ -79,13 +79,9 @@ def in_turn(preferences: Preferences) -> Int[Tensor, "B X"]:
     return torch.stack([preferences.winner, preferences.loser], dim=2).flatten(1)
 
 
-def layers_of(factors: Iterable[tuple[Tensor, Tensor]], dtype: torch.dtype | None = None) -> Layers:
-    """Return the factors of a `LayeredTangent`, in a precision; a delta of one number is multiplied into its hidden."""
-    layers: Layers = []
-    for delta, hidden in factors:
-        delta, hidden = delta.to(dtype or delta.dtype), hidden.to(dtype or hidden.dtype)
-        layers.append((hidden * delta,) if delta.shape[-1] == 1 else (delta, hidden))
-    return layers
+def in_precision(layers: Layers, dtype: torch.dtype) -> Layers:
+    """Return the gradients in this precision."""
+    return [tuple(vectors.to(dtype) for vectors in layer) for layer in layers]
 
 
 def rows(layers: Layers, replicas: Tensor | slice, documents: slice = slice(None)) -> Layers:

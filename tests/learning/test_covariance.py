@@ -12,7 +12,6 @@ from ol2r_cli.learning.tangents import (
     chosen,
     gram,
     kernel,
-    layers_of,
     pair_differences,
     parameters,
     squared_distances,
@@ -37,7 +36,7 @@ def documents(seed, count=DOCUMENTS, dtype=torch.float64):
     def draw(size):
         return torch.randn(1, count, size, generator=dice, dtype=torch.float64).to(dtype)
 
-    return layers_of([(draw(r) if r > 1 else torch.ones(1, count, 1, dtype=dtype), draw(c)) for r, c in SHAPES])
+    return [(draw(r), draw(c)) if r > 1 else (draw(c),) for r, c in SHAPES]
 
 
 def play(rounds, l2, dtype=torch.float64):

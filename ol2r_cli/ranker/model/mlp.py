@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.config.ranges import Count
-from ol2r_cli.learning.tangents import LayeredTangent
+from ol2r_cli.learning.tangents import LayeredTangent, Layers
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Random
 
@@ -127,9 +127,9 @@ class MLPForward:
     def _tangent(self) -> LayeredTangent:
         layers, hidden = [layer[:, 0] for layer in self.layers], [matrix[:, 0] for matrix in self.hidden]
         last = self.last[:, 0].expand_as(layers[-1])
-        factors = [(torch.ones_like(layers[-1][..., :1]), layers[-1]), *_back(last, hidden, layers, self.model.units)]
+        backwards: Layers = [(layers[-1],), *_back(last, hidden, layers, self.model.units)]
         model, parameters = self.model, self.parameters[:, :1]
-        return LayeredTangent(factors[::-1], lambda features: model.forward(parameters, features).tangent())
+        return LayeredTangent(backwards[::-1], lambda features: model.forward(parameters, features).tangent())
 
 
 def _back(
