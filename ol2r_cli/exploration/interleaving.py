@@ -16,8 +16,6 @@ from ol2r_cli.exploration.order import arranged, stages_of
 from ol2r_cli.interfaces import CREDIT, MEMBERS, Candidates, Exploration, Need, Prediction, Proposal
 from ol2r_cli.tensor.streams import Random
 
-PADDING = -1000.0  # log-weight of padding, below all documents: drawn only when no document is left
-
 
 class Interleaving(Exploration):
     """Merges the lists of several members and states whose choice each document was."""
