@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
@@ -249,21 +250,14 @@ def distinguishing_settings(panels: Sequence[Sequence[Mapping[str, str]]]) -> li
 
     Greedy: each step adds the setting that separates most groups that are still equal.
     """
-    known: dict[str, None] = {}
-    for groups in panels:
-        for settings in groups:
-            known |= dict.fromkeys(settings)
-    order = list(known)
+    order = list(dict.fromkeys(chain(*chain(*panels))))
 
     def separated(names: Sequence[str]) -> int:
         return sum(_different(groups, names) for groups in panels)
 
     chosen: list[str] = []
-    remaining = list(order)
-    while remaining and separated(chosen) < separated(order):
-        best = max(remaining, key=lambda name: separated([*chosen, name]))  # of equally good ones the first
-        chosen.append(best)
-        remaining.remove(best)
+    while separated(chosen) < separated(order):
+        chosen.append(max(order, key=lambda name: separated([*chosen, name])))  # of equally good ones the first
     return sorted(chosen, key=order.index)
 
 

@@ -9,6 +9,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
@@ -92,9 +93,7 @@ class Labels:
 
 def _setting_names(groups: Iterable[Group]) -> list[str]:
     """Return the settings of all groups, in the order of their parts, those of the run last."""
-    names: dict[str, None] = {}
-    for group in groups:
-        names |= dict.fromkeys(group.settings)
+    names = dict.fromkeys(chain(*(group.settings for group in groups)))
     order = (*PARTS, "")
     return sorted(names, key=lambda name: order.index(part_of(name)))
 

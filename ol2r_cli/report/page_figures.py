@@ -25,7 +25,6 @@ _SHOWN = (
     *("learning_curve", "cumulative_ndcg", "online_ndcg", "measure", "unfairness", "violations"),
     *("block_size", "blocks", "block_size_by_rank", "certain_ratio", "cosine", "running_time"),
 )
-_LONG = re.compile(r"\d+\.\d{3,}")  # coordinates; a hundredth of a point is enough
 _CHOSEN = "Of every ranker the settings with the best validation NDCG."
 
 
@@ -122,7 +121,6 @@ def inline(svg: str, name: str, alternative: str, inches: float) -> Markup:
     svg = svg.replace("xlink:href", "href")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'((?:href="|url\()#)', rf"\g<1>{name}-", svg)
-    svg = re.sub(r"<[^>]*>", lambda tag: _LONG.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)
     box = re.search(r'viewBox="([^"]*)"', svg)
     size = f"min-width: {min(inches, 5.5):.1f}in; max-width: {inches * 1.35:.1f}in"
     opening = (

@@ -31,8 +31,8 @@ class ResultsTable:
         groups: Sequence[Group],
         labels: Labels,
         metrics: Iterable[str],
-        comparison: Comparison | None = None,
-        best: Collection[tuple[Group, str]] = (),
+        comparison: Comparison | None,
+        best: Collection[tuple[Group, str]],
     ):
         self.groups, self.comparison, self.best = groups, comparison, best
         self.metrics = [metric for metric in metrics if any(group.estimate(metric) for group in groups)]
@@ -60,7 +60,7 @@ class ResultsTable:
                     )
         return groups
 
-    def latex(self, remarks: Sequence[str] = (), notes: Sequence[str] = ()) -> LatexTable:
+    def latex(self, remarks: Sequence[str], notes: Sequence[str]) -> LatexTable:
         """Return the table of LaTeX. remarks: further sentences of the caption. notes: lines of comment."""
         if len(self.users) > 1:
             headings = self.users
