@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.certain_pairs import words_of, write_pairs
+from ol2r_cli.loops.certain_pairs import take_bits, write_pairs
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.intervals import serve, sort_by_score
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.rounds import Sizes
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 
 class Agreement(NamedTuple):
@@ -35,10 +35,9 @@ def arranges_by_agreement(b, space, round, queries, exploration):
     """Arrange blocks in the order that all members agree on, each at random."""
     before = mark(space)
     members, documents = round.scores.shape
-    words = words_of(documents)
     by_score, ranked = take_integers(space, documents), take(space, documents)
-    bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
-    scores = take(space, members * documents).reshape((members, documents))
+    bits = take_bits(space, documents)
+    scores = take_matrix(space, members, documents)
     sort_by_score(round.scores, by_score, ranked, space)
     for n in range(members):
         for rank in range(lane(), documents, lanes()):
@@ -71,8 +70,7 @@ def compares_members(b, space, scores, certain):
     """Write to certain [B, d, d] which pairs of lists are certain whose scores [B, N, d] are in score order."""
     before = mark(space)
     documents = scores.shape[2]
-    words = words_of(documents)
-    bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
+    bits = take_bits(space, documents)
     find_agreement(scores[b], bits)
     write_pairs(bits, certain[b])
     release(space, before)

@@ -13,7 +13,7 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.dense import add_products, difference, dot_of_lanes, few_times, keep_difference
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 DRIFT = 0.3  # in units of score: every pair's weight in the Hessian is then within a factor exp(0.3) of the truth
 PASSES = 100  # at most, in one round: rounding could keep a step from ever being good enough
@@ -66,7 +66,7 @@ def learns_from_all_pairs(b, space, round, queries, ranker):
         return
     before = mark(space)
     features, count = queries.table.shape[1], ranker.count[b]
-    rows = take(space, new * features).reshape((new, features))
+    rows = take_matrix(space, new, features)
     for r in range(new):
         winner, loser = round.start + round.winners[r], round.start + round.losers[r]
         for f in range(lane(), features, lanes()):
@@ -106,7 +106,7 @@ def add_valid_at_anchor(b, space, rows, valid, ranker):
     """Do what `add_at_anchor` does for the valid rows [B, M, F], which have been counted; return their number."""
     before = mark(space)
     pairs, features = rows.shape[1], rows.shape[2]
-    added, new = take(space, pairs * features).reshape((pairs, features)), 0
+    added, new = take_matrix(space, pairs, features), 0
     for pair in range(pairs):
         if valid[b, pair]:
             for f in range(lane(), features, lanes()):
@@ -275,8 +275,8 @@ def correct(b, space, table, is_outgrown, ranker):
     hessian, inverse = ranker.hessian[b], ranker.inverse[b]
     chosen, weights = take_integers(space, count), take(space, count)
     number = find_stale(b, space, chosen, weights, ranker)
-    x = take(space, PART * features).reshape((PART, features))
-    weighted = take(space, PART * features).reshape((PART, features))
+    x = take_matrix(space, PART, features)
+    weighted = take_matrix(space, PART, features)
     for first in range(0, number, PART):
         part = min(PART, number - first)
         for r in range(part):
@@ -382,8 +382,8 @@ def invert(matrix, space):
     """
     before = mark(space)
     size = len(matrix)
-    across = take(space, _PANEL * size).reshape((_PANEL, size))
-    solved = take(space, _PANEL * size).reshape((_PANEL, size))
+    across = take_matrix(space, _PANEL, size)
+    solved = take_matrix(space, _PANEL, size)
     small = take(space, 2 * _PANEL * _PANEL)
     for first in range(0, size, _PANEL):
         _take_panel(matrix, first, across, small)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.lanes import barrier, lane, lanes, of_many_lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -33,6 +33,13 @@ def room_of_lists(documents: int) -> int:
 def words_of(documents):
     """Return how many words have a bit for every document."""
     return (documents + 63) // 64
+
+
+@part_of_caller
+def take_bits(space, documents):
+    """Return bits [d, words] from a workspace."""
+    words = words_of(documents)
+    return take(space, documents * words).view(np.uint64).reshape((documents, words))
 
 
 @compiled
@@ -257,7 +264,7 @@ def proposes(b, space, certain, compared, lengths, by_score, chance, how, order,
     before = mark(space)
     s, documents, most = compared[b], lengths[b], pairs.shape[1]
     transitive, conservative, places = how
-    bits = take(space, s * words_of(s)).view(np.uint64).reshape((s, words_of(s)))
+    bits = take_bits(space, s)
     number, ordered = take_integers(space, s), take_integers(space, s)
     bits_of(certain[b], bits)
     divide(bits, by_score[b], chance[b], transitive, conservative, places, ordered, number, space)

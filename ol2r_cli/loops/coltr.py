@@ -10,8 +10,8 @@ from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.duels import give_length_1, move_to_winners
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.random_numbers import LEARN, NORMAL_AT_ONCE, in_fours, normal_numbers
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.random_numbers import LEARN, NORMAL_AT_ONCE, drawn_normal
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 
 class RiskState(NamedTuple):
@@ -51,9 +51,8 @@ def learns_by_risk(b, space, round, queries, ranker):
         return
     before = mark(space)
     candidates, features = ranker.candidates, ranker.theta.shape[1]
-    numbers, won = take(space, in_fours(candidates * features)), take_integers(space, candidates)
-    normal_numbers(round.seed, LEARN, round.t, numbers, space)
-    directions = numbers[: candidates * features].reshape((candidates, features))
+    directions = drawn_normal(space, round.seed, LEARN, round.t, candidates, features)
+    won = take_integers(space, candidates)
     less_risk(round, queries.table, directions, ranker.delta[b], ranker.penalty[b], won, space)
     move_to_winners(b, space, round, queries, directions, won, ranker)
     release(space, before)
@@ -79,8 +78,8 @@ def less_risk(round, table, directions, delta, penalty, won, space):
     candidates, features = directions.shape
     places, last = len(round.ranking), 0
     loss, equal = take(space, places), take(space, places)
-    listed = take(space, places * features).reshape((places, features))
-    weights = take(space, candidates * places).reshape((candidates, places))
+    listed = take_matrix(space, places, features)
+    weights = take_matrix(space, candidates, places)
     for place in range(places):
         if round.clicks[place]:
             last = place

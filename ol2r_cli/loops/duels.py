@@ -11,7 +11,7 @@ from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.gradient_steps import slow_down
 from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
 from ol2r_cli.loops.orders import number_of
-from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
+from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, drawn_normal
 from ol2r_cli.loops.spans import project, room_of_projection
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -56,9 +56,7 @@ def draw_directions(seed, stream, t, directions, space):
     """Draw directions [M, F], uniform on the unit sphere."""
     before = mark(space)
     count, features = directions.shape
-    lengths, numbers = take(space, count), take(space, in_fours(count * features))
-    normal_numbers(seed, stream, t, numbers, space)
-    rows = numbers[: count * features].reshape((count, features))
+    rows, lengths = drawn_normal(space, seed, stream, t, count, features), take(space, count)
     for m in range(lane(), count, lanes()):
         lengths[m] = math.sqrt(dot(rows[m], rows[m]))
     barrier()

@@ -9,7 +9,7 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.dense import dot
 from ol2r_cli.loops.orders import descending
-from ol2r_cli.loops.workspace import Workspace, take, take_integers
+from ol2r_cli.loops.workspace import Workspace, take, take_integer_matrix, take_integers
 
 _TINY = 2.0**-1000  # as in metrics/evaluation.py
 
@@ -44,7 +44,7 @@ def write_top_labels(scores, slack, weights, table, tails, label, length, top, s
     bits = keys.view(np.int64)
     # The first documents of each query's last list. None of the first ones of the next list is below all of them, and
     # where lists are similar little is above the lowest, and nearly sorted.
-    last = take_integers(space, queries * places).reshape((queries, places))
+    last = take_integer_matrix(space, queries, places)
     for q in range(queries):
         for i in range(places):
             last[q, i] = i

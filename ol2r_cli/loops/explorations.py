@@ -9,9 +9,9 @@ import numpy as np
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.orders import INSERTED, ascending, by_score, descending, number, queues_by_score, take_turns
-from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, in_fours, uniform
+from ol2r_cli.loops.random_numbers import AUTHOR, COIN, DOCUMENT, EXPLORE, TURNS, drawn
 from ol2r_cli.loops.rounds import Sizes
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integer_matrix, take_integers, take_matrix
 
 _PLACED = -1.0  # in place of the weight of a document that has been placed
 _SMALL = 1e-200  # sums of weights below this are enlarged
@@ -55,8 +55,8 @@ def room_of_ranks(sizes: Sizes, documents: int) -> int:
 def sorts(b, space, round, queries, exploration):
     """Arrange by score, with equal scores in random order."""
     before = mark(space)
-    chance, mean = take(space, in_fours(round.documents)), take(space, round.documents)
-    uniform(round.seed, EXPLORE, round.t, chance)
+    chance = drawn(space, round.seed, EXPLORE, round.t, round.documents)
+    mean = take(space, round.documents)
     mean_of_members(round.scores, mean)
     by_score(mean, chance, round.ranking, space)
     release(space, before)
@@ -66,8 +66,8 @@ def sorts(b, space, round, queries, exploration):
 def draws(b, space, round, queries, exploration):
     """Draw from the Plackett-Luce model of the scores: clocks of rate e^score."""
     before = mark(space)
-    chance, keys = take(space, in_fours(round.documents)), take(space, round.documents)
-    uniform(round.seed, EXPLORE, round.t, chance)
+    chance = drawn(space, round.seed, EXPLORE, round.t, round.documents)
+    keys = take(space, round.documents)
     mean_of_members(round.scores, keys)
     for d in range(lane(), len(keys), lanes()):
         keys[d] = number(keys[d] - math.log(-math.log(chance[d])))
@@ -81,12 +81,11 @@ def fills_some_places_at_random(b, space, round, queries, epsilon):
     """Fill each place from a random permutation where its coin is below epsilon [B], otherwise by score."""
     before = mark(space)
     documents, places = round.documents, len(round.ranking)
-    chance, shuffle = take(space, in_fours(documents)), take(space, in_fours(documents))
-    coins, mean = take(space, in_fours(places)), take(space, documents)
-    queues, turns = take_integers(space, 2 * places).reshape((2, places)), take_integers(space, places)
-    uniform(round.seed, EXPLORE, round.t, chance)
-    uniform(round.seed, DOCUMENT, round.t, shuffle)
-    uniform(round.seed, COIN, round.t, coins)
+    chance = drawn(space, round.seed, EXPLORE, round.t, documents)
+    shuffle = drawn(space, round.seed, DOCUMENT, round.t, documents)
+    coins = drawn(space, round.seed, COIN, round.t, places)
+    mean = take(space, documents)
+    queues, turns = take_integer_matrix(space, 2, places), take_integers(space, places)
     mean_of_members(round.scores, mean)
     by_score(mean, chance, queues[0], space)
     descending(shuffle[:documents], queues[1])
@@ -102,11 +101,10 @@ def interleaves_in_turns(b, space, round, queries, exploration):
     """Interleave the members' orders by team draft: in each cycle, the members take turns in a random order."""
     before = mark(space)
     members, shown = len(round.scores), len(round.ranking)
-    chance, turn_chance = take(space, in_fours(round.documents)), take(space, in_fours(shown + members - 1))
-    queues = take_integers(space, members * shown).reshape((members, shown))
+    chance = drawn(space, round.seed, EXPLORE, round.t, round.documents)
+    turn_chance = drawn(space, round.seed, TURNS, round.t, shown + members - 1)
+    queues = take_integer_matrix(space, members, shown)
     turns, order = take_integers(space, shown), take_integers(space, members)
-    uniform(round.seed, EXPLORE, round.t, chance)
-    uniform(round.seed, TURNS, round.t, turn_chance)
     queues_by_score(round.scores, chance, queues, space)
     agreed = _agreed(queues)
     for place in range(lane(), agreed, lanes()):
@@ -144,14 +142,13 @@ def interleaves_by_rank(b, space, round, queries, tau):
     by 1 / rank^tau."""
     before = mark(space)
     (members, documents), places, exponent = round.scores.shape, len(round.ranking), -tau[b]
-    chance, author = take(space, in_fours(documents)), take(space, in_fours(places))
-    document_chance, likely = take(space, in_fours(places)), take(space, members)
-    ranking = take_integers(space, members * documents).reshape((members, documents))
-    rank_of = take_integers(space, members * documents).reshape((members, documents))
-    left = take(space, members * documents).reshape((members, documents))  # 1 / rank^tau by rank
-    uniform(round.seed, EXPLORE, round.t, chance)
-    uniform(round.seed, AUTHOR, round.t, author)
-    uniform(round.seed, DOCUMENT, round.t, document_chance)
+    chance = drawn(space, round.seed, EXPLORE, round.t, documents)
+    author = drawn(space, round.seed, AUTHOR, round.t, places)
+    document_chance = drawn(space, round.seed, DOCUMENT, round.t, places)
+    likely = take(space, members)
+    ranking = take_integer_matrix(space, members, documents)
+    rank_of = take_integer_matrix(space, members, documents)
+    left = take_matrix(space, members, documents)  # 1 / rank^tau by rank
     for n in range(members):
         by_score(round.scores[n], chance, ranking[n], space)
         for rank in range(lane(), documents, lanes()):

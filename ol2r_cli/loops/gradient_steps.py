@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
 from ol2r_cli.loops.pairs import examined
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 
 class LearningRate(NamedTuple):
@@ -88,8 +88,8 @@ def debiased(scores, ranking, clicks, end, pull, space):
     """Write how much PDGD pulls each shown document, pull [k], by the pairs of the first `end` places: the gradient of
     P(winner above loser) times rho, the weight that removes the bias of a pair (CIKM 2018, equations 5 to 8)."""
     before = mark(space)
-    left, share = take(space, len(ranking)), take(space, end * end).reshape((end, end))
-    weights = take(space, end * end).reshape((end, end))
+    left, share = take(space, len(ranking)), take_matrix(space, end, end)
+    weights = take_matrix(space, end, end)
     left_at_each_place(scores, ranking, left, space)
     for cell in range(lane(), end * end, lanes()):
         i, p = cell // end, cell % end

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ol2r_cli.loops.certain_pairs import divide, keep_reasons, pack, words_of, write_pairs
+from ol2r_cli.loops.certain_pairs import divide, keep_reasons, pack, take_bits, write_pairs
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.dense import add_products, dot, dot_of_lanes, few_times, times, times_transposed
+from ol2r_cli.loops.explorations import mean_of_members
 from ol2r_cli.loops.lanes import barrier, lane, lanes, of_many_lanes
 from ol2r_cli.loops.orders import ascending, number
-from ol2r_cli.loops.random_numbers import EXPLORE, in_fours, uniform
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.random_numbers import EXPLORE, drawn
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 FULL, DIAGONAL, INVERSE_DIAGONAL = range(3)  # forms of M^-1: all of it, its diagonal, the inverse of M's diagonal
 AT_ONCE = 128  # rows that are added to M at once: their products with each other take memory
@@ -55,11 +56,10 @@ def arranges_by_intervals(b, space, round, queries, exploration):
     """Arrange blocks in their certain order, each at random."""
     before = mark(space)
     documents = round.documents
-    words = words_of(documents)
     by_score, ranked = take_integers(space, documents), take(space, documents)
-    bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
+    bits = take_bits(space, documents)
     sort_by_score(round.scores, by_score, ranked, space)
-    y = take(space, documents * queries.table.shape[1]).reshape((documents, queries.table.shape[1]))
+    y = take_matrix(space, documents, queries.table.shape[1])
     centre(queries.table, round.start, by_score, y, space)
     find_certain(b, y, ranked, exploration, bits, space)
     serve(b, space, round, by_score, bits, exploration)
@@ -72,8 +72,7 @@ def serve(b, space, round, by_score, bits, exploration):
     before = mark(space)
     documents = len(by_score)
     order, block = take_integers(space, documents), take_integers(space, documents)
-    chance = take(space, in_fours(documents))
-    uniform(round.seed, EXPLORE, round.t, chance)
+    chance = drawn(space, round.seed, EXPLORE, round.t, documents)
     transitive, conservative = exploration.is_transitive, exploration.is_conservative
     divide(bits, by_score, chance, transitive, conservative, exploration.places, order, block, space)
     for place in range(lane(), len(round.ranking), lanes()):
@@ -89,11 +88,9 @@ def sort_by_score(scores, by_score, ranked, space):
     """Write the documents in the order of their mean score over members [N, d], best first, and these scores."""
     before = mark(space)
     keys = take(space, len(by_score))
-    for d in range(lane(), len(by_score), lanes()):
-        total = 0.0
-        for n in range(len(scores)):
-            total += scores[n, d]
-        keys[d] = -number(total / len(scores))
+    mean_of_members(scores, keys)
+    for d in range(lane(), len(keys), lanes()):
+        keys[d] = -number(keys[d])
     barrier()
     ascending(keys, by_score)
     for rank in range(lane(), len(by_score), lanes()):
@@ -129,9 +126,8 @@ def compares_lists(b, space, x, order, scores, length, exploration, certain):
     documents."""
     before = mark(space)
     documents, features = length[b], x.shape[2]
-    words = words_of(documents)
-    y = take(space, documents * features).reshape((documents, features))
-    bits = take(space, documents * words).view(np.uint64).reshape((documents, words))
+    y = take_matrix(space, documents, features)
+    bits = take_bits(space, documents)
     by_score, ranked = take_integers(space, documents), take(space, documents)
     for d in range(lane(), documents, lanes()):
         by_score[d], ranked[d] = order[b, d], scores[b, d]
@@ -152,7 +148,7 @@ def find_certain(b, y, scores, exploration, bits, space):
     """
     before = mark(space)
     documents, features = y.shape
-    p = take(space, documents * features).reshape((documents, features))
+    p = take_matrix(space, documents, features)
     if exploration.form == FULL:
         times(y, exploration.inverse[b], p, space)
     else:
@@ -247,7 +243,7 @@ def compare_together(y, p, scores, scale, bits, space):
     """Write the certain pairs to bits, in double precision: every lane finds words of them."""
     before = mark(space)
     documents, words = bits.shape
-    cross = take(space, documents * documents).reshape((documents, documents))
+    cross = take_matrix(space, documents, documents)
     a = take(space, documents)
     times_transposed(p, y, cross, space)
     is_far = scores[0] - scores[documents - 1] >= _SPREAD
@@ -275,7 +271,7 @@ def remembers_pairs(b, space, round, queries, exploration):
     features = queries.table.shape[1]
     for first in range(0, round.found[0], AT_ONCE):
         count = min(AT_ONCE, round.found[0] - first)
-        rows = take(space, count * features).reshape((count, features))
+        rows = take_matrix(space, count, features)
         for r in range(count):
             winner = queries.table[round.start + round.winners[first + r]]
             loser = queries.table[round.start + round.losers[first + r]]
@@ -293,7 +289,7 @@ def adds_rows(b, space, rows, valid, matrix, inverse):
     pairs, features = rows.shape[1], rows.shape[2]
     at_once, pair = min(pairs, AT_ONCE), 0
     while pair < pairs:
-        chosen, count = take(space, at_once * features).reshape((at_once, features)), 0
+        chosen, count = take_matrix(space, at_once, features), 0
         while pair < pairs and count < at_once:
             if valid[b, pair]:
                 for f in range(lane(), features, lanes()):
@@ -313,8 +309,8 @@ def add_outer_products(matrix, inverse, rows, space):
     """
     before = mark(space)
     count, features = rows.shape
-    projected = take(space, count * features).reshape((count, features))
-    small = take(space, count * count).reshape((count, count))
+    projected = take_matrix(space, count, features)
+    small = take_matrix(space, count, count)
     add_products(rows, rows, 1.0, matrix, False, space)
     few_times(rows, inverse, projected)
     for r in range(count):

@@ -15,9 +15,9 @@ from ol2r_cli.loops.duels import compare, give_length_1, room_of_duels, score_me
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, dealt, lane, lanes
 from ol2r_cli.loops.orders import ascending, number_of
-from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, in_fours, normal_numbers
+from ol2r_cli.loops.random_numbers import JUDGE, NORMAL_AT_ONCE, drawn_normal
 from ol2r_cli.loops.spans import add, orthonormalise
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 WORST = 4  # members of a round that may be stored: those who earned no more than the fourth least
 _LARGEST = sys.float_info.max
@@ -92,11 +92,9 @@ def draw_in_null_space(b, space, seed, stream, t, table, start, documents, ranke
     drawn, losers, directions = ranker.drawn, ranker.losers, ranker.directions[b]
     features = directions.shape[1]
     avoided = min(losers.avoided, features - 1)
-    basis, mean = take(space, avoided * features).reshape((avoided, features)), take(space, features)
+    basis, mean = take_matrix(space, avoided, features), take(space, features)
     difference, chosen = take(space, drawn), take_integers(space, len(directions))
-    numbers = take(space, in_fours(drawn * features))
-    normal_numbers(seed, stream, t, numbers, space)
-    normal = numbers[: drawn * features].reshape((drawn, features))
+    normal = drawn_normal(space, seed, stream, t, drawn, features)
     count = basis_of_worst(b, losers, basis, space)
     mean_document(table, start, documents, mean)
     for m in range(lane(), drawn, lanes()):
@@ -284,7 +282,7 @@ def add_quality(b, space, table, place, member, ranker, quality):
     before = mark(space)
     documents, clicked = ranker.difficult.length[b, place], ranker.difficult.clicked[b, place]
     start = ranker.difficult.document[b, place, 0]
-    scores = take(space, len(member) * documents).reshape((len(member), documents))
+    scores = take_matrix(space, len(member), documents)
     for n in range(len(member)):
         linear(ranker.weights[b, 1 + member[n]], table, start, scores[n])
         for d in range(lane(), documents, lanes()):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 _CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
 INSERTED = 32  # places up to which `best` inserts documents one by one
@@ -138,7 +138,7 @@ def queues_by_score(scores, chance, queues, space):
             by_score(scores[n], chance, queues[n], space)
         return
     before = mark(space)
-    keys = take(space, members * shown).reshape((members, shown))
+    keys = take_matrix(space, members, shown)
     for n in range(lane(), members, lanes()):
         insert_by_score(scores[n], chance, queues[n], keys[n])
     barrier()

@@ -6,8 +6,8 @@ from __future__ import annotations
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane
 from ol2r_cli.loops.orders import ascending
-from ol2r_cli.loops.random_numbers import PAIRS, in_fours, uniform
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.random_numbers import PAIRS, drawn
+from ol2r_cli.loops.workspace import mark, release, take_integers
 
 
 @compiled
@@ -44,8 +44,8 @@ def matched_pairs(b, space, round):
     """Find winners and losers that are matched one to one: both in a random order."""
     before = mark(space)
     end = examined(round.clicks)
-    chance, order = take(space, in_fours(len(round.clicks))), take_integers(space, end)
-    uniform(round.seed, PAIRS, round.t, chance)
+    chance = drawn(space, round.seed, PAIRS, round.t, end)
+    order = take_integers(space, end)
     ascending(chance[:end], order)
     if lane() == 0:
         won, lost = 0, 0

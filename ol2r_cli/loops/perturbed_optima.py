@@ -13,8 +13,8 @@ from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.dense import add_products, difference, dot_of_lanes, few_times
 from ol2r_cli.loops.duels import linear_of_members
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
-from ol2r_cli.loops.random_numbers import ALL_PAIRS, FACTORED, NEW_PAIRS, NORMAL_AT_ONCE, in_fours, normal_numbers
-from ol2r_cli.loops.workspace import mark, release, take
+from ol2r_cli.loops.random_numbers import ALL_PAIRS, FACTORED, NEW_PAIRS, NORMAL_AT_ONCE, drawn_normal
+from ol2r_cli.loops.workspace import mark, release, take, take_matrix
 
 AT_ONCE = 256  # pairs that a pass over all of them looks at twice
 STREAMS = FACTORED, NEW_PAIRS, ALL_PAIRS  # of a ranker that learns
@@ -87,8 +87,8 @@ def move_members(b, space, seed, t, streams, table, ranker):
     before = mark(space)
     members, features = ranker.theta.shape[1], ranker.theta.shape[2]
     count, first = ranker.fit.count[b], ranker.first[b]
-    noise = take(space, members * features).reshape((members, features))
-    theta = take(space, members * features).reshape((members, features))
+    noise = take_matrix(space, members, features)
+    theta = take_matrix(space, members, features)
     draw_noise(b, space, seed, t, streams, table, noise, ranker)
     factor_new_pairs(b, space, table, ranker)
     if count > first:
@@ -127,13 +127,11 @@ def draw_noise(b, space, seed, t, streams, table, noise, ranker):
                 noise[n, f] = 0.0
         barrier()
     else:
-        known = take(space, in_fours(members * features))
-        normal_numbers(seed, of_factored, t, known, space)
-        few_times(known[: members * features].reshape((members, features)), ranker.factor[b], noise)
+        known = drawn_normal(space, seed, of_factored, t, members, features)
+        few_times(known, ranker.factor[b], noise)
     new = ranker.fit.count[b] - begin
     if new > 0:
-        drawn = take(space, in_fours(new * members))
-        normal_numbers(seed, stream, t, drawn, space)
+        drawn = drawn_normal(space, seed, stream, t, new, members)
         add_noise(b, space, table, drawn, begin, noise, ranker)
     for n in range(members):
         for f in range(lane(), features, lanes()):
@@ -145,7 +143,7 @@ def draw_noise(b, space, seed, t, streams, table, noise, ranker):
 @compiled
 def add_noise(b, space, table, drawn, begin, noise, ranker):
     """Add the rows of the pairs from `begin` on to noise [N, F], each times what it counts and a number for each
-    member: `drawn` [n N]."""
+    member: `drawn` [n, N]."""
     before = mark(space)
     members, count = len(noise), ranker.fit.count[b]
     room = take(space, members * AT_ONCE)
@@ -154,7 +152,7 @@ def add_noise(b, space, table, drawn, begin, noise, ranker):
         push = room[: members * size].reshape((members, size))
         for cell in range(lane(), members * size, lanes()):
             n, i = cell % members, cell // members
-            push[n, i] = -weight_of(b, start + i, ranker) * drawn[(start - begin + i) * members + n]
+            push[n, i] = -weight_of(b, start + i, ranker) * drawn[start - begin + i, n]
         barrier()
         pull_members(b, table, push, start, noise, ranker.fit)
     release(space, before)
@@ -167,7 +165,7 @@ def factor_new_pairs(b, space, table, ranker):
     if count - begin <= features or has_own_noise(b, ranker):
         return
     before = mark(space)
-    rows = take(space, (count - begin) * features).reshape((count - begin, features))
+    rows = take_matrix(space, count - begin, features)
     for r in range(count - begin):
         for f in range(lane(), features, lanes()):
             rows[r, f] = weight_of(b, begin + r, ranker) * difference(ranker.fit, b, table, begin + r, f)
@@ -245,7 +243,7 @@ def find_optima(b, space, table, noise, theta, ranker):
     l2 = fit.l2[b] + fit.l2_of_pair[b] * ranker.mass[b]
     gap = 1e-3 + 1e-5 * fit.objective[b]
     members, features = noise.shape
-    residual = take(space, members * features).reshape((members, features))
+    residual = take_matrix(space, members, features)
     for n in range(members):
         for f in range(lane(), features, lanes()):
             theta[n, f] = fit.anchor[b, f]
@@ -264,8 +262,8 @@ def move_together(b, space, table, theta, residual, tilt, l2, gap, ranker):
     return whether all members have come near enough to their optima."""
     before = mark(space)
     members, features = theta.shape
-    step = take(space, members * features).reshape((members, features))
-    decrements = take(space, 2 * members).reshape((2, members))
+    step = take_matrix(space, members, features)
+    decrements = take_matrix(space, 2, members)
     for attempt in range(PASSES):
         few_times(residual, ranker.fit.inverse[b], step)
         last, now = decrements[1 - attempt % 2], decrements[attempt % 2]
@@ -412,8 +410,8 @@ def minimise(b, space, table, theta, tilt, l2, gap, steps, is_at_anchor, ranker)
     """
     before = mark(space)
     features, number = len(theta), ranker.fit.count[b] - ranker.first[b]
-    inverse = take(space, features * features).reshape((features, features))
-    guide = take(space, features * features).reshape((features, features))  # the inverse with the corrections
+    inverse = take_matrix(space, features, features)
+    guide = take_matrix(space, features, features)  # the inverse with the corrections
     scores, known = take(space, number), take(space, number)
     gradient, step, turned = take(space, features), take(space, features), take(space, features)
     changes(b, table, theta, ranker.first[b], scores, ranker.fit)
@@ -564,8 +562,8 @@ def invert_hessian(b, space, table, scores, l2, inverse, ranker):
         for g in range(lane(), features, lanes()):
             inverse[f, g] = l2 if f == g else 0.0
     barrier()
-    x = take(space, PART * features).reshape((PART, features))
-    weighted = take(space, PART * features).reshape((PART, features))
+    x = take_matrix(space, PART, features)
+    weighted = take_matrix(space, PART, features)
     for start in range(first, count, PART):
         size = min(PART, count - start)
         for r in range(size):

@@ -17,8 +17,8 @@ from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.gradient_steps import add_rows, linear
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
 from ol2r_cli.loops.orders import descending
-from ol2r_cli.loops.random_numbers import POLICY, in_fours, uniform
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.random_numbers import POLICY, drawn
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 RANGE = 600.0
 
@@ -78,13 +78,13 @@ def remembers_the_policy(b, space, round, queries, ranker):
     before = mark(space)
     documents, lists, values, sums = round.documents, ranker.lists, ranker.values[b], ranker.sums[b]
     columns = values.shape[1]
-    share, mean = take(space, documents), take(space, documents * columns).reshape((documents, columns))
-    drawn, sooner = take(space, in_fours(documents * lists)), take(space, documents * lists).reshape((lists, documents))
-    uniform(round.seed, POLICY, round.t, drawn)
+    share, mean = take(space, documents), take_matrix(space, documents, columns)
+    chance = drawn(space, round.seed, POLICY, round.t, documents * lists)
+    sooner = take_matrix(space, lists, documents)
     shares(round.scores[0], share, space)
     for d in range(lane(), documents, lanes()):
         for s in range(lists):
-            sooner[s, d] = math.log(drawn[d * lists + s]) / share[d]
+            sooner[s, d] = math.log(chance[d * lists + s]) / share[d]
     barrier()
     expected(share, sooner, values, mean, space)
     for d in range(lane(), documents, lanes()):

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ol2r_cli.loops.compile import compiled
+from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers
 
@@ -49,6 +49,22 @@ def uniform(seed, stream, t, numbers):
         numbers[4 * block + 2] = (np.float64(z) + 0.5) * 2.0**-32
         numbers[4 * block + 3] = (np.float64(w) + 0.5) * 2.0**-32
     barrier()
+
+
+@part_of_caller
+def drawn(space, seed, stream, t, count):
+    """Return the first `count` numbers of `uniform`, and up to three more, which nothing else uses as in `take`."""
+    numbers = take(space, in_fours(count))
+    uniform(seed, stream, t, numbers)
+    return numbers
+
+
+@part_of_caller
+def drawn_normal(space, seed, stream, t, rows, columns):
+    """Return standard normal numbers [rows, columns], which nothing else uses as in `take`."""
+    numbers = take(space, in_fours(rows * columns))
+    normal_numbers(seed, stream, t, numbers, space)
+    return numbers[: rows * columns].reshape((rows, columns))
 
 
 @compiled

@@ -13,8 +13,8 @@ from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.pairs import adjacent_pairs, all_pairs, matched_pairs, no_pairs
-from ol2r_cli.loops.random_numbers import CLICK, QUERY, uniform
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.random_numbers import CLICK, QUERY, drawn
+from ol2r_cli.loops.workspace import mark, release, take_integers, take_matrix
 
 
 class Queries(NamedTuple):
@@ -176,14 +176,12 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
         for row in range(rounds):
             release(space, start_of_round)
             t, seed = first + row, seeds[b]
-            chance = take(space, 4)
-            uniform(seed, QUERY, t, chance)
-            query = np.int64(chance[0] * len(queries.starts))
+            query = np.int64(drawn(space, seed, QUERY, t, 1)[0] * len(queries.starts))
             start, documents = queries.starts[query], queries.lengths[query]
             places = min(positions, documents)
-            scores = take(space, members * documents).reshape((members, documents))
+            scores = take_matrix(space, members, documents)
             credited = members if members > 1 else 0
-            credit = take(space, credited * places).reshape((credited, places))
+            credit = take_matrix(space, credited, places)
             ranking, grades = take_integers(space, places), take_integers(space, places)
             clicks = take_integers(space, places)
             winners, losers = take_integers(space, pairs), take_integers(space, pairs)

@@ -14,9 +14,9 @@ from ol2r_cli.loops.compile import compiled, made_by
 from ol2r_cli.loops.gradient_steps import linear
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.orders import by_score, number_of
-from ol2r_cli.loops.random_numbers import in_fours, number_at, uniform
+from ol2r_cli.loops.random_numbers import drawn, number_at, uniform
 from ol2r_cli.loops.rounds import Queries, Round
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take_integers, take_matrix
 
 
 class Draw(NamedTuple):
@@ -25,12 +25,6 @@ class Draw(NamedTuple):
     seeds: Any
     stream: int
     t: int
-
-
-@compiled
-def draw(b, numbers, of):
-    """Fill `numbers` [n], a multiple of 4, with those of replica b."""
-    uniform(of.seeds[b], of.stream, of.t, numbers)
 
 
 @compiled
@@ -53,8 +47,7 @@ def sort(b, space, of, scores, mask, order):
     """Order the documents by scores [B, D], with equal scores in random order: `order` [B, O]."""
     before = mark(space)
     documents = number_of(mask[b])
-    chance = take(space, in_fours(documents))
-    draw(b, chance, of)
+    chance = drawn(space, of.seeds[b], of.stream, of.t, documents)
     by_score(scores[b, :documents], chance, order[b, : min(order.shape[1], documents)], space)
     pad(order[b], documents)
     release(space, before)
@@ -72,8 +65,8 @@ def lists_of(arrange: Any) -> Any:
     def arrange_lists(b, space, of, places, scores, mask, exploration, order, credit):
         documents = number_of(mask[b])
         members, credited, shown = scores.shape[1], credit.shape[1], min(places, documents)
-        of_members = take(space, members * documents).reshape((members, documents))
-        by_place = take(space, credited * shown).reshape((credited, shown))
+        of_members = take_matrix(space, members, documents)
+        by_place = take_matrix(space, credited, shown)
         first = order[b, :shown]
         copy(scores[b], of_members)
         arrange(b, space, Round(of.t, 0, of.seeds[b], 0, documents, of_members, by_place, first), None, exploration)
@@ -101,9 +94,8 @@ def complete(b, space, of, scores, shown, order):
     """Write to order [O], behind the documents that are shown, the others by score, equal ones at random."""
     before = mark(space)
     documents = len(scores)
-    chance = take(space, in_fours(documents))
+    chance = drawn(space, of.seeds[b], of.stream, of.t, documents)
     descending, placed = take_integers(space, documents), take_integers(space, documents)
-    draw(b, chance, of)
     by_score(scores, chance, descending, space)
     for d in range(lane(), documents, lanes()):
         placed[d] = 0
@@ -207,8 +199,8 @@ def steps_of(learn: Any) -> Any:
     def learn_from_round(b, space, feedback, ranker):
         documents, places = feedback.length[b], number_of(feedback.shown[b])
         members, credited = feedback.scores.shape[1], feedback.credit.shape[1]
-        scores = take(space, members * documents).reshape((members, documents))
-        credit = take(space, credited * places).reshape((credited, places))
+        scores = take_matrix(space, members, documents)
+        credit = take_matrix(space, credited, places)
         ranking, clicks = take_integers(space, places), take_integers(space, places)
         winners, losers = take_integers(space, feedback.valid.shape[1]), take_integers(space, feedback.valid.shape[1])
         grades, found = take_integers(space, 0), take_integers(space, 1)  # a ranker does not see grades

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ol2r_cli.loops.compile import compiled, compiled_sums
 from ol2r_cli.loops.dense import dot_of_lanes
 from ol2r_cli.loops.lanes import barrier, lane, lanes
-from ol2r_cli.loops.workspace import mark, release, take, take_integers
+from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
 TOLERANCE = 1e-6  # features are float32: what is shorter, relative to the longest vector, is their rounding
 
@@ -78,9 +78,9 @@ def project(b, space, round, table, documents, direction):
     features, recent = len(direction), documents.recent[b]
     rows = take_integers(space, len(recent) + len(round.ranking))
     count = rows_that_count(round, documents.below[b], recent, rows)
-    vectors = take(space, count * features).reshape((count, features))
+    vectors = take_matrix(space, count, features)
     most = min(count, features)
-    basis, whole = take(space, most * features).reshape((most, features)), take(space, features)
+    basis, whole = take_matrix(space, most, features), take(space, features)
     for r in range(count):
         for f in range(lane(), features, lanes()):
             vectors[r, f] = table[rows[r], f]

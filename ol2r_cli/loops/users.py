@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from ol2r_cli.loops.compile import compiled, part_of_caller
 from ol2r_cli.loops.lanes import barrier, lane
-from ol2r_cli.loops.random_numbers import in_fours, uniform
-from ol2r_cli.loops.workspace import mark, release, take
+from ol2r_cli.loops.random_numbers import drawn
+from ol2r_cli.loops.workspace import mark, release
 
 
 class User(NamedTuple):
@@ -33,8 +33,7 @@ def of_replica(values, b):
 def reads_from_the_top(b, space, round, stream, user):
     """Write the clicks of a user who reads from the top and may leave after every document."""
     before = mark(space)
-    chance = take(space, in_fours(2 * len(round.clicks)))
-    uniform(round.seed, stream, round.t, chance)
+    chance = drawn(space, round.seed, stream, round.t, 2 * len(round.clicks))
     by_grade, leaving = of_replica(user.by_grade, b), of_replica(user.by_place, b)
     if lane() == 0:
         left = False
@@ -54,8 +53,7 @@ def reads_from_the_top(b, space, round, stream, user):
 def clicks_independently(b, space, round, stream, user):
     """Write the clicks of a user who clicks on each place, whatever is above it."""
     before = mark(space)
-    chance = take(space, in_fours(len(round.clicks)))
-    uniform(round.seed, stream, round.t, chance)
+    chance = drawn(space, round.seed, stream, round.t, len(round.clicks))
     by_place = of_replica(user.by_place, b)[0]
     if lane() == 0:
         for place in range(len(round.clicks)):
@@ -69,8 +67,7 @@ def browses(b, space, round, stream, user):
     """Write the clicks of a user of the user browsing model: without a click above, the distance is that from the top,
     as if place 0 were clicked."""
     before = mark(space)
-    chance = take(space, in_fours(len(round.clicks)))
-    uniform(round.seed, stream, round.t, chance)
+    chance = drawn(space, round.seed, stream, round.t, len(round.clicks))
     by_grade, examination = of_replica(user.by_grade, b), of_replica(user.by_place, b)[0]
     if lane() == 0:
         last = -1

@@ -35,6 +35,18 @@ def take_integers(space, count):
     return space.memory[first : first + count].view(np.int64)
 
 
+@part_of_caller
+def take_matrix(space, rows, columns):
+    """Return numbers [rows, columns], as `take`."""
+    return take(space, rows * columns).reshape((rows, columns))
+
+
+@part_of_caller
+def take_integer_matrix(space, rows, columns):
+    """Return int64 integers [rows, columns], as `take`."""
+    return take_integers(space, rows * columns).reshape((rows, columns))
+
+
 @compiled
 def _reserved(space, count):
     first = space.state[USED]
