@@ -28,14 +28,14 @@ _SCHEMA: dict[Any, Any] = {
 
 
 def results_frame(
-    runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]] = (), rows: Sequence[Sequence[str]] = ()
+    runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str]]
 ) -> pl.DataFrame:
     """Return a row for each run and seed: what identifies the run, its costs and settings, and all metrics.
 
     about: what else to keep of each run. rows: what tables call each run; a run may have several names.
     """
     values: list[dict[str, Any]] = []
-    for run, note, names in zip(runs, about or [{}] * len(runs), rows or [()] * len(runs), strict=True):
+    for run, note, names in zip(runs, about, rows, strict=True):
         of_run = {
             "run": run.id,
             "rows": list(names),

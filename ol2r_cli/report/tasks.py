@@ -47,12 +47,9 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
     matching = [group for group in task if _has(group, wanted)]
     if len(matching) > 1:
         first, *others = map(labels.words, matching)
-        distinguishing = _difference(first, others)
-        name = "=NAME" if option == "--name" else ""
         raise ValueError(
             f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
-            f"{task_name(matching[0], labels)}: add what distinguishes them, such as "
-            f"{option} '{words} {distinguishing}{name}'"
+            f"{task_name(matching[0], labels)}: add what distinguishes them, such as {_difference(first, others)}"
         )
     return matching[0] if matching else None
 

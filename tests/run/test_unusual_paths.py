@@ -44,7 +44,7 @@ def test_rows_and_results_of_another_folder_are_not_read(monkeypatch: pytest.Mon
             run = Run(folder, {}, files=directory.files)
             assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
             make(Path("runs", folder), test={0: level})
-            directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs))
+            directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs, [{}], [()]))
         ((of_file, _),) = read_results(Path(name, "r.parquet"))
         assert of_file.values[0]["test_ndcg_10"] == 0.25, name
 
