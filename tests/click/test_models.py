@@ -216,20 +216,18 @@ INTERPOLATED = [
 ]
 
 
-def test_other_numbers_of_grades_are_interpolated():
+@pytest.mark.parametrize(("name", "grades", "click", "stop"), [*INTERPOLATED])
+def test_other_numbers_of_grades_are_interpolated(name, grades, click, stop):
     """Another number of grades is interpolated from the next larger table."""
-    for name, grades, click, stop in INTERPOLATED:
-        model = user(f"click={name}", grades=grades)
-        assert model.click_probability.tolist() == pytest.approx(click, abs=1e-15)
-        assert model.stop_probability.tolist() == pytest.approx(stop, abs=1e-15)
-        assert [float(model.click_probability[end]) for end in (0, -1)] == [click[0], click[-1]]
-        start = (
-            f"click.click for {grades} grades is interpolated from that for 5 grades: [{click[0]:.4g},{click[1]:.4g},"
-        )
-        assert model.warnings[0].startswith(start)
-        assert model.warnings[0].endswith("]; click.click=[..] sets your own")
-        # A table with the same number for all grades says nothing by it.
-        assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"][: 1 + any(stop)]
+    model = user(f"click={name}", grades=grades)
+    assert model.click_probability.tolist() == pytest.approx(click, abs=1e-15)
+    assert model.stop_probability.tolist() == pytest.approx(stop, abs=1e-15)
+    assert [float(model.click_probability[end]) for end in (0, -1)] == [click[0], click[-1]]
+    start = f"click.click for {grades} grades is interpolated from that for 5 grades: [{click[0]:.4g},{click[1]:.4g},"
+    assert model.warnings[0].startswith(start)
+    assert model.warnings[0].endswith("]; click.click=[..] sets your own")
+    # A table with the same number for all grades says nothing by it.
+    assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"][: 1 + any(stop)]
 
 
 def test_attraction_of_the_dataset_decides_clicks():

@@ -153,22 +153,27 @@ def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
     assert f"{TRIALS} trials" in searching.output
 
 
-def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys):
-    for typed, message in {
-        "": "a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'",
-        "ranker.l2=1,2 --trials 0": "--trials must be 1 or more, got 0",
-        "ranker.l2=1,2 --minutes 0": "--minutes must be above 0, got 0.0",
-        "ranker.l2=1,2 --metric test_ndcg_10": "--metric must not look at the test split, got test_ndcg_10",
-        "ranker.l2=1,2 --metric speed": "--metric must be one of validation_ndcg_1,",
-        "ranker.l2=1,2 --metric ndcg": "--metric ndcg: did you mean validation_ndcg_1, validation_ndcg_3, ",
-        "ranker.l2=1,2 --metric validation_ndcg": "--metric validation_ndcg: did you mean validation_ndcg_",
-        "ranker.l2=1,2 --metric online_ndcg --prune": "--prune goes with --metric validation_ndcg_10",
-        "ranker.l2=1,2 --trails 3": "there is no option --trails: did you mean --trials?",
-        "ranker.l2=1,2 --name a/b": "--name must be the name of a folder",
-        "ranker.l2=1,-2": "ranker.l2 must be above 0, got -2",
-    }.items():
-        assert cli.main(["search", *TINY, f"output_dir={tmp_path / 'out'}", *typed.split()]) == 2
-        printed = capsys.readouterr().err
-        assert printed.startswith(f"ol2r search: {message}")
-        assert printed.count("\n") == 1
-        assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        *{
+            "": "a search needs a range: type SETTING=RANGE, such as 'ranker.l2=log(1e-4,10)'",
+            "ranker.l2=1,2 --trials 0": "--trials must be 1 or more, got 0",
+            "ranker.l2=1,2 --minutes 0": "--minutes must be above 0, got 0.0",
+            "ranker.l2=1,2 --metric test_ndcg_10": "--metric must not look at the test split, got test_ndcg_10",
+            "ranker.l2=1,2 --metric speed": "--metric must be one of validation_ndcg_1,",
+            "ranker.l2=1,2 --metric ndcg": "--metric ndcg: did you mean validation_ndcg_1, validation_ndcg_3, ",
+            "ranker.l2=1,2 --metric validation_ndcg": "--metric validation_ndcg: did you mean validation_ndcg_",
+            "ranker.l2=1,2 --metric online_ndcg --prune": "--prune goes with --metric validation_ndcg_10",
+            "ranker.l2=1,2 --trails 3": "there is no option --trails: did you mean --trials?",
+            "ranker.l2=1,2 --name a/b": "--name must be the name of a folder",
+            "ranker.l2=1,-2": "ranker.l2 must be above 0, got -2",
+        }.items()
+    ],
+)
+def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys, typed, message):
+    assert cli.main(["search", *TINY, f"output_dir={tmp_path / 'out'}", *typed.split()]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"ol2r search: {message}")
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "out").exists()

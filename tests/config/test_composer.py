@@ -59,23 +59,23 @@ def names(tree: Any) -> set[str]:
     return {name for name, value in dotted(tree) if value != {} and not name.endswith("_target_")}
 
 
-def test_composition_and_catalogue_agree_with_hydra(composer: Composer):
+@pytest.mark.parametrize("line", LINES)
+def test_composition_and_catalogue_agree_with_hydra(composer: Composer, line):
     """The result is Hydra's own and the catalogue knows the same choices and settings."""
-    for line in LINES:
-        words = line.split()
-        with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
-            whole = hydra.compose("run", words, return_hydra_config=True)
-        choices = {group: name for group, name in whole.hydra.runtime.choices.items() if name is not None}
-        grid = dict(whole.hydra.sweeper.params or {})
-        without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
-        composed = composer(words)
-        assert list(composed.config) == [*without_hydra, "measure"], f"{line}: in the same order"
-        assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"], line
-        assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True), line
-        assert (dict(composed.choices), dict(composed.grid)) == (choices, grid), line
-        chosen = composer.catalogue.chosen(words)
-        assert chosen == {group: choices.get(group) for group in chosen}, line
-        assert names(composer.catalogue.tree(words)) == names(composed.settings), line
+    words = line.split()
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
+        whole = hydra.compose("run", words, return_hydra_config=True)
+    choices = {group: name for group, name in whole.hydra.runtime.choices.items() if name is not None}
+    grid = dict(whole.hydra.sweeper.params or {})
+    without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
+    composed = composer(words)
+    assert list(composed.config) == [*without_hydra, "measure"], f"{line}: in the same order"
+    assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"], line
+    assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True), line
+    assert (dict(composed.choices), dict(composed.grid)) == (choices, grid), line
+    chosen = composer.catalogue.chosen(words)
+    assert chosen == {group: choices.get(group) for group in chosen}, line
+    assert names(composer.catalogue.tree(words)) == names(composed.settings), line
 
 
 def test_hydra_composes_once_for_each_ranker(composer: Composer, monkeypatch: pytest.MonkeyPatch):

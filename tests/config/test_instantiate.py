@@ -155,37 +155,37 @@ def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
 
 
-def test_every_choice_spells_out_its_settings_and_is_built():
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
+def test_every_choice_spells_out_its_settings_and_is_built(choice):
     """Every choice spells out its settings, is built, and refuses infinity and NaN.
 
     Counts and checksums that a dataset is compared with are no settings that a run computes with.
     """
-    for choice in CHOICES:
-        is_measure, name = choice.group == "measure", f"{choice.group}={choice.name}"
-        node = f"measure.{choice.name}" if is_measure else choice.node
-        words = (f"measures=[{choice.name}]",) if is_measure else typed(choice.group, choice.name)
-        config = composition(words).config
-        asked = f"measure/{choice.name}" if is_measure else choice.group
-        assert list(setting_faults(OmegaConf.select(config, node), asked)) == [], name
-        if choice.name != "cuda":  # cannot be built without one
-            built = build(OmegaConf.select(config, node))
-            assert type(built).__name__ == choice.content["_target_"].rpartition(".")[2], name
-            assert all(setting.comment for setting in choice.settings if setting.name != "source"), name
-        settings: Any = OmegaConf.to_container(config, resolve=True)
-        group, *below = node.split(".") if not is_measure else ("measure", choice.name)
-        whole = OmegaConf.create({group: settings[group]})
-        for place in [each for each in _numbers(settings[group]) if [*each[: len(below)]] == below]:
-            above, good = reduce(getitem, (group, *place[:-1]), whole), reduce(getitem, place, settings[group])
-            for bad in (float("inf"), float("nan")) if place[0] != "expected" else ():
-                above[place[-1]] = bad
-                part = OmegaConf.select(whole, node if is_measure else group)
-                if (name, place[-1]) in MAY_BE_INFINITE and bad > 0:
-                    build(part)
-                    continue
-                prefix = f"measure.{choice.name}.{place[1]}" if is_measure else f"{group}.{place[0]}"
-                with pytest.raises(ValueError, match=rf"^{re.escape(prefix)}[\w.]* must be "):
-                    build(part)
-            above[place[-1]] = good
+    is_measure, name = choice.group == "measure", f"{choice.group}={choice.name}"
+    node = f"measure.{choice.name}" if is_measure else choice.node
+    words = (f"measures=[{choice.name}]",) if is_measure else typed(choice.group, choice.name)
+    config = composition(words).config
+    asked = f"measure/{choice.name}" if is_measure else choice.group
+    assert list(setting_faults(OmegaConf.select(config, node), asked)) == [], name
+    if choice.name != "cuda":  # cannot be built without one
+        built = build(OmegaConf.select(config, node))
+        assert type(built).__name__ == choice.content["_target_"].rpartition(".")[2], name
+        assert all(setting.comment for setting in choice.settings if setting.name != "source"), name
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    group, *below = node.split(".") if not is_measure else ("measure", choice.name)
+    whole = OmegaConf.create({group: settings[group]})
+    for place in [each for each in _numbers(settings[group]) if [*each[: len(below)]] == below]:
+        above, good = reduce(getitem, (group, *place[:-1]), whole), reduce(getitem, place, settings[group])
+        for bad in (float("inf"), float("nan")) if place[0] != "expected" else ():
+            above[place[-1]] = bad
+            part = OmegaConf.select(whole, node if is_measure else group)
+            if (name, place[-1]) in MAY_BE_INFINITE and bad > 0:
+                build(part)
+                continue
+            prefix = f"measure.{choice.name}.{place[1]}" if is_measure else f"{group}.{place[0]}"
+            with pytest.raises(ValueError, match=rf"^{re.escape(prefix)}[\w.]* must be "):
+                build(part)
+        above[place[-1]] = good
 
 
 def test_no_number_of_a_run_may_be_infinite_or_nan():

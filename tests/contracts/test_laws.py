@@ -190,20 +190,23 @@ def test_a_violation_names_its_place(own, capsys):
     assert printed.err == ""
 
 
-def test_bad_words_are_one_line_and_exit_code_2(capsys):
-    for words, message in (
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         ([], "a choice must be named: type `ol2r check ranker=NAME`, or exploration=NAME"),
         (["rounds=3"], "a choice must be named: type `ol2r check ranker=NAME`"),
         (["ranker=pairrank", "ranker.l2=-1"], "ranker.l2 must be above 0, got -1"),
         (["ranker=pdgd", "exploration=none"], "use exploration=plackett_luce"),
         (["dataset=letor", "dataset.path=/nowhere"], "dataset.path must be a folder"),
         (["experiment=grid_pairrank", "ranker=pairrank"], "check its choices one by one"),
-    ):
-        assert main(words) == 2, words
-        printed = capsys.readouterr()
-        assert (printed.out, printed.err.count("\n")) == ("", 1), words
-        assert printed.err.startswith("ol2r check: "), words
-        assert message in printed.err, words
+    ],
+)
+def test_bad_words_are_one_line_and_exit_code_2(capsys, words, message):
+    assert main(words) == 2, words
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1), words
+    assert printed.err.startswith("ol2r check: "), words
+    assert message in printed.err, words
 
 
 def test_from_python(tmp_path):

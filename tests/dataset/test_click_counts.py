@@ -112,8 +112,9 @@ def test_an_exported_log_has_the_examination_by_attraction(tmp_path):
         assert row["examination"] == pytest.approx(float((1 - attraction).prod())), row
 
 
-def test_what_is_not_as_it_should_be_is_one_line(tmp_path):
-    for text, message in [
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         (HEADINGS + "\na,b,1,7,x", r"file, line 2: a row must have clicks from 0, got query a, .* clicks x"),
         (HEADINGS + "\na,b,0,7,1", r"file, line 2: a row must have place from 1 to 1000, got .* place 0"),
         (HEADINGS + "\na,b,1,7,1\na,c,2,7,1", r"file: documents that were shown at both of places 1 and 2 must have c"),
@@ -122,14 +123,14 @@ def test_what_is_not_as_it_should_be_is_one_line(tmp_path):
             None,
             r"dataset\.path must be a file of click counts, got none \(looked for: .*file\); get it from https://git",
         ),
-    ]:
-        file = tmp_path / "file"
-        if text is None:
-            file.unlink()
-        else:
-            file.write_text(text)
-        with pytest.raises(ValueError, match=message):
-            loaded(file)
+    ],
+)
+def test_what_is_not_as_it_should_be_is_one_line(tmp_path, text, message):
+    file = tmp_path / "file"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        loaded(file)
 
 
 def test_it_keeps_the_laws(tmp_path):

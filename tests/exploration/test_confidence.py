@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,23 +68,23 @@ def batch(values):
     return torch.as_tensor(values, dtype=torch.float64)[None]
 
 
-def test_pairs_in_single_precision_are_those_of_double_precision():
+@pytest.mark.parametrize("documents", [1, 2, 63, 64, 65, 150])
+def test_pairs_in_single_precision_are_those_of_double_precision(documents):
     forms = loops.intervals
-    for documents in 1, 2, 63, 64, 65, 150:
-        rng = np.random.default_rng(documents)
-        matrix, inverse = state(rng, 30, 40)
-        x, scores = rng.random((documents, 30)), np.sort(rng.normal(size=documents))[::-1].copy()
-        for form, used in (
-            (forms.FULL, inverse),
-            (forms.DIAGONAL, np.diag(np.diag(inverse))),
-            (forms.INVERSE_DIAGONAL, np.diag(1 / np.diag(matrix))),
-        ):
-            margin, width = margins_and_widths(x, used, scores)
-            pairs = np.triu_indices(documents, 1)
-            scale = float(np.median(margin[pairs] / width[pairs])) * 0.999 if documents > 2 else 0.1
-            expected = np.triu(margin > scale * width, 1)
-            found = confident(x, matrix, inverse, scores, scale, form)
-            np.testing.assert_array_equal(found, expected, f"{documents} documents, form {form}")
+    rng = np.random.default_rng(documents)
+    matrix, inverse = state(rng, 30, 40)
+    x, scores = rng.random((documents, 30)), np.sort(rng.normal(size=documents))[::-1].copy()
+    for form, used in (
+        (forms.FULL, inverse),
+        (forms.DIAGONAL, np.diag(np.diag(inverse))),
+        (forms.INVERSE_DIAGONAL, np.diag(1 / np.diag(matrix))),
+    ):
+        margin, width = margins_and_widths(x, used, scores)
+        pairs = np.triu_indices(documents, 1)
+        scale = float(np.median(margin[pairs] / width[pairs])) * 0.999 if documents > 2 else 0.1
+        expected = np.triu(margin > scale * width, 1)
+        found = confident(x, matrix, inverse, scores, scale, form)
+        np.testing.assert_array_equal(found, expected, f"{documents} documents, form {form}")
 
 
 def test_a_pair_next_to_its_width():

@@ -104,24 +104,27 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
     assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
 
 
-def test_documents_have_the_ids_of_comments(tmp_path):
-    """Documents have the ids of comments where all have one of their own in the query."""
-    for comments, named in (
+@pytest.mark.parametrize(
+    ("comments", "named"),
+    [
         (("#docid = GX{}-1 inc = .1 prob = .2", "# docid = GX{}-2 "), ["GX2-1", "GX2-2"]),
         (("# docid = A", "# docid = B"), ["A", "B"]),
         (("#docid = GX{}-1", "# a document"), ["4", "5"]),
         (("#docid = GX{}-1", "#docid = GX{}-1"), ["4", "5"]),
-    ):
-        folder = tmp_path / f"{comments[1]}"
-        folder.mkdir()
-        for number, name in enumerate(["train", "vali", "test"]):
-            lines = [f"{k} qid:{number} 1:{k} 2:{1 - k} {text.format(number)}\n" for k, text in enumerate(comments)]
-            (folder / f"{name}.txt").write_text("".join(lines))
-        words = ["dataset=letor", f"dataset.path='{folder}'", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
-        assert cli.main(["run", *words, f"output_dir='{folder}'"]) == 0
-        assert cli.main(["export", str(folder), "--to", "trec", "--out", str(folder / "trec")]) == 0
-        assert judgements(folder / "trec" / QRELS) == {"2": {named[0]: 0, named[1]: 1}}, comments
-        assert scored(folder / "trec" / "seed-0.run")["2"].keys() == {*named}, comments
+    ],
+)
+def test_documents_have_the_ids_of_comments(tmp_path, comments, named):
+    """Documents have the ids of comments where all have one of their own in the query."""
+    folder = tmp_path / f"{comments[1]}"
+    folder.mkdir()
+    for number, name in enumerate(["train", "vali", "test"]):
+        lines = [f"{k} qid:{number} 1:{k} 2:{1 - k} {text.format(number)}\n" for k, text in enumerate(comments)]
+        (folder / f"{name}.txt").write_text("".join(lines))
+    words = ["dataset=letor", f"dataset.path='{folder}'", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
+    assert cli.main(["run", *words, f"output_dir='{folder}'"]) == 0
+    assert cli.main(["export", str(folder), "--to", "trec", "--out", str(folder / "trec")]) == 0
+    assert judgements(folder / "trec" / QRELS) == {"2": {named[0]: 0, named[1]: 1}}, comments
+    assert scored(folder / "trec" / "seed-0.run")["2"].keys() == {*named}, comments
 
 
 floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)

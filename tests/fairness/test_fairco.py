@@ -53,49 +53,52 @@ CASES = [
 ]
 
 
-def test_every_list_is_the_ports():
+@pytest.mark.parametrize(("merit", "gain", "model", "positions", "network", "groups"), [*CASES])
+def test_every_list_is_the_ports(merit, gain, model, positions, network, groups):
     """The port receives estimates and groups, and computes exposures, clicks and errors by itself."""
-    for merit, gain, model, positions, network, groups in CASES:
-        settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
-        simulation, p = fair(*settings, model=model, groups=groups), position_exposure(model, positions).tolist()
-        history = [[] for _ in SEEDS]
-        records = [[[] for _ in range(groups)] for _ in SEEDS]
-        moved = 0
-        for t, one in rounds(simulation):
-            for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
-                length = int(one.candidates.mask[b].sum())
-                group, scores = one.candidates.group[b, :length].tolist(), one.proposal.scores[b, :length].tolist()
-                proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
-                error = errors(exposures, merits(merit, record, groups))
-                place = rerank([scores[d] for d in proposal], [group[d] for d in proposal], error, gain)
-                assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
-                    [scores[proposal[i]] + gain * error[group[proposal[i]]] for i in place], abs=1e-6
-                ), f"round {t}"
-                assert sorted(order) == list(range(length))
-                moved += order != proposal
-                received = [0.0] * groups
-                for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
-                    received[group[d]] += p[k]
-                    record[group[d]].append((click, p[k]))
-                exposures.append(tuple(received))
-        assert moved > 5, (merit, groups)
+    settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
+    simulation, p = fair(*settings, model=model, groups=groups), position_exposure(model, positions).tolist()
+    history = [[] for _ in SEEDS]
+    records = [[[] for _ in range(groups)] for _ in SEEDS]
+    moved = 0
+    for t, one in rounds(simulation):
+        for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
+            length = int(one.candidates.mask[b].sum())
+            group, scores = one.candidates.group[b, :length].tolist(), one.proposal.scores[b, :length].tolist()
+            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
+            error = errors(exposures, merits(merit, record, groups))
+            place = rerank([scores[d] for d in proposal], [group[d] for d in proposal], error, gain)
+            assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
+                [scores[proposal[i]] + gain * error[group[proposal[i]]] for i in place], abs=1e-6
+            ), f"round {t}"
+            assert sorted(order) == list(range(length))
+            moved += order != proposal
+            received = [0.0] * groups
+            for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
+                received[group[d]] += p[k]
+                record[group[d]].append((click, p[k]))
+            exposures.append(tuple(received))
+    assert moved > 5, (merit, groups)
 
 
-def test_only_training_documents_have_merit():
-    """Queries 1 and 3 train; a group without any merit, or without documents, is due as little as can be divided by."""
-    lists = handmade([[4, 4], [0, 3, 2], [4, 4], [1, 2]])
-    lists.splits["train"] = torch.tensor([3, 1])
-    for group, expected in [
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
         ([0, 1, 0, 1, 0, 0, 1, 0, 1], [(0 + 2 + 1) / 3, (3 + 2) / 2]),
         ([0, 1, 0, 0, 0, 0, 1, 0, 0], [(0 + 3 + 2 + 1 + 2) / 5, 0]),
         ([0, 1, 0, 0, 1, 0, 1, 0, 0], [(0 + 3 + 1 + 2) / 4, 2]),
-    ]:
-        dataset = dataclasses.replace(lists, group=torch.tensor(group, dtype=torch.int8))
-        fairness = fair(dataset=dataset).fairness
-        assert fairness.fixed_merit.tolist() == pytest.approx(expected)
-        fairness.exposed[:] = torch.tensor([2.0, 1.0])
-        shares = [2 / max(expected[0], LEAST), 1 / max(expected[1], LEAST)]
-        assert fairness.errors()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
+    ],
+)
+def test_only_training_documents_have_merit(group, expected):
+    """Queries 1 and 3 train; a group without any merit, or without documents, is due as little as can be divided by."""
+    lists = handmade([[4, 4], [0, 3, 2], [4, 4], [1, 2]])
+    lists.splits["train"] = torch.tensor([3, 1])
+    dataset = dataclasses.replace(lists, group=torch.tensor(group, dtype=torch.int8))
+    fairness = fair(dataset=dataset).fairness
+    assert fairness.fixed_merit.tolist() == pytest.approx(expected)
+    fairness.exposed[:] = torch.tensor([2.0, 1.0])
+    shares = [2 / max(expected[0], LEAST), 1 / max(expected[1], LEAST)]
+    assert fairness.errors()[0].tolist() == pytest.approx([max(shares) - share for share in shares])
 
 
 def test_equal_scores_keep_the_proposed_order():

@@ -45,42 +45,42 @@ CASES = [
 ]
 
 
-def test_every_list_is_the_ports():
+@pytest.mark.parametrize(("settings", "positions", "groups"), [*CASES])
+def test_every_list_is_the_ports(settings, positions, groups):
     """The port keeps exposure and clicks of every row by itself; equal sums keep the proposed order."""
-    for settings, positions, groups in CASES:
-        simulation = fair(*settings, f"positions={positions}", groups=groups)
-        fairness = simulation.fairness
-        model = position_exposure("log" if groups else "reciprocal", positions).tolist()
-        exposed, clicked = ([{} for _ in SEEDS] for _ in range(2))
-        moved = owed = 0
-        for t, one in rounds(simulation):
-            for b in range(len(SEEDS)):
-                length = int(one.candidates.mask[b].sum())
-                rows = one.candidates.document[b, :length].tolist()
-                e = [exposed[b].get(row, 0.0) for row in rows]
-                r = [clicked[b].get(row, 0) / max(exposed[b].get(row, 0.0), 1e-5) for row in rows]
-                if fairness.relevance == "ranker":
-                    r = one.proposal.scores[b, :length].tolist()
-                group = one.candidates.group[b, :length].tolist() if fairness.between == "groups" else None
-                sums = reference.scores(e, r, fairness.gain, fairness.certainty, group)
-                proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
-                expected = sorted(proposal, key=lambda d, sums=sums: -sums[d])
-                assert sorted(order) == list(range(length))
-                assert [sums[d] for d in order] == pytest.approx([sums[d] for d in expected], abs=1e-5), f"round {t}"
-                place = {d: k for k, d in enumerate(proposal)}
-                for first, second in pairwise(order):
-                    assert sums[first] != sums[second] or place[first] < place[second], f"round {t}"
-                moved += order != proposal
-                owed += any(value != 0 for value in reference.owed(e, [max(value, 0) for value in r]))
-                for k, d in enumerate(order[:positions]):
-                    exposed[b][rows[d]] = exposed[b].get(rows[d], 0.0) + model[k]
-                    clicked[b][rows[d]] = clicked[b].get(rows[d], 0) + int(one.clicks[b, k])
-        assert moved > 20, settings
-        assert owed > 20, settings
+    simulation = fair(*settings, f"positions={positions}", groups=groups)
+    fairness = simulation.fairness
+    model = position_exposure("log" if groups else "reciprocal", positions).tolist()
+    exposed, clicked = ([{} for _ in SEEDS] for _ in range(2))
+    moved = owed = 0
+    for t, one in rounds(simulation):
         for b in range(len(SEEDS)):
-            for row, value in exposed[b].items():
-                assert float(fairness.exposed[b, row]) == pytest.approx(value)
-                assert float(fairness.clicked[b, row]) == clicked[b][row]
+            length = int(one.candidates.mask[b].sum())
+            rows = one.candidates.document[b, :length].tolist()
+            e = [exposed[b].get(row, 0.0) for row in rows]
+            r = [clicked[b].get(row, 0) / max(exposed[b].get(row, 0.0), 1e-5) for row in rows]
+            if fairness.relevance == "ranker":
+                r = one.proposal.scores[b, :length].tolist()
+            group = one.candidates.group[b, :length].tolist() if fairness.between == "groups" else None
+            sums = reference.scores(e, r, fairness.gain, fairness.certainty, group)
+            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
+            expected = sorted(proposal, key=lambda d, sums=sums: -sums[d])
+            assert sorted(order) == list(range(length))
+            assert [sums[d] for d in order] == pytest.approx([sums[d] for d in expected], abs=1e-5), f"round {t}"
+            place = {d: k for k, d in enumerate(proposal)}
+            for first, second in pairwise(order):
+                assert sums[first] != sums[second] or place[first] < place[second], f"round {t}"
+            moved += order != proposal
+            owed += any(value != 0 for value in reference.owed(e, [max(value, 0) for value in r]))
+            for k, d in enumerate(order[:positions]):
+                exposed[b][rows[d]] = exposed[b].get(rows[d], 0.0) + model[k]
+                clicked[b][rows[d]] = clicked[b].get(rows[d], 0) + int(one.clicks[b, k])
+    assert moved > 20, settings
+    assert owed > 20, settings
+    for b in range(len(SEEDS)):
+        for row, value in exposed[b].items():
+            assert float(fairness.exposed[b, row]) == pytest.approx(value)
+            assert float(fairness.clicked[b, row]) == clicked[b][row]
 
 
 def test_it_is_a_quarter_of_the_gradient_of_disparity():

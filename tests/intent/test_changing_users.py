@@ -117,16 +117,21 @@ def test_a_schedule_that_does_not_change_is_a_warning(tmp_path, capsys):
         assert (line in capsys.readouterr().err) == (every == 30), (schedule, every)
 
 
-def test_what_does_not_go_together_is_explained(tmp_path, capsys):
-    for message, overrides in {
-        "has no intents: type 'dataset.intents={number: ": ["intent=abrupt"],
-        "has 2 intents": ["intent=abrupt", "intent.intents=[1,3]", "dataset.intents={number: 2, overlap: 0}"],
-        "needs labels that stay as they are": ["intent=abrupt", INTENTS, "ranker=oracle"],
-        "trace_cosine=true": ["intent=abrupt", INTENTS, "trace_cosine=true"],
-        "an intent must be one of the 3": [INTENTS, "dataset.intent=4"],
-        "dataset.intents.number must be from 2 to 4, got 5": ["dataset.intents={number: 5, overlap: 0}"],
-    }.items():
-        assert cli.main(["run", *overrides, f"output_dir={tmp_path}"]) == 2, message
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1
+@pytest.mark.parametrize(
+    ("message", "overrides"),
+    [
+        *{
+            "has no intents: type 'dataset.intents={number: ": ["intent=abrupt"],
+            "has 2 intents": ["intent=abrupt", "intent.intents=[1,3]", "dataset.intents={number: 2, overlap: 0}"],
+            "needs labels that stay as they are": ["intent=abrupt", INTENTS, "ranker=oracle"],
+            "trace_cosine=true": ["intent=abrupt", INTENTS, "trace_cosine=true"],
+            "an intent must be one of the 3": [INTENTS, "dataset.intent=4"],
+            "dataset.intents.number must be from 2 to 4, got 5": ["dataset.intents={number: 5, overlap: 0}"],
+        }.items()
+    ],
+)
+def test_what_does_not_go_together_is_explained(tmp_path, capsys, message, overrides):
+    assert cli.main(["run", *overrides, f"output_dir={tmp_path}"]) == 2, message
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -24,25 +24,25 @@ def close(found, expected, what) -> None:
     torch.testing.assert_close(found, expected, equal_nan=True, msg=f"{what}")
 
 
-def test_what_is_learned_late_is_what_was_given():
+@pytest.mark.parametrize("overrides", SINGLE, ids=" ".join)
+def test_what_is_learned_late_is_what_was_given(overrides):
     """The definition: copies of the roles learn at once, from the interactions as they were given; what serves are the
     parameters as they were after the last due round."""
-    for overrides in SINGLE:
-        late = simulation(overrides, rounds=ROUNDS, update_every=3, delay=2)
-        given, learned, ranker, exploration = [], 0, None, None
-        with torch.inference_mode():
-            for t, interaction in late.play():
-                if ranker is None:  # as they are before the first update, without what a round has left in them
-                    ranker, exploration = copy.deepcopy((late.ranker, late.exploration))
-                ranker.predict(interaction.candidates, late.streams.at("judge", t - 1))  # which reserves memory
-                given.append(interaction)
-                while t % 3 == 0 and learned < t - 2:
-                    for name, role in (("ranker", ranker), ("exploration", exploration)):
-                        role.learn(given[learned], late.streams.at(f"learn/{name}", learned))
-                    learned += 1
+    late = simulation(overrides, rounds=ROUNDS, update_every=3, delay=2)
+    given, learned, ranker, exploration = [], 0, None, None
+    with torch.inference_mode():
+        for t, interaction in late.play():
+            if ranker is None:  # as they are before the first update, without what a round has left in them
+                ranker, exploration = copy.deepcopy((late.ranker, late.exploration))
+            ranker.predict(interaction.candidates, late.streams.at("judge", t - 1))  # which reserves memory
+            given.append(interaction)
+            while t % 3 == 0 and learned < t - 2:
                 for name, role in (("ranker", ranker), ("exploration", exploration)):
-                    close(getattr(late, name).state_dict(), role.state_dict(), (overrides, t, name))
-        assert learned == 10, overrides
+                    role.learn(given[learned], late.streams.at(f"learn/{name}", learned))
+                learned += 1
+            for name, role in (("ranker", ranker), ("exploration", exploration)):
+                close(getattr(late, name).state_dict(), role.state_dict(), (overrides, t, name))
+    assert learned == 10, overrides
 
 
 def test_a_batch_of_pdgd_sums_gradients_at_served_weights():
@@ -61,19 +61,19 @@ def test_a_batch_of_pdgd_sums_gradients_at_served_weights():
     close(at_once.ranker.theta, total, "theta")
 
 
-def test_rounds_together_are_single_rounds():
-    for ranker in BY_THETA:
-        results = []
-        for together in (True, False):
-            running = simulation((ranker,), rounds=32, update_every=4, **ONLY_SHOWN)
-            assert running.together is not None
-            with torch.inference_mode():
-                for _ in running.play_until(lambda t: t % 10 == 0) if together else running.play():
-                    pass
-                first, columns = running.measurement.measures()
-            results.append((columns, running.ranker.state_dict()))
-            assert first == 1
-        close(*results, ranker)
+@pytest.mark.parametrize("ranker", BY_THETA)
+def test_rounds_together_are_single_rounds(ranker):
+    results = []
+    for together in (True, False):
+        running = simulation((ranker,), rounds=32, update_every=4, **ONLY_SHOWN)
+        assert running.together is not None
+        with torch.inference_mode():
+            for _ in running.play_until(lambda t: t % 10 == 0) if together else running.play():
+                pass
+            first, columns = running.measurement.measures()
+        results.append((columns, running.ranker.state_dict()))
+        assert first == 1
+    close(*results, ranker)
 
 
 def test_what_else_shows_in_lists_is_played_round_by_round():

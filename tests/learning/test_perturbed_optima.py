@@ -133,28 +133,31 @@ def descends(b, space, table, theta, tilt, l2, steps, is_there, ranker):
     is_there[b] = minimise(b, space, table, theta[b], tilt[b], l2, 1e-3, steps, True, ranker)
 
 
-def test_the_gap_is_reached_from_the_optimum_without_noise():
-    """From the inverse of the Hessian there, for pairs that a linear user agrees with; too few steps are reported."""
-    for pairs, features, l2, variance, seed in (
+@pytest.mark.parametrize(
+    ("pairs", "features", "l2", "variance", "seed"),
+    [
         (33, 10, 1e-3, 1, 0),
         (150, 10, 0.1, 0.1, 0),
         (6, 2, 1e-3, 0.3, 57),  # here and in the next the decrement of BFGS is far too small
         (6, 2, 1e-4, 0.3, 35),
-    ):
-        rng = np.random.default_rng(seed)
-        rows, truth = rng.uniform(-1, 1, size=(pairs, features)), rng.normal(size=features)
-        rows *= np.where(rows @ truth > 0, 1, -1)[:, None]
-        gamma = rng.normal(0, variance**0.5, size=pairs)
-        optima = fitted(torch.from_numpy(rows), 1, pairs, l2, variance, exact=True)
-        learn(optima, torch.arange(pairs), pairs)
-        noise = torch.from_numpy(rows.T @ gamma).expand(2, -1).contiguous()
-        best = optimum(equal(rows), l2, "sum", features, gamma)
-        for steps in 300, 1:
-            theta, is_there = optima.solver.anchor.clone(), torch.zeros(2, dtype=torch.int64)
-            given = optima.history.features, theta, noise, l2, steps, is_there, optima.state()
-            launch(descends, 2, optima.room(), *given)
-            if steps > 1:
-                found, least = (objective(each, equal(rows), l2, "sum", gamma) for each in (theta[0].numpy(), best))
-                assert found - least <= 1e-3, (pairs, l2, seed)
-            if seed == 0:
-                assert is_there.tolist() == [steps > 1] * 2
+    ],
+)
+def test_the_gap_is_reached_from_the_optimum_without_noise(pairs, features, l2, variance, seed):
+    """From the inverse of the Hessian there, for pairs that a linear user agrees with; too few steps are reported."""
+    rng = np.random.default_rng(seed)
+    rows, truth = rng.uniform(-1, 1, size=(pairs, features)), rng.normal(size=features)
+    rows *= np.where(rows @ truth > 0, 1, -1)[:, None]
+    gamma = rng.normal(0, variance**0.5, size=pairs)
+    optima = fitted(torch.from_numpy(rows), 1, pairs, l2, variance, exact=True)
+    learn(optima, torch.arange(pairs), pairs)
+    noise = torch.from_numpy(rows.T @ gamma).expand(2, -1).contiguous()
+    best = optimum(equal(rows), l2, "sum", features, gamma)
+    for steps in 300, 1:
+        theta, is_there = optima.solver.anchor.clone(), torch.zeros(2, dtype=torch.int64)
+        given = optima.history.features, theta, noise, l2, steps, is_there, optima.state()
+        launch(descends, 2, optima.room(), *given)
+        if steps > 1:
+            found, least = (objective(each, equal(rows), l2, "sum", gamma) for each in (theta[0].numpy(), best))
+            assert found - least <= 1e-3, (pairs, l2, seed)
+        if seed == 0:
+            assert is_there.tolist() == [steps > 1] * 2

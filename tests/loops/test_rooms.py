@@ -21,12 +21,17 @@ ROOMY = ("pairrank", "pepairrank", "confidence", "ensemble")
 
 
 def rooms(
-    overrides: Overrides, kind: str = "of_gpu", positions: int = 10, singly: bool = False, labels: list[int] = LABELS
+    overrides: Overrides,
+    kind: str = "of_gpu",
+    positions: int = 10,
+    singly: bool = False,
+    labels: list[int] = LABELS,
+    rounds: int = 6,
 ) -> Rooms:
     """What the loops of some rounds with long lists take."""
     found, dataset = Rooms(), staged.numbered([labels, LABELS[:35]])
     more = {"dataset": dataset, "positions": positions, "singly": singly}
-    staged.played(overrides, getattr(found, kind), rounds=6, **more)
+    staged.played(overrides, getattr(found, kind), rounds=rounds, **more)
     assert found.taken, overrides
     for loop, taken in found.taken.items():
         assert taken <= found.stated[loop], f"{overrides}: {loop!r} takes {taken} and states {found.stated[loop]}"
@@ -37,12 +42,12 @@ def rooms(
 def test_every_ranker_exploration_and_user_states_enough_room(positions):
     users = [("ranker=pdgd", user) for user in staged.USERS]
     for overrides in [*staged.rankers(), *staged.explorations(), *users, *staged.SETTINGS]:
-        rooms(overrides, positions=positions, labels=SHORTER)
+        rooms(overrides, positions=positions, labels=SHORTER, rounds=4)
 
 
 def test_every_loop_of_single_rounds_states_enough_room():
     for overrides in staged.SINGLE:
-        rooms(overrides, singly=True, labels=SHORTER)
+        rooms(overrides, singly=True, labels=SHORTER, rounds=4)
 
 
 def test_a_round_does_not_state_much_more_room_than_it_takes():

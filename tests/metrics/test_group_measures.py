@@ -34,26 +34,26 @@ def running(name: str, dataset=None, beta: float | tuple[float, ...] = BETA):
     return simulate(config, SEEDS, ROUNDS, dataset or grouped(), exposure=exposure), config.positions
 
 
-def test_measures_of_groups_are_their_definitions():
+@pytest.mark.parametrize("name", [*RUNS])
+def test_measures_of_groups_are_their_definitions(name):
     """An exploration without certain pairs has unfairness and exposure, but no violations."""
-    for name in RUNS:
-        simulation, positions = running(name)
-        measures, happened = measured(simulation)
-        p, violated = position_exposure("log", positions).tolist(), 0
-        certain = name != "no certain pairs"
-        assert ("violations" in measures) == certain
-        for b in range(len(SEEDS)):
-            shown = ["".join("AB"[g] for g in groups_of(one, b)) for one in happened]
-            assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9), name
-            for number, letter in enumerate("AB"):
-                expected = [group_exposure(word, letter, p) for word in shown]
-                assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9), name
-            if certain:
-                rounds = [seen(interaction, b) for interaction in happened]
-                expected = [sum(broken(one.order[:positions], one.certain, one.blocks)) for one in rounds]
-                assert measures["violations"][:, b].tolist() == expected, name
-                violated += sum(expected)
-        assert violated > 5 or not certain
+    simulation, positions = running(name)
+    measures, happened = measured(simulation)
+    p, violated = position_exposure("log", positions).tolist(), 0
+    certain = name != "no certain pairs"
+    assert ("violations" in measures) == certain
+    for b in range(len(SEEDS)):
+        shown = ["".join("AB"[g] for g in groups_of(one, b)) for one in happened]
+        assert measures["unfairness"][:, b].tolist() == pytest.approx(unfairness(shown, p, BETA), abs=1e-9), name
+        for number, letter in enumerate("AB"):
+            expected = [group_exposure(word, letter, p) for word in shown]
+            assert measures[f"exposure_{number}"][:, b].tolist() == pytest.approx(expected, abs=1e-9), name
+        if certain:
+            rounds = [seen(interaction, b) for interaction in happened]
+            expected = [sum(broken(one.order[:positions], one.certain, one.blocks)) for one in rounds]
+            assert measures["violations"][:, b].tolist() == expected, name
+            violated += sum(expected)
+    assert violated > 5 or not certain
 
 
 def groups_of(one: Interaction, replica: int) -> list[int]:

@@ -59,41 +59,44 @@ def initial(uniform: np.ndarray, layers: int) -> np.ndarray:
     return flat([(weight / sqrt(weight.shape[1]), bias / sqrt(weight.shape[1])) for weight, bias in parts])
 
 
-def test_every_refit_is_that_of_the_released_code():
-    """Replicas have histories of different lengths, so they take different numbers of steps."""
-    for ranker, layers, batch, pairs, every in [
+@pytest.mark.parametrize(
+    ("ranker", "layers", "batch", "pairs", "every"),
+    [
         ("olranknet", 1, 4, "matching", 1),
         ("olranknet", 2, 1024, "all", 3),
         ("ollambdarank", 1, 4, "matching", 1),
         ("ollambdarank", 2, 1024, "all", 3),
-    ]:
-        settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
-        simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
-        theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
-        before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
-        for t, one in rounds(simulation):
-            random = streams.at("learn/ranker", t)
-            most = max(len(history.pairs) for history in histories) + 12
-            uniform = random.uniform(theta.shape[2], "network").numpy()
-            chance = random.uniform(most * EPOCHS, "partition").numpy()
-            for b, here in replicas(one):
-                history, case = histories[b], f"{ranker}, {layers} layers, round {t}, replica {b}"
-                expected = reference.scores(unflat(before[b, 0].numpy(), WIDTH, layers), here.features)
-                assert here.scores[0] == pytest.approx(expected, rel=1e-6, abs=1e-6), case
-                history.see(here)
-                if history.waiting and (t + 1) % every == 0:
-                    partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
-                    start = unflat(initial(uniform[b], layers), WIDTH, layers)
-                    parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
-                    assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), case
-                    lengths.add(sum(map(len, partitions)))
-                    history.waiting = False
-                else:
-                    assert torch.equal(theta[b], before[b]), case
-                    kept += bool(history.pairs)
-            before = theta.clone()
-        assert len(lengths) > 2 or batch > 1000, ranker
-        assert kept > 3, ranker
+    ],
+)
+def test_every_refit_is_that_of_the_released_code(ranker, layers, batch, pairs, every):
+    """Replicas have histories of different lengths, so they take different numbers of steps."""
+    settings = f"ranker.authors.batch={batch}", f"ranker.pairs={pairs}", f"ranker.every={every}"
+    simulation = fitted(ranker, *settings, "exploration=epsilon_greedy", layers=layers)
+    theta, streams, weighed = simulation.ranker.theta, fresh(), ranker == "ollambdarank"
+    before, histories, lengths, kept = theta.clone(), [History() for _ in SEEDS], set(), 0
+    for t, one in rounds(simulation):
+        random = streams.at("learn/ranker", t)
+        most = max(len(history.pairs) for history in histories) + 12
+        uniform = random.uniform(theta.shape[2], "network").numpy()
+        chance = random.uniform(most * EPOCHS, "partition").numpy()
+        for b, here in replicas(one):
+            history, case = histories[b], f"{ranker}, {layers} layers, round {t}, replica {b}"
+            expected = reference.scores(unflat(before[b, 0].numpy(), WIDTH, layers), here.features)
+            assert here.scores[0] == pytest.approx(expected, rel=1e-6, abs=1e-6), case
+            history.see(here)
+            if history.waiting and (t + 1) % every == 0:
+                partitions = history.epochs(chance[b], EPOCHS, batch, weighed)
+                start = unflat(initial(uniform[b], layers), WIDTH, layers)
+                parts = reference.fit(start, history.lists, history.pairs, partitions, RATE, L2, weighed)
+                assert theta[b, 0].numpy() == pytest.approx(flat(parts), abs=1e-6), case
+                lengths.add(sum(map(len, partitions)))
+                history.waiting = False
+            else:
+                assert torch.equal(theta[b], before[b]), case
+                kept += bool(history.pairs)
+        before = theta.clone()
+    assert len(lengths) > 2 or batch > 1000, ranker
+    assert kept > 3, ranker
 
 
 def test_the_network_is_that_of_pytorch_whatever_init_says():

@@ -23,64 +23,70 @@ def bandits(ranker, *overrides, lists=SHORT, total=120, **more):
     return simulate(tiny(f"ranker={ranker}", *overrides), SEEDS, total, handmade(lists), **more)
 
 
-def test_every_round_is_that_of_the_paper():
-    """Indices, lists and counts of every query of every replica, with users who may click several documents."""
-    for ranker, setting, feedback, index in [
+@pytest.mark.parametrize(
+    ("ranker", "setting", "feedback", "index"),
+    [
         ("cascade_ucb1", "alpha=1.5", "first_click", ucb1),
         ("cascade_ucb1", "alpha=0.2", "last_click", partial(ucb1, alpha=0.2)),
         ("cascade_kl_ucb", "c=3", "all", kl_ucb),
         ("cascade_kl_ucb", "c=0", "last_click", partial(kl_ucb, c=0.0)),
-    ]:
-        words = f"ranker.{setting}", f"ranker.feedback={feedback}", "click=informational", "positions=3"
-        simulation, happened = bandits(ranker, *words), Counter[str]()
-        oracles = [[CascadeBandit(len(labels), feedback, index) for labels in SHORT] for _ in SEEDS]
-        for t, one in rounds(simulation):
-            chance = fresh(SEEDS).at("explore", t).uniform(6)
-            for b, here in replicas(one):
-                query, case = int(one.candidates.query[b]), (ranker, setting, t, b)
-                oracle, scores = oracles[b][query], oracles[b][query].scores()
-                expected = [UNOBSERVED if math.isinf(score) else score for score in scores]
-                assert here.scores[0] == pytest.approx(expected, rel=1e-12), case
-                assert here.ranking == ranked(scores, chance[b].tolist())[:3], case
-                happened["several"] += sum(here.clicks) > 1
-                happened["partly"] += observed(here.clicks, feedback) < len(here.clicks)
-                oracle.learn(here.ranking, here.clicks)
-                rows = one.candidates.document[b, : len(scores)]
-                assert simulation.ranker.observations[b, rows].tolist() == oracle.count, case
-                assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks, case
-                assert int(simulation.ranker.served[b, query]) == oracle.t - 1, case
-        assert happened["several"] > 30, ranker
-        assert (happened["partly"] > 60) == (feedback != "all"), ranker
+    ],
+)
+def test_every_round_is_that_of_the_paper(ranker, setting, feedback, index):
+    """Indices, lists and counts of every query of every replica, with users who may click several documents."""
+    words = f"ranker.{setting}", f"ranker.feedback={feedback}", "click=informational", "positions=3"
+    simulation, happened = bandits(ranker, *words), Counter[str]()
+    oracles = [[CascadeBandit(len(labels), feedback, index) for labels in SHORT] for _ in SEEDS]
+    for t, one in rounds(simulation):
+        chance = fresh(SEEDS).at("explore", t).uniform(6)
+        for b, here in replicas(one):
+            query, case = int(one.candidates.query[b]), (ranker, setting, t, b)
+            oracle, scores = oracles[b][query], oracles[b][query].scores()
+            expected = [UNOBSERVED if math.isinf(score) else score for score in scores]
+            assert here.scores[0] == pytest.approx(expected, rel=1e-12), case
+            assert here.ranking == ranked(scores, chance[b].tolist())[:3], case
+            happened["several"] += sum(here.clicks) > 1
+            happened["partly"] += observed(here.clicks, feedback) < len(here.clicks)
+            oracle.learn(here.ranking, here.clicks)
+            rows = one.candidates.document[b, : len(scores)]
+            assert simulation.ranker.observations[b, rows].tolist() == oracle.count, case
+            assert simulation.ranker.attractions[b, rows].tolist() == oracle.clicks, case
+            assert int(simulation.ranker.served[b, query]) == oracle.t - 1, case
+    assert happened["several"] > 30, ranker
+    assert (happened["partly"] > 60) == (feedback != "all"), ranker
 
 
-def test_every_round_of_those_that_forget():
-    """Bounds, lists and sums, with sums over all earlier rounds in the oracle; documents are forgotten altogether, and
-    in a long list a discount leaves so little of some that they count as never examined."""
-    for ranker, feedback, settings, lists, places in [
+@pytest.mark.parametrize(
+    ("ranker", "feedback", "settings", "lists", "places"),
+    [
         ("cascade_ducb", "first_click", {"epsilon": 0.5, "discount": 0.4}, [[0, 1] * 20], 1),
         ("cascade_ducb", "last_click", {"epsilon": 0.1, "discount": 0.98}, SHORT, 3),
         ("cascade_ducb", "all", {"epsilon": 0.2, "discount": 1.0}, SHORT, 3),
         ("cascade_swucb", "first_click", {"epsilon": 0.5, "window": 4}, SHORT, 3),
         ("cascade_swucb", "all", {"epsilon": 0.1, "window": 11}, SHORT, 3),
-    ]:
-        words = [f"ranker.{name}={value}" for name, value in {**settings, "feedback": feedback}.items()]
-        words += ["click=informational", f"positions={places}"]
-        simulation, forgotten = bandits(ranker, *words, lists=lists), 0
-        oracles = [[ForgettingBandit(len(labels), feedback, **settings) for labels in lists] for _ in SEEDS]
-        for t, one in rounds(simulation):
-            chance = fresh(SEEDS).at("explore", t).uniform(max(map(len, lists)))
-            for b, here in replicas(one):
-                oracle, case = oracles[b][int(one.candidates.query[b])], (ranker, settings, t, b)
-                expected = [min(score, UNOBSERVED) for score in oracle.scores()]
-                assert here.scores[0] == pytest.approx(expected, rel=1e-11), case
-                assert here.ranking == ranked(np.round(expected, 9), chance[b].tolist())[:places], case
-                forgotten += UNOBSERVED in expected and len(oracle.rounds) > len(expected) * 2
-                oracle.learn(here.ranking, here.clicks)
-                rows = one.candidates.document[b, : len(expected)]
-                clicks, count = zip(*map(oracle.sums, range(len(expected))), strict=True)
-                assert simulation.ranker.attractions[b, rows].tolist() == pytest.approx(clicks, abs=1e-12), case
-                assert simulation.ranker.observations[b, rows].tolist() == pytest.approx(count, abs=1e-12), case
-        assert (forgotten > 10) == (0.4 in settings.values() or 4 in settings.values()), (ranker, settings, forgotten)
+    ],
+)
+def test_every_round_of_those_that_forget(ranker, feedback, settings, lists, places):
+    """Bounds, lists and sums, with sums over all earlier rounds in the oracle; documents are forgotten altogether, and
+    in a long list a discount leaves so little of some that they count as never examined."""
+    words = [f"ranker.{name}={value}" for name, value in {**settings, "feedback": feedback}.items()]
+    words += ["click=informational", f"positions={places}"]
+    simulation, forgotten = bandits(ranker, *words, lists=lists), 0
+    oracles = [[ForgettingBandit(len(labels), feedback, **settings) for labels in lists] for _ in SEEDS]
+    for t, one in rounds(simulation):
+        chance = fresh(SEEDS).at("explore", t).uniform(max(map(len, lists)))
+        for b, here in replicas(one):
+            oracle, case = oracles[b][int(one.candidates.query[b])], (ranker, settings, t, b)
+            expected = [min(score, UNOBSERVED) for score in oracle.scores()]
+            assert here.scores[0] == pytest.approx(expected, rel=1e-11), case
+            assert here.ranking == ranked(np.round(expected, 9), chance[b].tolist())[:places], case
+            forgotten += UNOBSERVED in expected and len(oracle.rounds) > len(expected) * 2
+            oracle.learn(here.ranking, here.clicks)
+            rows = one.candidates.document[b, : len(expected)]
+            clicks, count = zip(*map(oracle.sums, range(len(expected))), strict=True)
+            assert simulation.ranker.attractions[b, rows].tolist() == pytest.approx(clicks, abs=1e-12), case
+            assert simulation.ranker.observations[b, rows].tolist() == pytest.approx(count, abs=1e-12), case
+    assert (forgotten > 10) == (0.4 in settings.values() or 4 in settings.values()), (ranker, settings, forgotten)
 
 
 def test_a_window_of_all_rounds_is_cascade_ucb1():
@@ -98,32 +104,35 @@ def test_a_window_of_all_rounds_is_cascade_ucb1():
     assert bandits("cascade_ducb").ranker.gamma == pytest.approx(1 - 1 / (4 * math.sqrt(24)))
 
 
-def test_every_round_of_the_linear_ones():
-    """Scores, lists and theta; of queries that were never served, the evaluation is that of theta alone."""
-    for ranker, feedback, sigma in [
+@pytest.mark.parametrize(
+    ("ranker", "feedback", "sigma"),
+    [
         ("cascade_linucb", "first_click", 1.0),
         ("cascade_lints", "last_click", 0.5),
         ("cascade_linucb", "all", 2.0),
-    ]:
-        alpha = ("ranker.alpha=0.3",) if ranker == "cascade_linucb" else ()
-        words = f"ranker.sigma={sigma}", f"ranker.feedback={feedback}", "click=informational", "positions=4", *alpha
-        simulation, partly = bandits(ranker, *words, lists=LISTS, total=60), 0
-        oracles = [CascadeLinear(4, sigma, feedback) for _ in SEEDS]
-        for t, one in rounds(simulation):
-            chance = fresh().at("explore", t).uniform(12)
-            normal = fresh().at("judge", t).normal(4).numpy()
-            for b, here in replicas(one):
-                oracle, case, documents = oracles[b], (ranker, sigma, t, b), list(here.features)
-                scores = oracle.bounds(documents, 0.3) if alpha else oracle.drawn(documents, normal[b])
-                assert here.scores[0] == pytest.approx(scores, rel=1e-9, abs=1e-11), case
-                assert here.ranking == ranked(np.round(scores, 9), chance[b].tolist())[:4], case
-                partly += observed(here.clicks, feedback) < len(here.clicks)
-                oracle.learn([documents[document] for document in here.ranking], here.clicks)
-                theta = simulation.ranker.deploy()
-                assert theta[b].numpy() == pytest.approx(oracle.theta(), rel=1e-9, abs=1e-11), case
-        assert (partly > 60) == (feedback != "all"), (ranker, sigma)
-        expected = torch.einsum("sf,bdf->sbd", theta, one.candidates.features)
-        torch.testing.assert_close(simulation.ranker.score(theta, one.candidates), expected)
+    ],
+)
+def test_every_round_of_the_linear_ones(ranker, feedback, sigma):
+    """Scores, lists and theta; of queries that were never served, the evaluation is that of theta alone."""
+    alpha = ("ranker.alpha=0.3",) if ranker == "cascade_linucb" else ()
+    words = f"ranker.sigma={sigma}", f"ranker.feedback={feedback}", "click=informational", "positions=4", *alpha
+    simulation, partly = bandits(ranker, *words, lists=LISTS, total=60), 0
+    oracles = [CascadeLinear(4, sigma, feedback) for _ in SEEDS]
+    for t, one in rounds(simulation):
+        chance = fresh().at("explore", t).uniform(12)
+        normal = fresh().at("judge", t).normal(4).numpy()
+        for b, here in replicas(one):
+            oracle, case, documents = oracles[b], (ranker, sigma, t, b), list(here.features)
+            scores = oracle.bounds(documents, 0.3) if alpha else oracle.drawn(documents, normal[b])
+            assert here.scores[0] == pytest.approx(scores, rel=1e-9, abs=1e-11), case
+            assert here.ranking == ranked(np.round(scores, 9), chance[b].tolist())[:4], case
+            partly += observed(here.clicks, feedback) < len(here.clicks)
+            oracle.learn([documents[document] for document in here.ranking], here.clicks)
+            theta = simulation.ranker.deploy()
+            assert theta[b].numpy() == pytest.approx(oracle.theta(), rel=1e-9, abs=1e-11), case
+    assert (partly > 60) == (feedback != "all"), (ranker, sigma)
+    expected = torch.einsum("sf,bdf->sbd", theta, one.candidates.features)
+    torch.testing.assert_close(simulation.ranker.score(theta, one.candidates), expected)
 
 
 def test_bounds_above_one_are_equal_and_in_random_order():

@@ -18,43 +18,47 @@ FEATURES, CANDIDATES = 4, 20
 SETTINGS = "ranker.learning_rate=0.4", "ranker.decay=0.9", "ranker.floor=0.3", f"ranker.candidates={CANDIDATES}"
 
 
-def test_every_round_is_that_of_the_definition():
-    """The port draws, lists, evaluates and moves; we only show it the clicks."""
-    for case in [
+@pytest.mark.parametrize(
+    "case",
+    [
         (("ranker.renormalise=false", "ranker.temperature=0.5"), 5, "informational"),
         (("ranker.renormalise=true", "ranker.variance_penalty=0"), 20, "random"),
         (("ranker.delta=0.3", "ranker.variance_penalty=3"), 5, "navigational"),
-    ]:
-        words, positions, click = case
-        config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
-        own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
-        simulation = simulate(config, SEEDS, 60, dataset, blocks=False, regret=False)
-        learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
-        for t, one in rounds(simulation):
-            clocks = streams.at("explore", t).exponential(one.candidates.mask.shape[1]).numpy()
-            normals = streams.at("learn/ranker", t).normal(CANDIDATES * FEATURES).unflatten(1, (CANDIDATES, -1)).numpy()
-            for b, here in replicas(one):
-                documents, place = dataset.features[one.candidates.document[b]].double().numpy(), (case, t, b)
-                documents = documents[: len(here.features)]
-                theta, rate = learned[b]
-                scores = [float(x @ theta) / own.temperature for x in documents]
-                assert here.scores[0] == pytest.approx(scores, abs=1e-9), place
-                assert here.ranking == list(order_of(scores, clocks[b, : len(scores)]))[:positions], place
-                directions = [dueling.unit(normal) for normal in normals[b]]
-                members = dueling.members(theta, own.delta, directions)
-                penalty = own.variance_penalty, own.renormalise
-                risks = coltr.risks(members, documents, here.ranking, here.clicks, *penalty)
-                learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
-                assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), place
-                assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), place
-                moved, lost = learned[b][0] is not theta, any(coltr.losses(here.clicks))
-                happened["moved"] += moved
-                happened["a loss, but nothing moved"] += not moved and lost
-                happened["moved without a loss"] += moved and not lost
-                happened["rate at its floor"] += moved and rate == 0.3 * 0.4
-        assert happened["moved"] > 15, case
-        assert happened["rate at its floor"] > 2, case
-        assert not happened["moved without a loss"], "nor without a click"
+    ],
+    ids=str,
+)
+def test_every_round_is_that_of_the_definition(case):
+    """The port draws, lists, evaluates and moves; we only show it the clicks."""
+    words, positions, click = case
+    config = tiny("ranker=coltr", *SETTINGS, *words, f"click={click}", f"positions={positions}")
+    own, dataset, streams = config.ranker, handmade(LISTS, FEATURES), fresh()
+    simulation = simulate(config, SEEDS, 60, dataset, blocks=False, regret=False)
+    learned, happened = [(np.zeros(FEATURES), 0.4) for _ in SEEDS], Counter[str]()
+    for t, one in rounds(simulation):
+        clocks = streams.at("explore", t).exponential(one.candidates.mask.shape[1]).numpy()
+        normals = streams.at("learn/ranker", t).normal(CANDIDATES * FEATURES).unflatten(1, (CANDIDATES, -1)).numpy()
+        for b, here in replicas(one):
+            documents, place = dataset.features[one.candidates.document[b]].double().numpy(), (case, t, b)
+            documents = documents[: len(here.features)]
+            theta, rate = learned[b]
+            scores = [float(x @ theta) / own.temperature for x in documents]
+            assert here.scores[0] == pytest.approx(scores, abs=1e-9), place
+            assert here.ranking == list(order_of(scores, clocks[b, : len(scores)]))[:positions], place
+            directions = [dueling.unit(normal) for normal in normals[b]]
+            members = dueling.members(theta, own.delta, directions)
+            penalty = own.variance_penalty, own.renormalise
+            risks = coltr.risks(members, documents, here.ranking, here.clicks, *penalty)
+            learned[b] = coltr.step(theta, rate, directions, risks, own.decay, 0.3 * 0.4)
+            assert simulation.ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=1e-9), place
+            assert float(simulation.ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), place
+            moved, lost = learned[b][0] is not theta, any(coltr.losses(here.clicks))
+            happened["moved"] += moved
+            happened["a loss, but nothing moved"] += not moved and lost
+            happened["moved without a loss"] += moved and not lost
+            happened["rate at its floor"] += moved and rate == 0.3 * 0.4
+    assert happened["moved"] > 15, case
+    assert happened["rate at its floor"] > 2, case
+    assert not happened["moved without a loss"], "nor without a click"
 
 
 def lists(clicks):

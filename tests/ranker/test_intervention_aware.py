@@ -78,44 +78,47 @@ class Port:
         return negative
 
 
-def test_every_round_is_that_of_the_definition():
-    """The port remembers, estimates and optimises; we only show it lists and clicks."""
-    for propensities, clip, restart, positions in [
+@pytest.mark.parametrize(
+    ("propensities", "clip", "restart", "positions"),
+    [
         ("trust_bias", 2.0, False, 5),
         ("position_based", 0.5, True, 20),
         ("estimated", 3.0, False, 5),
-    ]:
-        words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
-        em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
-        config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
-        dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
-        places = min(positions, longest)
-        simulation = simulate(config, SEEDS, 45, dataset, blocks=False, regret=False)
-        ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
-        start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
-        models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]
-        own, negative = simulation.ranker, 0
-        for t, one in rounds(simulation):
-            width = one.candidates.mask.shape[1]
-            for b, here in replicas(one):
-                port, case = ports[b], f"{propensities}, round {t}, replica {b}"
-                rows = one.candidates.document[b, : len(here.features)].tolist()
-                scores = [float(port.features[row] @ port.theta) for row in rows]
-                assert here.scores[0] == pytest.approx(scores, abs=1e-8), case
-                query, clocks = int(one.candidates.query[b]), port.clocks(streams, b, t, width)
-                port.see(query, rows, here.ranking, here.clicks, clocks)
-                if t + 1 in REFITS:
-                    random = streams.at("learn/ranker", t)
-                    if propensities == "estimated":
-                        models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
-                        curves = models[b][1]
-                        assert own.em.propensity[b].numpy() == pytest.approx(np.array(curves), abs=1e-8), case
-                        assert own.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), case
-                    negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
-                assert own.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), case
-        if propensities != "position_based":
-            assert negative > 5, "estimates of relevance are kept where they are negative"
-        assert all(np.abs(port.theta).max() > 0.1 for port in ports), propensities
+    ],
+)
+def test_every_round_is_that_of_the_definition(propensities, clip, restart, positions):
+    """The port remembers, estimates and optimises; we only show it lists and clicks."""
+    words = f"ranker.propensities={propensities}", f"ranker.clip={clip}", f"ranker.restart={str(restart).lower()}"
+    em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
+    config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
+    dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
+    places = min(positions, longest)
+    simulation = simulate(config, SEEDS, 45, dataset, blocks=False, regret=False)
+    ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
+    start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
+    models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]
+    own, negative = simulation.ranker, 0
+    for t, one in rounds(simulation):
+        width = one.candidates.mask.shape[1]
+        for b, here in replicas(one):
+            port, case = ports[b], f"{propensities}, round {t}, replica {b}"
+            rows = one.candidates.document[b, : len(here.features)].tolist()
+            scores = [float(port.features[row] @ port.theta) for row in rows]
+            assert here.scores[0] == pytest.approx(scores, abs=1e-8), case
+            query, clocks = int(one.candidates.query[b]), port.clocks(streams, b, t, width)
+            port.see(query, rows, here.ranking, here.clicks, clocks)
+            if t + 1 in REFITS:
+                random = streams.at("learn/ranker", t)
+                if propensities == "estimated":
+                    models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
+                    curves = models[b][1]
+                    assert own.em.propensity[b].numpy() == pytest.approx(np.array(curves), abs=1e-8), case
+                    assert own.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), case
+                negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
+            assert own.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), case
+    if propensities != "position_based":
+        assert negative > 5, "estimates of relevance are kept where they are negative"
+    assert all(np.abs(port.theta).max() > 0.1 for port in ports), propensities
 
 
 def estimated(log, weights, curves, drawn):

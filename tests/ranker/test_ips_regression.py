@@ -29,23 +29,26 @@ def shown(here, exposed):
     return here.features[here.ranking], here.clicks, exposed[: len(here.clicks)]
 
 
-def test_a_linear_score_is_the_optimum_after_every_round():
-    """Where the port's gradient over all that was shown, with that of l2 |theta|^2, is zero: the loss is convex."""
-    for exposed, expected, exploration in [
+@pytest.mark.parametrize(
+    ("exposed", "expected", "exploration"),
+    [
         (EXPOSED, EXPOSED, "epsilon_greedy"),
         (None, [1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], "none"),
-    ]:
-        simulation = regression(f"exploration={exploration}", exposed=exposed)
-        history, clicked = [[] for _ in SEEDS], 0
-        for t, one in rounds(simulation):
-            for b, here in replicas(one):
-                assert not here.pairs, exploration
-                history[b].append(shown(here, expected))
-                theta = simulation.ranker.deploy()[b].numpy()
-                slope = sum(gradient(theta, *some) for some in history[b]) + 2 * L2 * theta
-                assert slope == pytest.approx(0, abs=1e-9), (exploration, t, b)
-                clicked += sum(here.clicks)
-        assert clicked > 40, exploration
+    ],
+)
+def test_a_linear_score_is_the_optimum_after_every_round(exposed, expected, exploration):
+    """Where the port's gradient over all that was shown, with that of l2 |theta|^2, is zero: the loss is convex."""
+    simulation = regression(f"exploration={exploration}", exposed=exposed)
+    history, clicked = [[] for _ in SEEDS], 0
+    for t, one in rounds(simulation):
+        for b, here in replicas(one):
+            assert not here.pairs, exploration
+            history[b].append(shown(here, expected))
+            theta = simulation.ranker.deploy()[b].numpy()
+            slope = sum(gradient(theta, *some) for some in history[b]) + 2 * L2 * theta
+            assert slope == pytest.approx(0, abs=1e-9), (exploration, t, b)
+            clicked += sum(here.clicks)
+    assert clicked > 40, exploration
 
 
 def slope(theta, seen):

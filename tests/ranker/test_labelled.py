@@ -31,28 +31,31 @@ def labelled(*overrides: str, dataset=None):
     return simulation, start, [one.candidates.query.tolist() for _, one in simulation.play()]
 
 
-def test_it_fits_the_lists_served_so_far(monkeypatch):
-    """Which are worked on in several parts."""
-    monkeypatch.setattr(losses, "CELLS", 100)
-    monkeypatch.setattr(losses.LabelledLoss, "chunk", 3)
-    for loss, reduction, restart in [
+@pytest.mark.parametrize(
+    ("loss", "reduction", "restart"),
+    [
         ("lambdarank", "mean", True),
         ("lambdarank", "sum", False),
         ("ranknet", "sum", True),
         ("ranknet", "mean", False),
-    ]:
-        dataset = handmade(LISTS)
-        settings = f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"
-        simulation, started, served = labelled(*settings, dataset=dataset)
-        for replica, port in enumerate(started):
-            for query in (own[replica] for own in served):
-                rows = dataset.features[dataset.offsets[query] : dataset.offsets[query + 1]].double().numpy()
-                port.lists.append(from_labels(rows, LISTS[query]))
-                if port.lists[-1].pairs:
-                    port.fit("ollambdarank" if loss == "lambdarank" else "olranknet", L2, reduction, 3, restart)
-            found = simulation.ranker.theta[replica, 0].numpy()
-            assert found == pytest.approx(flat(port.theta), abs=1e-9), (loss, reduction, restart)
-            assert abs(flat(port.theta) - flat(port.initial)).max() > 1e-3, (loss, reduction, restart)
+    ],
+)
+def test_it_fits_the_lists_served_so_far(monkeypatch, loss, reduction, restart):
+    """Which are worked on in several parts."""
+    monkeypatch.setattr(losses, "CELLS", 100)
+    monkeypatch.setattr(losses.LabelledLoss, "chunk", 3)
+    dataset = handmade(LISTS)
+    settings = f"ranker.loss={loss}", f"ranker.reduction={reduction}", f"ranker.restart={restart}"
+    simulation, started, served = labelled(*settings, dataset=dataset)
+    for replica, port in enumerate(started):
+        for query in (own[replica] for own in served):
+            rows = dataset.features[dataset.offsets[query] : dataset.offsets[query + 1]].double().numpy()
+            port.lists.append(from_labels(rows, LISTS[query]))
+            if port.lists[-1].pairs:
+                port.fit("ollambdarank" if loss == "lambdarank" else "olranknet", L2, reduction, 3, restart)
+        found = simulation.ranker.theta[replica, 0].numpy()
+        assert found == pytest.approx(flat(port.theta), abs=1e-9), (loss, reduction, restart)
+        assert abs(flat(port.theta) - flat(port.initial)).max() > 1e-3, (loss, reduction, restart)
 
 
 def test_queries_without_a_pair_leave_it_where_it_is():

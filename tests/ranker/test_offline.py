@@ -252,19 +252,19 @@ def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch):
         np.testing.assert_allclose(pairs.curvature(), curvature, rtol=0, atol=1e-12)
 
 
-def test_the_fit_is_the_optimum():
+@pytest.mark.parametrize(("width", "l2"), [(3, 10), (3, 1e-7), (12, 1e-2), (12, 1e-4)])
+def test_the_fit_is_the_optimum(width, l2):
     """Of features of any scale: with features c x and l2 c^2 the objective is that of c theta."""
-    for width, l2 in ((3, 10), (3, 1e-7), (12, 1e-2), (12, 1e-4)):
-        features, oracle = labelled(width=width)
-        rows, theta = written_out(features, oracle), fit_ranknet(features, oracle, l2)
-        slope = measured(reference.gradient, theta.numpy(), rows, l2)
-        assert np.linalg.norm(slope) < 1e-6, (width, l2)
-        best = reference.optimum(reference.equal(rows), l2 / 2, "mean", width)
-        least = measured(reference.objective, best, rows, l2)
-        assert measured(reference.objective, theta.numpy(), rows, l2) <= least + 1e-10
-        for scale in 1e-3, 1e4:
-            scaled = fit_ranknet(features * scale, oracle, l2 * scale**2)
-            torch.testing.assert_close(scaled * scale, theta, rtol=1e-4, atol=1e-6)
+    features, oracle = labelled(width=width)
+    rows, theta = written_out(features, oracle), fit_ranknet(features, oracle, l2)
+    slope = measured(reference.gradient, theta.numpy(), rows, l2)
+    assert np.linalg.norm(slope) < 1e-6, (width, l2)
+    best = reference.optimum(reference.equal(rows), l2 / 2, "mean", width)
+    least = measured(reference.objective, best, rows, l2)
+    assert measured(reference.objective, theta.numpy(), rows, l2) <= least + 1e-10
+    for scale in 1e-3, 1e4:
+        scaled = fit_ranknet(features * scale, oracle, l2 * scale**2)
+        torch.testing.assert_close(scaled * scale, theta, rtol=1e-4, atol=1e-6)
 
 
 def test_an_optimum_out_of_reach_is_an_error(tmp_path, monkeypatch):

@@ -55,37 +55,37 @@ def sides(pairs):
     return (np.array(side) for side in zip(*pairs, strict=True))
 
 
-def test_every_member_is_fitted_to_labels_of_its_own(monkeypatch):
+@pytest.mark.parametrize(("noise", "restart", "reduction"), [("fresh", True, "mean"), ("fixed", False, "sum")])
+def test_every_member_is_fitted_to_labels_of_its_own(monkeypatch, noise, restart, reduction):
     """gamma of a pair and member is the same in all steps; `fresh` in this round alone, `fixed` for ever."""
     monkeypatch.setattr(RankNetLoss, "chunk", 4)
-    for noise, restart, reduction in ("fresh", True, "mean"), ("fixed", False, "sum"):
-        settings = f"ranker.noise={noise}", f"ranker.restart={restart}", f"ranker.reduction={reduction}"
-        streams = fresh()
+    settings = f"ranker.noise={noise}", f"ranker.restart={restart}", f"ranker.reduction={reduction}"
+    streams = fresh()
 
-        def fit(theta, initial, pairs, t, b, n, how=(noise, restart, reduction), streams=streams):
-            gamma = gammas(streams, how[0], t, b, len(pairs))[:, n]
-            start = initial if how[1] else theta
-            return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, how[2], RATE / WIDTH, 3)
+    def fit(theta, initial, pairs, t, b, n, how=(noise, restart, reduction), streams=streams):
+        gamma = gammas(streams, how[0], t, b, len(pairs))[:, n]
+        start = initial if how[1] else theta
+        return p2neurrank.fit(start, initial, *sides(pairs), gamma, L2, how[2], RATE / WIDTH, 3)
 
-        check(p2neurrank_of(*settings), fit)
+    check(p2neurrank_of(*settings), fit)
 
 
-def test_a_pair_brings_its_noise_along_into_mini_batches():
+@pytest.mark.parametrize("noise", ["fresh", "fixed"])
+def test_a_pair_brings_its_noise_along_into_mini_batches(noise):
     """All members learn from the same draw; a pair that is drawn twice has the same noise twice."""
-    for noise in "fresh", "fixed":
-        streams = fresh()
+    streams = fresh()
 
-        def fit(theta, initial, pairs, t, b, n, noise=noise, streams=streams):
-            gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
-            chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
-            for index in (chance * len(pairs)).long().tolist():
-                some = sides([pairs[i] for i in index])
-                slope = p2neurrank.gradient(theta, *some, gamma[index])
-                moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
-                theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
-            return theta
+    def fit(theta, initial, pairs, t, b, n, noise=noise, streams=streams):
+        gamma = gammas(streams, noise, t, b, len(pairs))[:, n]
+        chance = streams.at("learn/ranker", t).uniform(12, "batch")[b].reshape(3, 4)
+        for index in (chance * len(pairs)).long().tolist():
+            some = sides([pairs[i] for i in index])
+            slope = p2neurrank.gradient(theta, *some, gamma[index])
+            moved = flat(theta) - flat(initial) - RATE / WIDTH * slope
+            theta = unflat(flat(initial) + moved / (1 + RATE * L2), theta)
+        return theta
 
-        check(p2neurrank_of("ranker.batch=4", f"ranker.noise={noise}"), fit)
+    check(p2neurrank_of("ranker.batch=4", f"ranker.noise={noise}"), fit)
 
 
 def test_the_guard_is_that_of_the_port():

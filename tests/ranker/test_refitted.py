@@ -96,32 +96,32 @@ def test_a_refit_waits_until_the_rounds_have_grown():
         assert found[8:] in ([], [32]), forgetting
 
 
-def test_widths_are_of_what_counts():
+@pytest.mark.parametrize(("tangent_at", "forgotten"), [*product(("serving", "refit"), ("window=4", "discount=0.8"))])
+def test_widths_are_of_what_counts(tangent_at, forgotten):
     """The diagonals of A and A~ from the gradients of every pair, as its round was served or after the round's fit."""
-    for tangent_at, forgotten in product(("serving", "refit"), ("window=4", "discount=0.8")):
-        words = "ranker=olranknet", "ranker/model=mlp", *NETWORK, "ranker.steps=2", f"ranker.{forgotten}"
-        settings = "exploration.l2=0.3", f"exploration.tangent_at={tangent_at}", "click=perfect"
-        simulation = simulate(tiny(*words, *settings), SEEDS[:2], 16, handmade(LISTS), dtype=torch.float64)
-        forgetting: Forgetting = simulation.context.forgetting
-        added: list[list[np.ndarray]] = [[], []]
-        before, covariance = simulation.ranker.theta.clone(), simulation.exploration.tangents
-        for _, one in rounds(simulation):
-            after = simulation.ranker.theta.clone()
-            for b, here in replicas(one):
-                theta = weights((after if tangent_at == "refit" else before)[b, 0].numpy())
-                total = np.zeros(len(flat(theta)))
-                for winner, loser in here.compared:
-                    total += (gradient(theta, winner) - gradient(theta, loser)) ** 2 / WIDTH
-                known = added[b] + ([] if tangent_at == "refit" else [total])  # A has these pairs in the next round
-                for power, kept in enumerate(covariance.kept[: 2 if forgetting.window is None else 1], 1):
-                    each = (weight(len(known) - 1 - t, *forgetting) ** power * row for t, row in enumerate(known))
-                    expected = 0.3 + sum(each, 0 * total)
-                    np.testing.assert_allclose(kept[b].numpy() + 0 * total, expected, rtol=1e-6)
-                added[b].append(total)
-            if forgetting.window is None and tangent_at == "refit":
-                norm = torch.cat([part.flatten(1) for part in covariance.weights], 1)
-                torch.testing.assert_close(norm, (covariance.kept[1] / covariance.kept[0] ** 2).to(norm.dtype))
-            before = after
+    words = "ranker=olranknet", "ranker/model=mlp", *NETWORK, "ranker.steps=2", f"ranker.{forgotten}"
+    settings = "exploration.l2=0.3", f"exploration.tangent_at={tangent_at}", "click=perfect"
+    simulation = simulate(tiny(*words, *settings), SEEDS[:2], 16, handmade(LISTS), dtype=torch.float64)
+    forgetting: Forgetting = simulation.context.forgetting
+    added: list[list[np.ndarray]] = [[], []]
+    before, covariance = simulation.ranker.theta.clone(), simulation.exploration.tangents
+    for _, one in rounds(simulation):
+        after = simulation.ranker.theta.clone()
+        for b, here in replicas(one):
+            theta = weights((after if tangent_at == "refit" else before)[b, 0].numpy())
+            total = np.zeros(len(flat(theta)))
+            for winner, loser in here.compared:
+                total += (gradient(theta, winner) - gradient(theta, loser)) ** 2 / WIDTH
+            known = added[b] + ([] if tangent_at == "refit" else [total])  # A has these pairs in the next round
+            for power, kept in enumerate(covariance.kept[: 2 if forgetting.window is None else 1], 1):
+                each = (weight(len(known) - 1 - t, *forgetting) ** power * row for t, row in enumerate(known))
+                expected = 0.3 + sum(each, 0 * total)
+                np.testing.assert_allclose(kept[b].numpy() + 0 * total, expected, rtol=1e-6)
+            added[b].append(total)
+        if forgetting.window is None and tangent_at == "refit":
+            norm = torch.cat([part.flatten(1) for part in covariance.weights], 1)
+            torch.testing.assert_close(norm, (covariance.kept[1] / covariance.kept[0] ** 2).to(norm.dtype))
+        before = after
 
 
 def test_history_is_document_numbers_and_no_features():

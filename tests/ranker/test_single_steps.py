@@ -33,9 +33,9 @@ def check_pairs(seen, kind):
         assert found == {"all": feedback.all_pairs, "adjacent": feedback.adjacent_pairs}[kind](seen.clicks)
 
 
-def test_every_round_is_one_step_on_its_pairs():
-    """The port gets lists, clicks and the matching that was drawn, and keeps weights and rate of its own."""
-    for case in [
+@pytest.mark.parametrize(
+    "case",
+    [
         ("sgd_ranknet", "linear", "matching", 5, "informational", 0.1, 1.0),
         ("sgd_ranknet", "linear", "adjacent", 10, "navigational", 0.5, 0.9),
         ("epsilon_greedy", "linear", "all", 20, "random", 3.0, 0.999977),
@@ -45,32 +45,36 @@ def test_every_round_is_one_step_on_its_pairs():
         ("pdgd", "linear", "", 5, "navigational", 3.0, 0.9),
         ("pdgd", "linear", "", 20, "random", 10.0, 0.99),
         ("pdgd", "mlp", "", 5, "informational", 0.5, 0.999977),
-    ]:
-        ranker, model, pairs, positions, click, rate, decay = case
-        words = f"ranker={ranker}", f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"positions={positions}"
-        more = (f"ranker.pairs={pairs}",) if pairs else ()
-        linear = model == "linear"
-        more += () if linear else ("ranker/model=mlp", "ranker.model.init=standard", *NETWORK)
-        count, share, near = (40, 1, 1e-9) if linear else (25, WIDTH, 1e-6)
-        config = tiny(*words, *more, f"click={click}")
-        simulation = simulate(config, SEEDS, count, handmade(LISTS), regret=False)
-        own, scoring = simulation.ranker, steps.linear if linear else through_network
-        learned, moved = [(theta, rate / share) for theta in own.theta.numpy().astype(float)], 0
-        for t, one in rounds(simulation):
-            for b, seen in replicas(one):
-                scores = [scoring(learned[b][0], x)[0] for x in seen.features]
-                assert seen.scores[0] == pytest.approx(scores, abs=near), (case, t, b)
-                before = learned[b]
-                if pairs:
-                    check_pairs(seen, pairs)
-                    learned[b] = steps.sgd_ranknet(before, scoring, seen.compared, decay)
-                else:
-                    learned[b] = steps.pdgd(before, scoring, seen.ranking, seen.clicks, seen.features, decay)
-                moved += learned[b] is not before
-                assert own.theta[b].tolist() == pytest.approx(learned[b][0], abs=near / 10), (case, t, b)
-                assert float(own.rate[b]) == pytest.approx(share * learned[b][1], rel=1e-12), case
-        assert 0 < moved < count * len(SEEDS), case
-        assert torch.equal(own.deploy(), own.theta), case
+    ],
+    ids=str,
+)
+def test_every_round_is_one_step_on_its_pairs(case):
+    """The port gets lists, clicks and the matching that was drawn, and keeps weights and rate of its own."""
+    ranker, model, pairs, positions, click, rate, decay = case
+    words = f"ranker={ranker}", f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"positions={positions}"
+    more = (f"ranker.pairs={pairs}",) if pairs else ()
+    linear = model == "linear"
+    more += () if linear else ("ranker/model=mlp", "ranker.model.init=standard", *NETWORK)
+    count, share, near = (40, 1, 1e-9) if linear else (25, WIDTH, 1e-6)
+    config = tiny(*words, *more, f"click={click}")
+    simulation = simulate(config, SEEDS, count, handmade(LISTS), regret=False)
+    own, scoring = simulation.ranker, steps.linear if linear else through_network
+    learned, moved = [(theta, rate / share) for theta in own.theta.numpy().astype(float)], 0
+    for t, one in rounds(simulation):
+        for b, seen in replicas(one):
+            scores = [scoring(learned[b][0], x)[0] for x in seen.features]
+            assert seen.scores[0] == pytest.approx(scores, abs=near), (case, t, b)
+            before = learned[b]
+            if pairs:
+                check_pairs(seen, pairs)
+                learned[b] = steps.sgd_ranknet(before, scoring, seen.compared, decay)
+            else:
+                learned[b] = steps.pdgd(before, scoring, seen.ranking, seen.clicks, seen.features, decay)
+            moved += learned[b] is not before
+            assert own.theta[b].tolist() == pytest.approx(learned[b][0], abs=near / 10), (case, t, b)
+            assert float(own.rate[b]) == pytest.approx(share * learned[b][1], rel=1e-12), case
+    assert 0 < moved < count * len(SEEDS), case
+    assert torch.equal(own.deploy(), own.theta), case
 
 
 def pulls(scores, lengths, rankings, clicked):

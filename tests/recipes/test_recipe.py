@@ -130,32 +130,32 @@ def test_printed_numbers_stand_near_their_phrase_in_the_paper():
         assert any(number in line for line in near), printed
 
 
-def test_the_protocol_of_every_benchmark_holds():
+@pytest.mark.parametrize(("name", "recipe"), [*OF_BENCHMARK.items()])
+def test_the_protocol_of_every_benchmark_holds(name, recipe):
     """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page.
 
     Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
     """
-    for name, recipe in OF_BENCHMARK.items():
-        plan, seen, composer = benchmark_plan(recipe), set[object](), Composer()
-        for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
-            row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
-            if not row <= seen:
-                seen |= row
-                assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)
-        for trial in plan.candidates():
-            named = by_name(trial.words)
-            assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
-            assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09"), name
-        for trial in plan.final():
-            named = by_name(trial.words)
-            assert not {"seed", "dataset.validation"} & named.keys(), name
-            folds = {"dataset=mq2008": 5, "dataset=clueweb09": 2, "dataset=synthetic": 1}[named["dataset"]]
-            assert len(trial.runs) == folds, name
-        for competitor in recipe.competitors.values():
-            for override in by_name(competitor.grid).values():
-                values = [float(each.partition("=")[2]) for each in expand(override)]
-                assert values == sorted(set(values)), (name, override)
-                assert len(values) >= 3, (name, override)
+    plan, seen, composer = benchmark_plan(recipe), set[object](), Composer()
+    for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
+        row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
+        if not row <= seen:
+            seen |= row
+            assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)
+    for trial in plan.candidates():
+        named = by_name(trial.words)
+        assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
+        assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09"), name
+    for trial in plan.final():
+        named = by_name(trial.words)
+        assert not {"seed", "dataset.validation"} & named.keys(), name
+        folds = {"dataset=mq2008": 5, "dataset=clueweb09": 2, "dataset=synthetic": 1}[named["dataset"]]
+        assert len(trial.runs) == folds, name
+    for competitor in recipe.competitors.values():
+        for override in by_name(competitor.grid).values():
+            values = [float(each.partition("=")[2]) for each in expand(override)]
+            assert values == sorted(set(values)), (name, override)
+            assert len(values) >= 3, (name, override)
 
 
 def test_like_takes_everything_else_from_another_recipe(recipes):

@@ -79,8 +79,9 @@ def test_damage_is_a_warning_and_wrong_arguments_are_errors(tmp_path):
         assert len(load(tmp_path)) == 1
 
 
-def test_columns_keep_numbers_and_write_mixtures_as_typed():
-    for values, kind, expected in (
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
         ([1, None], pl.Int64, [1, None]),
         ([1, 0.5], pl.Float64, [1.0, 0.5]),
         ([True, None], pl.Boolean, [True, None]),
@@ -88,9 +89,11 @@ def test_columns_keep_numbers_and_write_mixtures_as_typed():
         ([True, 2], pl.String, ["true", "2"]),
         ([[1, 2], None], pl.String, ["[1,2]", None]),
         ([None, None], pl.Null, [None, None]),
-    ):
-        frame = as_frame([{"x": value} for value in values])
-        assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected), values
+    ],
+)
+def test_columns_keep_numbers_and_write_mixtures_as_typed(values, kind, expected):
+    frame = as_frame([{"x": value} for value in values])
+    assert (frame.schema["x"], frame["x"].to_list()) == (kind, expected), values
 
 
 def test_a_file_of_results_has_the_same_runs_once_and_no_traces(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
+
 from tests.report.runs import groups_and_labels, make
 
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
@@ -35,9 +37,9 @@ def test_settings_in_which_the_same_choice_differs(tmp_path):
         assert short(tmp_path / place) == [*zip(rankers, names, strict=True)], place
 
 
-def test_a_part_that_is_not_the_rankers_default_is_named(tmp_path):
-    """A part that does not come with the ranker is in its name, also where it is the same in all rows."""
-    for words, name in (
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
         ("ranker=pairrank exploration=confidence fairness=none", "pairrank"),
         ("ranker=pairrank fairness=fairexp", "pairrank fairness=fairexp"),
         ("ranker=pairrank exploration=none", "pairrank exploration=none"),
@@ -45,10 +47,13 @@ def test_a_part_that_is_not_the_rankers_default_is_named(tmp_path):
         ("ranker=pdgd ranker/model=mlp", "pdgd ranker/model=mlp"),
         ("ranker=olranknet ranker/model=mlp1 exploration=neural_confidence", "olranknet"),
         ("ranker=olranknet ranker/model=linear exploration=none", "olranknet ranker/model=linear exploration=none"),
-    ):
-        place = tmp_path / words.replace(" ", ",").replace("/", ":")
-        make(place, *words.split())
-        assert short(place) == [(name, "")], words
+    ],
+)
+def test_a_part_that_is_not_the_rankers_default_is_named(tmp_path, words, name):
+    """A part that does not come with the ranker is in its name, also where it is the same in all rows."""
+    place = tmp_path / words.replace(" ", ",").replace("/", ":")
+    make(place, *words.split())
+    assert short(place) == [(name, "")], words
 
 
 def test_parts_of_ones_own_ranker_are_named_when_typed(tmp_path):

@@ -77,9 +77,9 @@ def test_pairrank_is_at_the_optimum_around_its_start(setting, form):
                     assert excess <= 1e-3 + 1e-5 * least, (ranker, t, b, found, best)
 
 
-def test_a_start_that_few_observations_outweigh_is_told():
-    """The penalty is l2 of a sum, and 2 l2 n of a mean over n pairs, which no number of pairs outweighs from .5 on."""
-    for words, count in (
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
         ("pairrank", "0.02"),
         ("pairrank ranker.l2=0.45", "0.9"),
         ("pairrank ranker.l2=0.5", ""),
@@ -87,13 +87,16 @@ def test_a_start_that_few_observations_outweigh_is_told():
         ("pairrank ranker.reduction=sum ranker.l2=10", ""),
         ("pepairrank", ""),
         ("pdgd", ""),
-    ):
-        overrides = tuple(f"ranker={words}".split())
-        assert not simulation(overrides).ranker.warnings
-        told = simulation(overrides, start=lambda context: parameters(4)).ranker.warnings
-        assert [line.partition(" observations")[0] for line in told] == [f"the start counts as {count}"] * bool(count)
-        for line in told:
-            assert "type ranker.reduction=sum ranker.l2=100 " in line
+    ],
+)
+def test_a_start_that_few_observations_outweigh_is_told(words, count):
+    """The penalty is l2 of a sum, and 2 l2 n of a mean over n pairs, which no number of pairs outweighs from .5 on."""
+    overrides = tuple(f"ranker={words}".split())
+    assert not simulation(overrides).ranker.warnings
+    told = simulation(overrides, start=lambda context: parameters(4)).ranker.warnings
+    assert [line.partition(" observations")[0] for line in told] == [f"the start counts as {count}"] * bool(count)
+    for line in told:
+        assert "type ranker.reduction=sum ranker.l2=100 " in line
 
 
 def test_a_start_counts_alike_in_the_fit_and_in_the_confidence():

@@ -148,31 +148,31 @@ def test_a_first_signal_stops_and_a_second_one_kills(tmp_path: Path):
     assert "stop" not in launcher.events, "jobs are not asked to stop"
 
 
-def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("last", "ending"), [("finished", SKIPPED), ("interrupted", DONE), ("killed", DONE)])
+def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last, ending):
     """Each is looked at again when nothing else is left, until it is finished or its process has left it."""
     monkeypatch.setattr(scheduler, "_LOOK", 0.0)
-    for last, ending in ("finished", SKIPPED), ("interrupted", DONE), ("killed", DONE):
-        planned = sweep_jobs(tmp_path / last, 3)
-        first, second = (RunDirectory(sweep_job.directory) for sweep_job in planned[:2])
-        first.write_json("run.json", manifest("running"))
-        second.write_json("run.json", manifest("finished"))
-        launcher, looks = Scripted({}), count()
+    planned = sweep_jobs(tmp_path / last, 3)
+    first, second = (RunDirectory(sweep_job.directory) for sweep_job in planned[:2])
+    first.write_json("run.json", manifest("running"))
+    second.write_json("run.json", manifest("finished"))
+    launcher, looks = Scripted({}), count()
 
-        def look(looks=looks, first=first, last=last) -> None:
-            if next(looks) == 3:
-                first.__exit__()
-                if last != "killed":
-                    first.write_json("run.json", manifest(last))
+    def look(looks=looks, first=first, last=last) -> None:
+        if next(looks) == 3:
+            first.__exit__()
+            if last != "killed":
+                first.write_json("run.json", manifest(last))
 
-        monkeypatch.setattr(scheduler.time, "sleep", lambda _, look=look: look())
-        first.__enter__()
-        stopped, output = run_all(planned, launcher)
-        assert not stopped
-        assert [sweep_job.ending for sweep_job in planned] == [ending, SKIPPED, DONE], last
-        assert launcher.events == ["start 2", *(["start 0"] if ending == DONE else []), "close"]
-        waiting = f"waiting for 1 run of another process (see `ol2r status {tmp_path / last}`); Ctrl-C ends"
-        assert output.count(waiting) == 1
-        assert next(looks) > 3
+    monkeypatch.setattr(scheduler.time, "sleep", lambda _, look=look: look())
+    first.__enter__()
+    stopped, output = run_all(planned, launcher)
+    assert not stopped
+    assert [sweep_job.ending for sweep_job in planned] == [ending, SKIPPED, DONE], last
+    assert launcher.events == ["start 2", *(["start 0"] if ending == DONE else []), "close"]
+    waiting = f"waiting for 1 run of another process (see `ol2r status {tmp_path / last}`); Ctrl-C ends"
+    assert output.count(waiting) == 1
+    assert next(looks) > 3
 
 
 def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -300,23 +300,23 @@ def test_jobs_that_can_share_are_submitted_in_batches(tmp_path: Path):
         assert launcher.events == ["0", "1", "2", "3", "close"], batch
 
 
-def test_the_size_of_a_batch_follows_from_the_time_of_jobs(tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize(("seconds", "expected"), [(0.5, ["0", "2 3"]), (1.5, ["0", "2 3"]), (9.0, ["0", "2"])])
+def test_the_size_of_a_batch_follows_from_the_time_of_jobs(tmp_path: Path, monkeypatch, seconds, expected):
     """The automatic size of a batch follows from the time of jobs that are done.
 
     The first jobs are alone; then a batch has as many as three for each worker leave, and as take five seconds.
     """
-    for seconds, expected in (0.5, ["0", "2 3"]), (1.5, ["0", "2 3"]), (9.0, ["0", "2"]):
-        now = [0.0]
-        monkeypatch.setattr(scheduler.time, "monotonic", lambda now=now: now[0])
-        planned, launcher = shareable(tmp_path / str(seconds), 16), Batching("auto")
+    now = [0.0]
+    monkeypatch.setattr(scheduler.time, "monotonic", lambda now=now: now[0])
+    planned, launcher = shareable(tmp_path / str(seconds), 16), Batching("auto")
 
-        def wait(now=now, seconds=seconds) -> None:
-            now[0] += seconds
+    def wait(now=now, seconds=seconds) -> None:
+        now[0] += seconds
 
-        launcher.on_poll = wait
-        run_all(planned, launcher)
-        assert [launcher.events[0], launcher.events[2]] == expected, seconds
-        assert launcher.events[1] == "1"
+    launcher.on_poll = wait
+    run_all(planned, launcher)
+    assert [launcher.events[0], launcher.events[2]] == expected, seconds
+    assert launcher.events[1] == "1"
 
 
 def test_jobs_that_share_a_gpu_are_one_batch_from_the_start(tmp_path: Path):

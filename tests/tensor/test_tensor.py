@@ -113,8 +113,9 @@ HUGE = 2**50
 BYTES = torch.zeros(3, dtype=torch.uint8)
 
 
-def test_what_does_not_fit_is_refused_before_it_is_allocated():
-    for allocate in (
+@pytest.mark.parametrize(
+    "allocate",
+    [
         lambda: torch.zeros(HUGE),
         lambda: torch.zeros((2, HUGE // 2), dtype=torch.bool),
         lambda: torch.ones(2**40, 2**40),  # more than 64 bits
@@ -123,9 +124,11 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
         lambda: torch.eye(2**25),
         lambda: torch.ones(3).new_zeros(HUGE),
         lambda: torch.eye(4).repeat(HUGE, 1, 1),
-    ):
-        with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
-            allocate()
+    ],
+)
+def test_what_does_not_fit_is_refused_before_it_is_allocated(allocate):
+    with pytest.raises(MemoryError, match=r"GiB of 1\.0"), MemoryLimit(2**30):
+        allocate()
 
 
 def test_the_limit_imports_no_compiler():

@@ -111,65 +111,68 @@ def test_scores_gradients_and_tangents_are_those_of_the_port():
                 assert differences[b].numpy() == pytest.approx(expected, abs=1e-12), case
 
 
-def test_an_antisymmetric_start_scores_everything_zero():
-    """An antisymmetric start scores everything zero up to rounding.
-
-    Whether the two halves of a matrix product are rounded alike depends on the processor.
-    """
-    for width, dtype in [
+@pytest.mark.parametrize(
+    ("width", "dtype"),
+    [
         (2, torch.float64),
         (6, torch.float64),
         (50, torch.float64),
         (50, torch.float32),
         (100, torch.float32),
-    ]:
-        alive = False
-        for layers, features in product((1, 2, 3), (5, 136)):
-            model = MLP(width, layers, "antisymmetric")
-            theta = started(model, features, dtype=dtype)
-            half = theta.clone()
-            half[..., -width // 2 :] = 0  # the scores of the first half alone, as a scale
-            for count in (2, 9, 37, 120):
-                x = documents(count, features=features, dtype=dtype)
-                scale = float(model.forward(half, x).scores.abs().max())
-                assert float(model.forward(theta, x).scores.abs().max()) <= TIES[dtype] * scale, (width, dtype)
-                alive |= scale > 0
-        assert alive, "a small network may be dead, but not every one is"
+    ],
+)
+def test_an_antisymmetric_start_scores_everything_zero(width, dtype):
+    """An antisymmetric start scores everything zero up to rounding.
+
+    Whether the two halves of a matrix product are rounded alike depends on the processor.
+    """
+    alive = False
+    for layers, features in product((1, 2, 3), (5, 136)):
+        model = MLP(width, layers, "antisymmetric")
+        theta = started(model, features, dtype=dtype)
+        half = theta.clone()
+        half[..., -width // 2 :] = 0  # the scores of the first half alone, as a scale
+        for count in (2, 9, 37, 120):
+            x = documents(count, features=features, dtype=dtype)
+            scale = float(model.forward(half, x).scores.abs().max())
+            assert float(model.forward(theta, x).scores.abs().max()) <= TIES[dtype] * scale, (width, dtype)
+            alive |= scale > 0
+    assert alive, "a small network may be dead, but not every one is"
 
 
-def test_equal_documents_tie_up_to_rounding():
+@pytest.mark.parametrize("init", ["antisymmetric", "standard", "pytorch"])
+def test_equal_documents_tie_up_to_rounding(init):
     """Wherever in the list they stand. Whether the rows of a matrix product are rounded alike depends on the processor
     and the shape."""
-    for init in ["antisymmetric", "standard", "pytorch"]:
-        for width, dtype in [(6, torch.float64), (50, torch.float64), (100, torch.float32)]:
-            model = MLP(width, 2, init)
-            for features in (5, 136):
-                theta = started(model, features, dtype=dtype)
-                theta += 0.1 * torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
-                for count in (4, 9, 37, 120):
-                    x = documents(count, features=features, dtype=dtype)
-                    x[:, ::2] = x[:, :1]
-                    scores = model.forward(theta, x).scores
-                    apart = (scores[..., ::2] - scores[..., :1]).abs().max()
-                    assert float(apart) <= TIES[dtype] * float(scores.abs().max()), (init, width, dtype)
-                    assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
+    for width, dtype in [(6, torch.float64), (50, torch.float64), (100, torch.float32)]:
+        model = MLP(width, 2, init)
+        for features in (5, 136):
+            theta = started(model, features, dtype=dtype)
+            theta += 0.1 * torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
+            for count in (4, 9, 37, 120):
+                x = documents(count, features=features, dtype=dtype)
+                x[:, ::2] = x[:, :1]
+                scores = model.forward(theta, x).scores
+                apart = (scores[..., ::2] - scores[..., :1]).abs().max()
+                assert float(apart) <= TIES[dtype] * float(scores.abs().max()), (init, width, dtype)
+                assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
 
 
-def test_the_start_is_that_of_the_port():
+@pytest.mark.parametrize(("layers", "init"), [*product([1, 2, 3], ["antisymmetric", "standard"])])
+def test_the_start_is_that_of_the_port(layers, init):
     """From the normal numbers drawn for a whole network: an antisymmetric one takes the upper left of every layer, and
     the standard one all of them, with the variances 2/m of hidden layers and 1/m of the last. The uniform numbers of
     torch.nn.Linear are those of tests/ranker/test_authors_fit.py."""
-    for layers, init in product([1, 2, 3], ["antisymmetric", "standard"]):
-        width, half = 6, 3
-        theta, size = started(MLP(width, layers, init)), F * width + (layers - 1) * width**2 + width
-        normal = Streams(torch.tensor([3, 7])).at("setup", 0).normal(N * size, "network").numpy().reshape(B, N, size)
-        for b, n in product(range(B), range(N)):
-            first, *inner, last = weights(normal[b, n], F, width, layers)
-            expected = flat([*(layer * sqrt(2 / width) for layer in (first, *inner)), last / sqrt(width)])
-            if init == "antisymmetric":
-                halves = [first[:half], *(layer[:half, :half] for layer in inner), last[:half]]
-                expected = flat(network.antisymmetric(halves))
-            assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
+    width, half = 6, 3
+    theta, size = started(MLP(width, layers, init)), F * width + (layers - 1) * width**2 + width
+    normal = Streams(torch.tensor([3, 7])).at("setup", 0).normal(N * size, "network").numpy().reshape(B, N, size)
+    for b, n in product(range(B), range(N)):
+        first, *inner, last = weights(normal[b, n], F, width, layers)
+        expected = flat([*(layer * sqrt(2 / width) for layer in (first, *inner)), last / sqrt(width)])
+        if init == "antisymmetric":
+            halves = [first[:half], *(layer[:half, :half] for layer in inner), last[:half]]
+            expected = flat(network.antisymmetric(halves))
+        assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
 
 
 def test_mlp1_is_mlp_with_one_hidden_layer():
