@@ -79,7 +79,7 @@ def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeyp
         (typed, "--config-dir"),
         (first, "OL2R_CHOICES"),
         (second, "OL2R_CHOICES"),
-        (project, "ol2r.yaml"),
+        (project, "choices in ol2r.yaml"),
         (package, "the package bundle-a"),
     ]
     composer = Composer(["--config-dir", str(typed)])
