@@ -6,10 +6,15 @@ import inspect
 import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 from ol2r_cli.config.ranges import annotations_of, check_settings
 from ol2r_cli.formatting import error_line, shown_path
+
+_DEFERRED = "a part that its owner makes"
+Deferred = Annotated[
+    Mapping[str, Any], _DEFERRED
+]  # of a constructor: it receives the settings of a part, with `_target_`
 
 
 def build(settings: Any, group: str = "") -> Any:
@@ -23,8 +28,13 @@ def build(settings: Any, group: str = "") -> Any:
 
         return build(OmegaConf.to_container(settings, resolve=True), settings._get_full_key(None))
     constructor = _constructor(settings, group)
-    keywords = {name: _with_parts(value, f"{group}.{name}") for name, value in settings.items() if name != "_target_"}
-    for name, annotation in annotations_of(constructor).items():
+    annotations = annotations_of(constructor)
+    keywords = {
+        name: value if annotations.get(name) == Deferred else _with_parts(value, f"{group}.{name}")
+        for name, value in settings.items()
+        if name != "_target_"
+    }
+    for name, annotation in annotations.items():
         if getattr(annotation, "_is_protocol", False):
             _check_part(keywords.get(name), annotation, f"{group}.{name}")
     check_settings(constructor, keywords, group)

@@ -63,6 +63,13 @@ def manifest_bytes(directory: Path) -> bytes | None:
     return None
 
 
+def run_status(job: Job) -> str | None:
+    """Return the status in run.json; None before the run has begun, and if the file is damaged."""
+    with suppress(ValueError, OSError):
+        return (read_manifest(job.directory) or {}).get("status")
+    return None
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended.
