@@ -49,6 +49,7 @@ WHAT = ("per-query", "trec", "clicks", *TRACKERS)
     argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
     argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query, trec and clicks"),
     add_config_dir,
+    argument("--team", metavar="NAME", help="for trec: metadata in the files of runs, as shared tasks require them"),
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
 def main(given: argparse.Namespace) -> None:
@@ -73,6 +74,8 @@ def _check_options(given: argparse.Namespace) -> None:
             raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
     if is_tracker and find_spec(given.to) is None:
         raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
+    if given.team is not None and given.to != "trec":
+        raise ValueError(f"--team does not go with --to {given.to}: leave it out")
     if given.points is not None and given.points < 1:
         raise ValueError(f"--points must be 1 or more, got {given.points}")
     if given.to == "clicks" and given.split is not None:
@@ -99,7 +102,8 @@ def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
         if given.to == "trec":
             for run in runs:
                 folder = out / run.run.path.name if len(paths) > 1 else out
-                yield f"written: {folder} ({', '.join(file.name for file in ranked_split.write_trec(run, folder))})"
+                files = ranked_split.write_trec(run, folder, given.team or "")
+                yield f"written: {folder} ({', '.join(file.name for file in files)})"
             return
         table = pl.concat([ranked_split.per_query(run) for run in runs], how="diagonal")  # runs may have other measures
     if out.suffix == ".csv":

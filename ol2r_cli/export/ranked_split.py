@@ -17,6 +17,7 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import document_ids
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.export.ir_metadata import metadata_lines
 from ol2r_cli.files import write_bytes
 from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
@@ -114,15 +115,16 @@ def _values_of(ranked: RankedSplit, lists: Lists) -> pl.DataFrame:
     return pl.DataFrame(columns, schema_overrides={"fold": pl.Int64}, nan_to_null=True)
 
 
-def write_trec(ranked: RankedSplit, folder: Path) -> list[Path]:
+def write_trec(ranked: RankedSplit, folder: Path, team: str = "") -> list[Path]:
     """Write `seed-<seed>.run` for each seed and two files of judgements to a folder; return their paths.
 
     qrels.txt has the grades g. qrels-exponential.txt has 2^g - 1 in their place, so that a tool whose NDCG takes the
-    grade as gain (trec_eval) computes the NDCG of this project. Raises OSError when the folder cannot be written.
+    grade as gain (trec_eval) computes the NDCG of this project. With the name of a team, files of runs begin with their
+    metadata (export/ir_metadata.py). Raises OSError when the folder cannot be written.
     """
     names = _document_names(ranked.dataset)
     tag = f"{ranked.run.choices['ranker']}-{ranked.run.id}"
-    runs: list[list[str]] = [[] for _ in ranked.seeds]
+    runs = [[metadata_lines(ranked.run, seed, tag, team)] if team else [] for seed in ranked.seeds]
     qrels, exponential = [], []
     for number, (document, score, label) in sorted(_by_query(ranked).items()):
         query = ranked.query_ids[number]

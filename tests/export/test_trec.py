@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -139,3 +140,23 @@ def test_scores_fall_strictly_in_single_precision(values):
     assert np.abs(lowered - scores).max() <= 1e-4 * max(1, np.abs(scores).max())
     if len(set(scores.tolist())) == len(scores):
         assert lowered.tolist() == scores.tolist()
+
+
+def test_metadata_are_comments_before_the_lines(runs, tmp_path):
+    """They are YAML, of the six parts of PRIMAD, and the lines below them are the same."""
+    ranked = RankedSplit(runs["linear"], "test")
+    with torch.inference_mode():
+        write_trec(ranked, tmp_path / "plain")
+        write_trec(ranked, tmp_path / "of_team", "The: team")
+    for seed in SEEDS:
+        plain = (tmp_path / "plain" / f"seed-{seed}.run").read_text()
+        head, end, lines = (tmp_path / "of_team" / f"seed-{seed}.run").read_text().partition("# ir_metadata.end\n")
+        assert lines == plain
+        first, *comments = head.splitlines()
+        assert (first, end) == ("# ir_metadata.start", "# ir_metadata.end\n")
+        metadata = yaml.safe_load("\n".join(line.removeprefix("# ") for line in comments))
+        parts = ["platform", "research goal", "implementation", "method", "actor", "data"]
+        assert list(metadata) == ["tag", *parts]
+        assert metadata["tag"] == plain.splitlines()[0].split()[-1]
+        assert metadata["actor"] == {"team": "The: team"}
+        assert f"seed {seed}" in metadata["method"]["retrieval"][0]["learned from"]
