@@ -227,6 +227,7 @@ class RunContext:
     forgetting: Forgetting = Forgetting()  # how the ranker weighs pairs by their age
     code: str = ""  # hash of the code of the run that is not of ol2r: part of the key of what a role keeps on disk
     attraction: tuple[Float[Tensor, "M"], Int[Tensor, "M"]] | None = None  # P(click | examined) and grade by document
+    popularity: Float[Tensor, "_"] | None = None  # shares in which training queries are asked; None: all alike
 
     def exposure_of_places(self) -> Float[Tensor, "K"]:
         """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""

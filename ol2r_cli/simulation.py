@@ -182,6 +182,7 @@ class Simulation(nn.Module):
             pairs=most_pairs(ranker.pairs, settings.positions),
             forgetting=ranker.forgetting,
             attraction=split.attraction if self.click.by_document else None,
+            popularity=None if dataset.popularity is None else dataset.popularity.to(seeds.device),
         )
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:
@@ -247,7 +248,9 @@ class Simulation(nn.Module):
             first=first,
             rounds=rounds,
             sizes=sizes,
-            queries=loops.rounds.Queries(split.features, split.labels, split.groups, split.start, split.length),
+            queries=loops.rounds.Queries(
+                split.features, split.labels, split.groups, split.start, split.length, split.upto
+            ),
             intents=intents,
             seeds=self.streams.seeds,
             user=user.state,
@@ -276,7 +279,7 @@ class Simulation(nn.Module):
         streams, context, finished = self.streams, self.context, self.round
         ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
         for t in range(int(finished), context.rounds):
-            query = streams.at("query", t).integer(context.queries)
+            query = self.train_split.asked(streams.at("query", t).uniform(1)[:, 0])
             intent = None if self.intents is None else self.intents.at(t)
             candidates, labels = self.train_split.serve(query, intent=intent)
             prediction = ranker.predict(candidates, streams.at("judge", t))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import digest, expand
 from ol2r_cli.dataset.click_log import ClickLog, read
+from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.position_bias import adjacent_chain
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
 
@@ -44,6 +45,10 @@ class ClickCounts:
     intents: Several | None
     intent: Count | None
     source: str
+    popularity: Popularity = "uniform"
+
+    def __post_init__(self) -> None:
+        checked(self.popularity)
 
     def load(self) -> Dataset:
         """Return the table; ValueError if there is no file, DataError if it is malformed."""
@@ -55,7 +60,7 @@ class ClickCounts:
         offsets = np.cumsum([0, *map(len, lists)])
         query_ids = list(rows_of)
         intents, attractions = _by_intent(lists, self.intents or 1, self.documents)
-        return Dataset(
+        dataset = Dataset(
             name=self.name,
             fingerprint=digest([query_ids, offsets.tolist(), attractions.tolist(), self.documents, self.intent]),
             features=torch.eye(int(offsets[-1])),
@@ -68,6 +73,7 @@ class ClickCounts:
             intents=intents if self.intents else None,
             attraction=torch.from_numpy(attractions[0]),
         ).judged_by(self.intent)
+        return asked_by(dataset, self.popularity)
 
     def _file(self) -> Path:
         """Return the file of counts; ValueError if there is none."""

@@ -17,6 +17,7 @@ import torch
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, ParsedFile, open_text, parse, rounded_off
+from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
@@ -80,7 +81,7 @@ class Letor:
 
     Settings that name files: name, path, data_dir, folders, files, fold, set. How files are read: features, grades,
     overflow, missing, cache_dir. What is done with the content: normalise, drop_constant, queries, validation, seed,
-    group, intents, intent. What is known about the published dataset: source, expected, checksums.
+    group, intents, intent, popularity. What is known about the published dataset: source, expected, checksums.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Letor:
     source: str | None
     expected: Mapping[Any, Any]
     checksums: Mapping[str, str]
+    popularity: Popularity = "uniform"
 
     def __post_init__(self) -> None:
         if self.set is not None:
@@ -118,6 +120,7 @@ class Letor:
         self.missing = self.missing if isinstance(self.missing, str) else float(self.missing)
         if self.intents is not None:
             check_settings(IntentFile, self.intents, "dataset.intents")
+        checked(self.popularity)
         self.judgements = None if self.intents is None else IntentFile(**self.intents)
 
     def load(self) -> Dataset:
@@ -139,7 +142,7 @@ class Letor:
             file = self.judgements.below(location.root)
             decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
             intents = _intents(file, self.judgements.binary, table, location.files.values())
-        return dataset_of(
+        dataset = dataset_of(
             table,
             splits,
             features,
@@ -151,6 +154,7 @@ class Letor:
             intents=intents,
             files=tuple(location.files.values()),
         ).judged_by(self.intent)
+        return asked_by(dataset, self.popularity)
 
     def _number_of_grades(self, table: ParsedTable) -> int:
         """Return the setting `grades`, or if it is None the number in the files; DataError for labels beyond it."""

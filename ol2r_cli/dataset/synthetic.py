@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
 from ol2r_cli.dataset.cache import digest
+from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, SPLITS, Dataset, Intents
 from ol2r_cli.tensor.memory import available_memory
 
@@ -83,7 +84,8 @@ class Synthetic:
     of documents in group 0, the popular ones, or the shares of groups 0, 1, .., the most popular first, which sum to 1.
     `intents`: null, or their number and overlap (`GeneratedIntents`); the first is that of a dataset without intents.
     `intent`: whose labels are those of the dataset; null is the first.
-    `seed` decides all numbers, apart from the seed of the run.
+    `seed` decides all numbers, apart from the seed of the run. `popularity`: how often training queries are asked
+    (dataset/popularity.py).
     """
 
     queries: Mapping[str, int]
@@ -96,6 +98,7 @@ class Synthetic:
     intents: Mapping[str, Any] | None
     intent: Count | None
     seed: WholeNumber
+    popularity: Popularity = "uniform"
 
     def __post_init__(self) -> None:
         """Check the settings, which as `vars(self)` are part of the fingerprint: 1 and 1.0 are the same number."""
@@ -111,6 +114,7 @@ class Synthetic:
         if not 2 <= len(self.grades) <= LARGEST_GRADE + 1 or abs(sum(self.grades) - 1) >= 1e-6:
             allowed = f"2 to {LARGEST_GRADE + 1} shares that sum to 1"
             raise ValueError(f"dataset.grades must be {allowed}, got {self.grades}")
+        checked(self.popularity)
         if self.intents is not None:
             check_settings(GeneratedIntents, self.intents, "dataset.intents")
             GeneratedIntents(**self.intents).mix()
@@ -149,8 +153,8 @@ class Synthetic:
                 start += kept
         counts = [self.queries[split] for split in SPLITS]
         numbers = np.split(np.arange(len(lengths)), np.cumsum(counts)[:-1])
-        decisive = {name: value for name, value in vars(self).items() if value is not None}
-        return Dataset(
+        decisive = {name: value for name, value in vars(self).items() if value is not None and name != "popularity"}
+        dataset = Dataset(
             name="synthetic",
             fingerprint=digest([_VERSION, decisive]),
             features=torch.from_numpy(features),
@@ -162,6 +166,7 @@ class Synthetic:
             group=torch.from_numpy(group),
             intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
         ).judged_by(self.intent)
+        return asked_by(dataset, self.popularity)
 
     def _check_memory(self) -> None:
         """Raise ValueError if the table would not fit into memory."""

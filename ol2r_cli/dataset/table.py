@@ -57,6 +57,7 @@ class Dataset:
     intents: Intents | None = None
     files: tuple[Path, ...] = ()  # LETOR files, whose lines are the rows
     attraction: Float[Tensor, "N"] | None = None  # float64, P(click | examined) of each document; None: by grade
+    popularity: Float[Tensor, "_"] | None = None  # float64, shares in which training queries are asked; None: all alike
     _served: dict[object, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -82,7 +83,8 @@ class Dataset:
             raise ValueError(f"dataset {self.name} has no {name} split (it has: {present})")
         how = name, torch.device(device), dtype, by_intent
         if how not in self._served:
-            self._served[how] = Split(self, self.splits[name].to(device), dtype, by_intent)
+            popularity = self.popularity if name == "train" else None
+            self._served[how] = Split(self, self.splits[name].to(device), dtype, by_intent, popularity)
         return self._served[how]
 
     def judged_by(self, intent: int | None) -> Dataset:
@@ -137,10 +139,25 @@ class TableCandidates(Candidates):
 
 
 class Split:
-    """Serves the queries of one split, padded to the longest of the batch."""
+    """Serves the queries of one split, padded to the longest of the batch.
 
-    def __init__(self, dataset: Dataset, queries: Int[Tensor, "Q"], dtype: torch.dtype, by_intent: bool):
+    `upto` has for each query the share of rounds in which it or an earlier one is asked; it is empty where all queries
+    are asked alike.
+    """
+
+    upto: Float[Tensor, "_"]
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        queries: Int[Tensor, "Q"],
+        dtype: torch.dtype,
+        by_intent: bool,
+        popularity: Float[Tensor, "Q"] | None = None,
+    ):
         device = queries.device
+        shares = torch.empty(0, dtype=torch.float64) if popularity is None else popularity
+        self.upto = shares.cumsum(0).to(device)
         self.features, self.dtype = dataset.features.to(device), dtype
         labels, attraction = dataset.labels[None], dataset.attraction
         if by_intent and dataset.intents is not None:
@@ -165,6 +182,12 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def asked(self, chance: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+        """Return the query that is asked in a round, by a random number between 0 and 1 for each replica."""
+        if not len(self.upto):
+            return (chance * len(self)).long()
+        return torch.searchsorted(self.upto, chance.contiguous(), right=True).clamp(max=len(self) - 1)
 
     def judged(self) -> tuple[Int[Tensor, "N"], Int[Tensor, "N"]]:
         """Query (its number within the split) and label of every document of the split.

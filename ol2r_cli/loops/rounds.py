@@ -19,13 +19,15 @@ from ol2r_cli.loops.workspace import mark, release, take_integers, take_matrix
 
 class Queries(NamedTuple):
     """The training queries: the documents' features [N, F], labels [I N] (that of document n for intent i is at
-    i N + n), and groups [N] or [0]; first row and length [Q] of every query."""
+    i N + n), and groups [N] or [0]; first row and length [Q] of every query, and `upto` [Q], the share of rounds in
+    which it or an earlier one is asked, or [0] where all are asked alike."""
 
     table: Any
     labels: Any
     groups: Any
     starts: Any
     lengths: Any
+    upto: Any
 
 
 class Sizes(NamedTuple):
@@ -145,8 +147,9 @@ class RoundsLaunch(NamedTuple):
         state = _leaves((self.exploration, self.ranker))
         sizes = [value for value in state if not isinstance(value, Tensor)]
         shapes = [value.shape[1:] for value in state if isinstance(value, Tensor)]
-        where = self.queries.table.data_ptr(), self.queries.starts.data_ptr(), self.queries.labels.data_ptr()
-        return self.loop, self.first, self.rounds, self.sizes, tuple(sizes), tuple(shapes), where
+        queries = self.queries
+        where = [array.data_ptr() for array in (queries.table, queries.starts, queries.labels, queries.upto)]
+        return self.loop, self.first, self.rounds, self.sizes, tuple(sizes), tuple(shapes), tuple(where)
 
     def play(self) -> None:
         """Play the rounds of this run alone."""
@@ -165,6 +168,21 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
+@compiled
+def asked(queries, chance):
+    """Return the query that is asked, by a random number between 0 and 1."""
+    if len(queries.upto) == 0:
+        return np.int64(chance * len(queries.starts))
+    first, last = np.int64(0), np.int64(len(queries.starts) - 1)
+    while first < last:
+        middle = (first + last) // 2
+        if queries.upto[middle] > chance:
+            last = middle
+        else:
+            first = middle + 1
+    return first
+
+
 @cache
 def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, remember: Any) -> Any:
     """Return the loop that plays rounds of these stages: of a ranker, an exploration, a user, pairs, and learning."""
@@ -176,7 +194,7 @@ def rounds_of(score: Any, arrange: Any, click: Any, infer: Any, learn: Any, reme
         for row in range(rounds):
             release(space, start_of_round)
             t, seed = first + row, seeds[b]
-            query = np.int64(drawn(space, seed, QUERY, t, 1)[0] * len(queries.starts))
+            query = asked(queries, drawn(space, seed, QUERY, t, 1)[0])
             start, documents = queries.starts[query], queries.lengths[query]
             places = min(positions, documents)
             scores = take_matrix(space, members, documents)

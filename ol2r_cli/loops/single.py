@@ -213,7 +213,7 @@ def steps_of(learn: Any) -> Any:
         arranged = scores, credit, ranking, grades, clicks
         start, pairs = feedback.start[b], (winners, losers, found)
         round = Round(feedback.t, 0, feedback.seeds[b], start, documents, *arranged, *pairs)
-        queries = Queries(feedback.table, grades, grades, feedback.start, feedback.length)
+        queries = Queries(feedback.table, grades, grades, feedback.start, feedback.length, grades)
         learn(b, space, round, queries, ranker)
 
     return learn_from_round

@@ -135,6 +135,45 @@ class MRR(ListMeasure):
         return reciprocal_rank(lists.labels)
 
 
+class HeadAndTail(Measure):
+    """Online NDCG@10 of the head and of the tail: the queries that are asked most, and the others.
+
+    The head are as many queries, those that are asked most first, as make up the `share` of the rounds. A column does
+    not apply to a round of the other part.
+    """
+
+    trace = (
+        Column("online_ndcg_head", "online NDCG, head"),
+        Column("online_ndcg_tail", "online NDCG, tail"),
+    )
+
+    def __init__(self, share: PositiveShare):
+        super().__init__()
+        self.share = share
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Find the queries of the head, and compute the largest DCG of every training query."""
+        self.ideal = dcg(best[:, :CUTOFF])
+        self.is_head: Tensor | None = None
+        if context.popularity is not None:
+            order = context.popularity.argsort(descending=True, stable=True)
+            above = context.popularity[order].cumsum(0) - context.popularity[order]
+            is_head = torch.empty_like(order, dtype=torch.bool)
+            is_head[order] = above < self.share - 1e-9  # sums are rounded
+            self.is_head = is_head.repeat(len(best) // len(is_head))  # for each intent
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return NDCG in the column of the query's part; neither applies where all queries are asked alike."""
+        online = ndcg(dcg(rounds.grades[:, :, :CUTOFF]), self.ideal[rounds.query])
+        if self.is_head is None:
+            return {column.name: torch.full_like(online, torch.nan) for column in self.trace}
+        is_head = self.is_head[rounds.query]
+        return {
+            "online_ndcg_head": online.masked_fill(~is_head, torch.nan),
+            "online_ndcg_tail": online.masked_fill(is_head, torch.nan),
+        }
+
+
 class DynamicRegret(Measure):
     """The sum over all rounds so far of 1 - NDCG@10 of the shown list; a query without a relevant document adds 0.
 
