@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ol2r_cli.config.ranges import Positive, Range, check_settings
+from ol2r_cli.config.ranges import Range, check_settings
 from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.parse import DataError
 from ol2r_cli.dataset.table import Dataset
@@ -28,7 +28,7 @@ _PLACE = "dataset.popularity"
 class Zipf:
     """The query of rank r is asked with a probability that is proportional to 1 / r^`zipf`. `seed` draws the ranks."""
 
-    zipf: Positive
+    zipf: Annotated[float, Range(0)]
     seed: Annotated[int, Range(0)] = 0
 
     def counts(self, queries: list[str]) -> NDArray[np.float64]:

@@ -85,7 +85,7 @@ def test_a_bad_file_is_refused(content, message, tmp_path):
     file = tmp_path / "counts.csv"
     file.write_text(content)
     with pytest.raises(ValueError) as error:
-        experiment(f"dataset.popularity={{file: {file}}}").dataset
+        experiment(f"dataset.popularity={{file: {file}}}").simulation()
     assert message in str(error.value)
 
 
