@@ -45,7 +45,7 @@ class ClickCounts:
     intents: Several | None
     intent: Count | None
     source: str
-    popularity: Popularity = "uniform"
+    popularity: Popularity
 
     def __post_init__(self) -> None:
         checked(self.popularity)

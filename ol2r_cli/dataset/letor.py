@@ -107,7 +107,7 @@ class Letor:
     source: str | None
     expected: Mapping[Any, Any]
     checksums: Mapping[str, str]
-    popularity: Popularity = "uniform"
+    popularity: Popularity
 
     def __post_init__(self) -> None:
         if self.set is not None:

@@ -98,7 +98,7 @@ class Synthetic:
     intents: Mapping[str, Any] | None
     intent: Count | None
     seed: WholeNumber
-    popularity: Popularity = "uniform"
+    popularity: Popularity
 
     def __post_init__(self) -> None:
         """Check the settings, which as `vars(self)` are part of the fingerprint: 1 and 1.0 are the same number."""

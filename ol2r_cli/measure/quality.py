@@ -143,8 +143,8 @@ class HeadAndTail(Measure):
     """
 
     trace = (
-        Column("online_ndcg_head", "online NDCG, head"),
-        Column("online_ndcg_tail", "online NDCG, tail"),
+        Column("online_ndcg_head", "online NDCG, head", higher_is_better=True),
+        Column("online_ndcg_tail", "online NDCG, tail", higher_is_better=True),
     )
 
     def __init__(self, share: PositiveShare):

@@ -22,6 +22,7 @@ from ol2r_cli.dataset.table import Dataset
 
 CONFIG = Path(__file__).parents[2] / "configs" / "dataset" / "synthetic.yaml"
 SMALL: dict[str, Any] = {
+    "popularity": "uniform",
     "queries": {"train": 8, "validation": 3, "test": 4},
     "documents": 20,
     "features": 12,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -42,11 +42,10 @@ def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     """Draw a metric of summary.json over the numbers of a setting; groups without the setting are level lines."""
     setting = shown.groups[0].kind.as_shown(setting)
     metric = shown.metric(metric)
-    curves = _curves(shown.groups, setting, metric)
+    curves, called = _curves(shown, setting, metric)
     xs = sorted(set().union(*(curve.points for curve in curves.values())))
     if len(xs) < 2:
         raise NothingToDraw
-    called = {group: name for group, name in shown.labels.called.items() if group in curves}
     legend = Legend(list(curves), Labels(list(curves), called))
     panels, rows = legend_panels(legend, shown.look)
     for row in rows:
@@ -64,20 +63,24 @@ def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     return panels.figure
 
 
-def _curves(groups: Sequence[Group], setting: str, metric: str) -> dict[Group, SettingCurve]:
-    """Return the curves by their first group."""
+def _curves(shown: Shown, setting: str, metric: str) -> tuple[dict[Group, SettingCurve], dict[Group, str]]:
+    """Return the curves, by their first group without the setting, and the names that some of these groups have."""
     by_rest: dict[str, tuple[Group, SettingCurve]] = {}
-    for group in groups:
+    called: dict[Group, str] = {}
+    for group in shown.groups:
         x, estimate = group.settings.get(setting, math.nan), group.estimate(metric)
         if not isinstance(x, int | float) or not estimate:
             continue
-        key = json.dumps([group.choices, _rest(group, setting)], sort_keys=True, default=str)
-        _, curve = by_rest.setdefault(key, (group, SettingCurve()))
+        rest = _rest(group, setting)
+        key = json.dumps([group.choices, rest], sort_keys=True, default=str)
+        first, curve = by_rest.setdefault(key, (replace(group, settings=rest), SettingCurve()))
+        if group in shown.labels.called:
+            called.setdefault(first, shown.labels.called[group])
         if math.isnan(x):
             curve.level = estimate
         else:
             curve.points[x] = estimate
-    return dict(by_rest.values())
+    return dict(by_rest.values()), called
 
 
 def _rest(group: Group, setting: str) -> dict[str, object]:
