@@ -72,7 +72,11 @@ class Sweep:
 
     def workers(self, output: str) -> list[int]:
         """The processes of workers that say that they have a job."""
-        said = [path.read_text() for path in (self.folder / output / ".sweep").rglob("*") if path.name.isdigit()]
+        said = [
+            path.read_text()
+            for path in (self.folder / output / ".sweep").rglob("*")
+            if path.name.isdigit() and path.is_file()
+        ]
         return [int(found[1]) for text in said if (found := re.search(r" pid (\d+)$", text))]
 
     def has_begun(self, output: str) -> bool:

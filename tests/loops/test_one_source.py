@@ -126,11 +126,11 @@ BARRIERS = {
     "pdgd": {"uniform": [0], "descending": [0], "left_at_each_place": [0, 2], "debiased": [0, 1]},
     "sgd_ranknet": {"ascending": [0], "reads_from_the_top": [0], "matched_pairs": [0], "learns_by_ranknet": [0]},
     "epsilon_greedy": {"take_turns": [0, 1]},
-    "dbgd": {"compare": [0, 1], "score_members": [0]},
+    "dbgd": {"normal_numbers": [0], "compare": [0, 1], "score_members": [0]},
 }
 BARRIERS_OF_MANY = {
     "nsgd": {"store_query": [0, 1], "add_quality": [1], "basis_of_worst": [1], "mean_document": [0], "choose": [0]},
-    "coltr": {"normal_numbers": [0], "less_risk": [0, 1], "move_to_winners": [0]},
+    "coltr": {"less_risk": [0, 1], "move_to_winners": [0]},
     "intervention_aware": {"sample": [0], "expected": [1]},
     "pairrank": {
         **{"sort_by_score": [0, 1], "centre": [0], "compare_together": [0], "partition": [0, 1], "shuffle": [0, 1, 2]},
