@@ -91,6 +91,9 @@ add_queue() {
 }
 
 [ "$(id -u)" = 0 ] || unavailable "it must be installed and started as root"
+if [ -n "$(ls -A "$state" 2> /dev/null)" ] && [ ! -f "$SGE_ROOT/$SGE_CELL/common/bootstrap" ]; then
+    unavailable "$state must be a folder that does not exist, that is empty, or that a Grid Engine of this script has left"
+fi
 rm -rf "$state"
 mkdir -p "$state"/{log,spooldb,execd,qmaster/job_scripts}
 install
