@@ -19,6 +19,7 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
 SESSIONS = "session", "query", "document", "place", "click"
+CLAX = "query_id", "query_doc_ids", "clicks"  # a row for each session, with lists
 PUBLISHED = {"url": "document", "pos": "place", "Impression": "impressions", "Click": "clicks"}  # `pos` counts from 0
 MOST_PLACES = 1000
 MORE_CLICKS = "clicks from 0 to impressions"
@@ -52,10 +53,11 @@ class ClickLog:
 def read(path: Path, leave_out: LeaveOut = "none") -> tuple[ClickLog, int]:
     """Return the log in a csv or parquet file with the columns `COUNTS` or `SESSIONS`, and how many rows were left out.
 
-    A row of `SESSIONS` is a shown document. `position` may stand for `place`, which counts from 1; the columns of
-    `PUBLISHED` are those of `COUNTS`. Rows of the same query, document and place are added. `leave_out` says which rows
-    are left out: none, those with more clicks than impressions, or all that are malformed. DataError, with the line,
-    for the first other malformed row; ValueError for a file that cannot be read or has too little.
+    A row of `SESSIONS` is a shown document, a row of `CLAX` the documents and clicks of a session from the top.
+    `position` may stand for `place`, which counts from 1; the columns of `PUBLISHED` are those of `COUNTS`. Rows of the
+    same query, document and place are added. `leave_out` says which rows are left out: none, those with more clicks
+    than impressions, or all that are malformed. DataError, with the line, for the first other malformed row; ValueError
+    for a file that cannot be read or has too little.
     """
     typed, first = _columns(path)
     numbers = pl.col("place", "impressions", "clicks").str.strip_chars().str.to_lowercase()
@@ -115,6 +117,8 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
     A document shown in a session is one impression.
     """
     in_file = _table(path)
+    if set(CLAX) <= set(in_file.columns):
+        in_file = _as_sessions(in_file, path)
     is_published = "pos" in in_file.columns and not {"place", "position"}.intersection(in_file.columns)
     names = PUBLISHED if is_published else {"position": "place"}
     absent = {name: new for name, new in names.items() if new not in in_file.columns}
@@ -130,6 +134,19 @@ def _columns(path: Path) -> tuple[pl.DataFrame, int]:
         impressions = pl.lit("1").alias("impressions")
         table = table.select("session", "query", "document", "place", impressions, clicks="click")
     return table, 0 if is_published else 1
+
+
+def _as_sessions(table: pl.DataFrame, path: Path) -> pl.DataFrame:
+    """Return the rows of `CLAX` as rows of `SESSIONS`; ValueError for a row whose lists differ in length."""
+    sessions = table.select(CLAX).with_row_index("session")
+    places = pl.int_ranges(1, pl.col("query_doc_ids").list.len() + 1).alias("place")
+    try:
+        shown = sessions.with_columns(places).explode("query_doc_ids", "clicks", "place")
+        click = pl.col("clicks").cast(pl.Int64)
+        return shown.select("session", "place", query="query_id", document="query_doc_ids", click=click)
+    except pl.exceptions.PolarsError:
+        message = "must have lists of the same length in query_doc_ids and clicks, with clicks of 0 and 1"
+        raise ValueError(f"{path} {message}") from None
 
 
 def _table(path: Path) -> pl.DataFrame:

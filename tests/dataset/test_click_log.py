@@ -344,6 +344,27 @@ def test_other_columns_do_not_matter_and_lists_are_refused(tmp_path: Path):
         read(file)
 
 
+@pytest.mark.parametrize("kind", [pl.Float32, pl.Boolean, pl.Int8])
+def test_sessions_of_clax_are_rows_of_lists(tmp_path: Path, kind: type[pl.DataType]):
+    """Documents and clicks from the top, with clicks of any type."""
+    rows = {"query_id": [7, 7, 9], "query_doc_ids": [[1, 2], [2, 1, 3], [4]], "clicks": [[1, 0], [0, 0, 1], [1]]}
+    table = pl.DataFrame(rows).with_columns(pl.col("clicks").list.eval(pl.element().cast(kind)))
+    table.write_parquet(tmp_path / "clax.parquet")
+    log, left_out = read(tmp_path / "clax.parquet")
+    assert log.impressions.tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 0]]
+    assert log.clicks.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0]]
+    assert (log.query.tolist(), log.query_ids, left_out) == ([0, 0, 0, 1], ["7", "9"], 0)
+    assert log.pages is not None
+    assert log.pages[0].tolist() == [[0, 1, -1], [1, 0, 2], [3, -1, -1]]
+
+
+def test_lists_of_different_lengths_are_refused(tmp_path: Path):
+    table = pl.DataFrame({"query_id": [7], "query_doc_ids": [[1, 2]], "clicks": [[1]]})
+    table.write_parquet(tmp_path / "clax.parquet")
+    with pytest.raises(ValueError, match=r"clax\.parquet must have lists of the same length in query_doc_ids"):
+        read(tmp_path / "clax.parquet")
+
+
 def test_repeated_rows_are_added_and_pos_counts_from_0(tmp_path: Path):
     """Rows of the columns of Yandex's published counts; one without impressions says nothing."""
     file = tmp_path / "log.csv"
