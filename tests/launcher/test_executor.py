@@ -39,7 +39,17 @@ PROCESSES = {"_target_": "tests.launcher.test_executor.pool_of_two"}
 
 
 def pool_of_two() -> concurrent.futures.Executor:
-    return concurrent.futures.ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    """A pool of two processes, both of which have started: it does not watch one that starts while it waits."""
+    pool = concurrent.futures.ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    pids: set[int] = set()
+    while len(pids) < 2:
+        pids |= set(pool.map(_pid, range(2)))
+    return pool
+
+
+def _pid(_: int) -> int:
+    time.sleep(0.1)
+    return os.getpid()
 
 
 @pytest.fixture
