@@ -4,12 +4,21 @@ set -uo pipefail
 state=$(realpath -m "${1:?scripts/sge_down.sh STATE: the folder given to sge_up.sh}")
 export SGE_ROOT=$state/root SGE_CELL=default SGE_QMASTER_PORT=6544 SGE_EXECD_PORT=6545
 
+end() {  # PIDFILE: end the process and wait for it
+    [ -s "$1" ] || return
+    local pid
+    pid=$(cat "$1")
+    kill "$pid" 2> /dev/null || return
+    for ((i = 0; i < 100; i++)); do
+        kill -0 "$pid" 2> /dev/null || return
+        sleep 0.1
+    done
+    echo "process $pid of $1 does not end" >&2
+}
+
 [ -f "$state/qmaster/qmaster.pid" ] || { echo "no Grid Engine was started in $state" >&2; exit 1; }
 qdel -u '*' > /dev/null 2>&1 && sleep 2
-qconf -kej > /dev/null 2>&1
-qconf -km > /dev/null 2>&1
-for ((i = 0; i < 100; i++)); do
-    kill -0 "$(cat "$state/qmaster/qmaster.pid")" 2> /dev/null || exit 0
-    sleep 0.1
+for pidfile in "$state"/execd/*/execd.pid "$state/qmaster/qmaster.pid"; do
+    end "$pidfile"
 done
-echo "sge_qmaster does not end" >&2
+exit 0

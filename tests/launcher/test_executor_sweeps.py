@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.run import RANKER, SUMMARY, TABLES
+from ol2r_cli.run import RANKER, SUMMARY
 from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[2]
 UP, DOWN = ROOT / "scripts" / "sge_up.sh", ROOT / "scripts" / "sge_down.sh"
 JOBS = 8
-RESULTS = (*TABLES, SUMMARY, RANKER)
+RESULTS = ("trace.parquet", "evaluation.parquet", SUMMARY, RANKER)
 OWN = """
 defaults:
   - executor
@@ -59,7 +59,7 @@ class Sweep:
         (self.own / "launcher" / "sge.yaml").write_text(SGE.format(folder=folder, root=ROOT))
 
     def start(self, output: str, *words: str) -> subprocess.Popen[str]:
-        small = ["experiment=smoke", "rounds=60", "evaluate_every=20", "checkpoint_every=20", "ranker=slow"]
+        small = ["experiment=smoke", "rounds=60", "evaluate_every=20", "checkpoint_rounds=10", "ranker=slow"]
         every = [*small, f"seed=range(0,{JOBS})", f"output_dir={self.folder / output}", f"--config-dir={self.own}"]
         command = [sys.executable, "-m", "ol2r_cli", "run", "-m", *every, *words]
         pipe, environment = subprocess.PIPE, os.environ | {"PYTHONPATH": str(ROOT)}
