@@ -149,7 +149,7 @@ def column(path: Path, name: str, kind: pl.DataType) -> dict[str, Any]:
         "@id": f"{path.stem}/{name}",
         "name": f"{path.stem}/{name}",
         "description": COLUMNS.get(name) or heading(name),
-        "dataType": TYPES[type(inner) if not isinstance(inner, type) else inner],
+        "dataType": TYPES[inner.base_type()],
         "source": {"fileObject": {"@id": path.name}, "extract": {"column": name}},
     }
     return {**field, "repeated": True} if repeated else field

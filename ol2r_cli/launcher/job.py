@@ -65,7 +65,9 @@ def manifest_bytes(directory: Path) -> bytes | None:
 
 def run_status(job: Job) -> str | None:
     """Return the status in run.json; None before the run has begun, and if the file is damaged."""
-    with suppress(ValueError, OSError):
+    if not job.has_begun():
+        return None
+    with suppress(ValueError):
         return (read_manifest(job.directory) or {}).get("status")
     return None
 

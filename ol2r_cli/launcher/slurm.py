@@ -27,10 +27,9 @@ from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
 from ol2r_cli.formatting import one_line
-from ol2r_cli.launcher.job import Job, Outcome, last_line, reason
+from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, run_status
 from ol2r_cli.launcher.slurm_task import STOP, Task
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
-from ol2r_cli.run.run import read_manifest
 
 _PAUSE = 0.5  # seconds between two listings of the folder
 _ANSWER, _SENT = 60, 10  # seconds to wait for an answer; scancel retries for minutes on jobs that are ending
@@ -240,7 +239,7 @@ class Slurm:
             return never
         if not self._has_settled(submitted):
             return None
-        status = _status(job)
+        status = run_status(job)
         if status == "finished":  # its node failed after the last step of the run and before the result was written
             return Outcome(DONE)
         if self._stopping:
@@ -341,15 +340,6 @@ def _never_starts(submitted: _Submitted) -> Outcome | None:
         return Outcome(BAD_CONFIGURATION, f"Slurm will not start it ({submitted.why}): {_NEVER[submitted.why]}")
     if "requeued" in submitted.why and "held" in submitted.why:
         return Outcome(FAILED, f"Slurm could not start it and holds it: {submitted.why}")
-    return None
-
-
-def _status(job: Job) -> str | None:
-    """Return the status in run.json; None before the run has begun, and if the file is damaged."""
-    if not job.has_begun():
-        return None
-    with suppress(ValueError):
-        return (read_manifest(job.directory) or {}).get("status")
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import os
 import re
 import signal
@@ -18,7 +19,9 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher import executor_task
 from ol2r_cli.launcher.executor import Executor
 from ol2r_cli.launcher.job import Job, Outcome
+from ol2r_cli.run.store import RunDirectory
 from tests.launcher.jobs import does
+from tests.manifests import manifest
 
 # Like a run: asked to stop, it writes a checkpoint. It waits for a file.
 RUN = """
@@ -255,3 +258,18 @@ def test_an_executor_that_cannot_be_made_says_why(more, cause, tmp_path, launche
         launcher.submit([waits(tmp_path)])
     assert str(error.value).startswith(f"launcher.executor must take the jobs, got {cause}")
     assert "\n" not in str(error.value)
+
+
+def lost(*_: Any) -> None:
+    raise concurrent.futures.BrokenExecutor("a worker has ended")
+
+
+@pytest.mark.parametrize(("begun", "code"), [(True, 0), (False, 1)])
+def test_a_run_is_done_that_has_finished_before_its_worker(begun, code, tmp_path, launched, monkeypatch):
+    """That of an earlier sweep, which is to be played again, does not count."""
+    launcher = launched(THREADS)
+    monkeypatch.setattr("ol2r_cli.launcher.executor.run_job", lost)
+    RunDirectory(tmp_path / "runs" / "0").write_json("run.json", manifest("finished"))
+    job = waits(tmp_path)
+    launcher.submit([dataclasses.replace(job, before=None) if begun else job])
+    assert outcomes(launcher, 1)[0].code == code
