@@ -1,20 +1,9 @@
 #!/usr/bin/env bash
 # Stops the Grid Engine that scripts/sge_up.sh STATE has started, and its jobs. The folder STATE stays, for its logs.
 set -uo pipefail
+. "$(dirname "$0")/scheduler.sh"
 state=$(realpath -m "${1:?scripts/sge_down.sh STATE: the folder given to sge_up.sh}")
 export SGE_ROOT=$state/root SGE_CELL=default SGE_QMASTER_PORT=6544 SGE_EXECD_PORT=6545
-
-end() {  # PIDFILE: end the process and wait for it
-    [ -s "$1" ] || return
-    local pid
-    pid=$(cat "$1")
-    kill "$pid" 2> /dev/null || return
-    for ((i = 0; i < 100; i++)); do
-        kill -0 "$pid" 2> /dev/null || return
-        sleep 0.1
-    done
-    echo "process $pid of $1 does not end" >&2
-}
 
 [ -f "$state/qmaster/qmaster.pid" ] || { echo "no Grid Engine was started in $state" >&2; exit 1; }
 qdel -u '*' > /dev/null 2>&1 && sleep 2

@@ -7,43 +7,13 @@ set -euo pipefail
 state=$(realpath -m "${1:?scripts/sge_up.sh STATE: a folder for what Grid Engine writes}")
 node=$(hostname)
 packages=(gridengine-master gridengine-exec gridengine-client)
+. "$(dirname "$0")/scheduler.sh"
 export SGE_ROOT=$state/root SGE_CELL=default SGE_QMASTER_PORT=6544 SGE_EXECD_PORT=6545
 
 unavailable() {
     [ ! -f "$state/qmaster/qmaster.pid" ] || "$(dirname "$0")/sge_down.sh" "$state" || true
     echo "Grid Engine cannot be started here: $1" >&2
     exit 3
-}
-
-until_it_works() {  # SECONDS COMMAND..
-    local tries=$(($1 * 5))
-    shift
-    for ((i = 0; i < tries; i++)); do
-        "$@" > /dev/null 2>&1 && return
-        sleep 0.2
-    done
-    return 1
-}
-
-install() {
-    command -v sge_qmaster sge_execd qsub > /dev/null && return
-    command -v apt-get > /dev/null || unavailable "there is no apt-get to install ${packages[*]} with"
-    local policy=/usr/sbin/policy-rc.d made=
-    if [ ! -e $policy ]; then  # prevents that services start before they are configured
-        printf '#!/bin/sh\nexit 101\n' > $policy
-        chmod +x $policy
-        made=1
-    fi
-    fetch > "$state/log/apt.log" 2>&1 || fetched=no
-    [ -z "$made" ] || rm $policy
-    [ -z "${fetched:-}" ] || unavailable "apt-get failed, see $state/log/apt.log"
-}
-
-fetch() {
-    export DEBIAN_FRONTEND=noninteractive
-    local hurry=(-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=60)
-    apt-get "${hurry[@]}" update
-    apt-get "${hurry[@]}" install -y --no-install-recommends "${packages[@]}"
 }
 
 # A root of its own, with the programs of the package and another cell.
@@ -96,7 +66,7 @@ if [ -n "$(ls -A "$state" 2> /dev/null)" ] && [ ! -f "$SGE_ROOT/$SGE_CELL/common
 fi
 rm -rf "$state"
 mkdir -p "$state"/{log,spooldb,execd,qmaster/job_scripts}
-install
+install sge_qmaster sge_execd qsub
 configure || unavailable "its spool cannot be made, see $state/log/init.log"
 sge_qmaster > "$state/log/qmaster.log" 2>&1 || unavailable "sge_qmaster does not start, see $state/log/qmaster.log"
 until_it_works 20 qconf -sconf || unavailable "sge_qmaster does not answer, see $state/qmaster/messages"

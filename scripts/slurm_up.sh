@@ -7,6 +7,7 @@ set -euo pipefail
 state=$(realpath -m "${1:?scripts/slurm_up.sh STATE: a folder for what Slurm writes}")
 node=$(hostname -s)
 packages=(slurm-wlm munge slurmdbd mariadb-server)
+. "$(dirname "$0")/scheduler.sh"
 
 begun=
 
@@ -14,37 +15,6 @@ unavailable() {
     [ -z "$begun" ] || "$(dirname "$0")/slurm_down.sh" "$state" || true
     echo "Slurm cannot be started here: $1" >&2
     exit 3
-}
-
-until_it_works() {  # SECONDS COMMAND..
-    local tries=$(($1 * 5))
-    shift
-    for ((i = 0; i < tries; i++)); do
-        "$@" > /dev/null 2>&1 && return
-        sleep 0.2
-    done
-    return 1
-}
-
-install() {
-    command -v slurmctld slurmdbd mariadbd munged > /dev/null && return
-    command -v apt-get > /dev/null || unavailable "there is no apt-get to install ${packages[*]} with"
-    local policy=/usr/sbin/policy-rc.d made=
-    if [ ! -e $policy ]; then  # prevents that services start before they are configured
-        printf '#!/bin/sh\nexit 101\n' > $policy
-        chmod +x $policy
-        made=1
-    fi
-    fetch > "$state/log/apt.log" 2>&1 || fetched=no
-    [ -z "$made" ] || rm $policy
-    [ -z "${fetched:-}" ] || unavailable "apt-get failed, see $state/log/apt.log"
-}
-
-fetch() {
-    export DEBIAN_FRONTEND=noninteractive
-    local hurry=(-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=60)
-    apt-get "${hurry[@]}" update
-    apt-get "${hurry[@]}" install -y --no-install-recommends "${packages[@]}"
 }
 
 configure() {
@@ -145,7 +115,7 @@ mkdir -m 755 "$state" || unavailable "$state was made by another"
 mkdir "$state"/{controller,spool,log,database}
 chmod 700 "$state"/{controller,spool,log,database}
 password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-install
+install slurmctld slurmdbd mariadbd munged
 configure
 begun=1
 export SLURM_CONF="$state/slurm.conf"
