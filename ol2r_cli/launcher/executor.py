@@ -17,7 +17,7 @@ from uuid import uuid4
 from ol2r_cli.config.instantiate import Deferred, import_target
 from ol2r_cli.config.ranges import Count, WholeNumber
 from ol2r_cli.formatting import error_line
-from ol2r_cli.launcher.executor_task import STOP, run_job, where
+from ol2r_cli.launcher.executor_task import STOP, location_file, run_job
 from ol2r_cli.launcher.job import Job, Outcome, reason, run_status
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 
@@ -63,7 +63,7 @@ class Executor:
         """Hand the jobs to the executor; ValueError, with its message, if it cannot be made or refuses them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for job in jobs:
-            where(self.folder, job).unlink(missing_ok=True)  # of an earlier attempt
+            location_file(self.folder, job).unlink(missing_ok=True)  # of an earlier attempt
             try:
                 future = self._submitted(job)
             except Exception as error:
@@ -111,7 +111,7 @@ class Executor:
     def location(self, job: Job) -> str:
         """Return the host and the process of the worker that runs a job."""
         with suppress(OSError):
-            return where(self.folder, job).read_text()
+            return location_file(self.folder, job).read_text()
         return "waiting"
 
     def stop(self) -> None:
@@ -119,7 +119,7 @@ class Executor:
         # First the file: a job that starts now has either said so, and is waited for, or finds the file.
         (self.folder / STOP).touch()
         for future, job in list(self._jobs.items()):
-            if not where(self.folder, job).exists():
+            if not location_file(self.folder, job).exists():
                 self._cancel(future, job)
 
     def _cancel(self, future: Future[tuple[int, str]], job: Job) -> None:

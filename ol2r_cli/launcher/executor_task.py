@@ -33,7 +33,7 @@ def run_job(job: Job, folder: Path, threads: int) -> tuple[int, str]:
     to stop: with a file `STOP` in it, or without the folder. `threads` is the number of threads of libraries.
     """
     with suppress(OSError):  # the sweep has ended
-        where(folder, job).write_text(f"{socket.gethostname()} pid {os.getpid()}")
+        location_file(folder, job).write_text(f"{socket.gethostname()} pid {os.getpid()}")
     if _is_to_stop(folder):
         return INTERRUPTED, reason(job, INTERRUPTED)
     code = _run(job, folder, threads)
@@ -42,7 +42,7 @@ def run_job(job: Job, folder: Path, threads: int) -> tuple[int, str]:
     return code, reason(job, code)
 
 
-def where(folder: Path, job: Job) -> Path:
+def location_file(folder: Path, job: Job) -> Path:
     """Return the file in which a job says where it runs."""
     return folder / str(job.number)
 
