@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden notebook clean
+.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden docs notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -58,7 +58,7 @@ test-slurm: setup  ## only the tests on a Slurm, which is installed and started 
 NETWORKS ?= olranknet ollambdarank p2neurrank
 gpu: setup-gpu  ## on a machine with a GPU: its tests, where it differs from the CPU, speeds, a grid as one launch
 	@$(VENV)/bin/python -c "import torch; raise SystemExit(not torch.cuda.is_available())" \
-	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/install.md"; exit 2; }
+	    || { echo "make gpu needs a CUDA GPU and a torch built for it: see docs/how-to/install.md"; exit 2; }
 	$(PYTEST) -m gpu
 	$(VENV)/bin/python scripts/gpu.py outputs/gpu --limit 7200
 	$(OL2R) bench $(NETWORKS) --replicas 1 10 100 1000 --rounds 300 device=cuda $(ARGS)
@@ -86,11 +86,14 @@ smoke: setup  ## a run of a few seconds, then the same command again, which must
 bench: setup  ## rounds per second on a generated MSLR-sized dataset
 	$(OL2R) bench $(ARGS)
 
-performance: setup  ## measure the table of docs/performance.md again
+performance: setup  ## measure the table of docs/explanation/performance.md again
 	$(VENV)/bin/python scripts/performance.py
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
+
+docs: setup  ## build the site of the documentation into dist/site, with warnings as errors
+	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs/site . dist/site
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	folder=$$(mktemp -d) && cp docs/notebook.ipynb $$folder && cd $$folder && \

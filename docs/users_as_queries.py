@@ -1,4 +1,6 @@
-"""Turn reviews into a LETOR dataset, in which a user is a query and 50 items are its documents (docs/recommend.md).
+"""Turn reviews into a LETOR dataset, in which a user is a query and 50 items are its documents.
+
+It is a step of docs/how-to/recommend.md:
 
     python docs/users_as_queries.py FOLDER reviews=generated
     ol2r run dataset=letor dataset.path=FOLDER ranker=pdgd

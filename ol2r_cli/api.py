@@ -1,4 +1,6 @@
-"""ol2r from Python, in a script or a notebook. Nothing heavy is imported before it is needed. See docs/python.md.
+"""ol2r from Python, in a script or a notebook. Nothing heavy is imported before it is needed.
+
+See docs/how-to/python.md.
 
     from ol2r_cli import api as ol2r
 
@@ -78,8 +80,8 @@ class Run(run_reader.Run):
 
     `run` is the path of its directory, or its id, which is searched for below `root`. Without `root`, that is
     output_dir of the project file, or outputs; FOLDER/ID names another folder. `config_dir` names folders with choices
-    of one's own: the trained ranker may be of their classes. Files are read when they are first used; docs/outputs.md
-    describes them and their columns. ValueError where there is no finished run.
+    of one's own: the trained ranker may be of their classes. Files are read when they are first used;
+    docs/reference/files.md describes them and their columns. ValueError where there is no finished run.
     """
 
     def __init__(

@@ -42,8 +42,8 @@ class BreakEven(NamedTuple):
         return self.replicas * launches + -(-self.rounds // rounds)
 
 
-# By the tables of docs/performance.md, "On a GPU", from which tests/test_device.py derives them: of each kind the
-# numbers of its last ranker.
+# By the tables of docs/explanation/performance.md, "On a GPU", from which tests/test_device.py derives them: of each
+# kind the numbers of its last ranker.
 NETWORKS = BreakEven(2, 0)
 ONE_STEP = BreakEven(14, 1_820_000)
 HISTORY = BreakEven(5, 120_000)

@@ -1,6 +1,6 @@
 """Fault campaigns: disturbs ol2r in seeded ways, and counts what it survives, refuses with advice, or gets wrong.
 
-    make campaign                                       # all of them, at the sizes of docs/reliability.md
+    make campaign                                       # all of them, at the sizes of docs/explanation/reliability.md
     make campaign ARGS="kills damage --count 50 --seed 7"
 
 kills: SIGKILL before, during and after each file operation of a run, then cases with two kills. batches: the same of a

@@ -2,10 +2,11 @@
 
     python scripts/gpu.py FOLDER [--limit SECONDS] [--only TABLE ..] [--device cpu] [--small]
 
-prints the tables of docs/performance.md, *On a GPU*, in Markdown. Parts begin in the order of their importance, each in
-a process of its own, as many as there are cores: loops are compiled beside each other, and a part that is measured has
-the GPU to itself. Each number is written to FOLDER/results.json at once; the same command goes on from there, and
-after `--limit` seconds it prints what there is. `--device cpu --small` rehearses everything but the launches.
+prints the tables of docs/explanation/performance.md, *On a GPU*, in Markdown. Parts begin in the order of their
+importance, each in a process of its own, as many as there are cores: loops are compiled beside each other, and a part
+that is measured has the GPU to itself. Each number is written to FOLDER/results.json at once; the same command goes
+on from there, and after `--limit` seconds it prints what there is. `--device cpu --small` rehearses everything but
+the launches.
 
 Data are those of `ol2r bench`: generated, 136 features, 120 documents a query on average.
 """

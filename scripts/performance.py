@@ -1,4 +1,4 @@
-"""Writes the table of docs/performance.md: what each kind of run costs, measured one after the other in one go.
+"""Writes the table of docs/explanation/performance.md: what each kind of run costs, measured one after the other.
 
     make performance          # some ten minutes on one core
 
@@ -17,7 +17,7 @@ import torch
 from ol2r_cli.commands.bench import Benchmark, measure
 from ol2r_cli.recipes.results import processor
 
-PAGE = Path(__file__).parents[1] / "docs/performance.md"
+PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
 ROUNDS = {  # by the words of `ol2r bench`: T, with one replica and, a fifth as many, with ten
     **dict.fromkeys(["random", "pairrank", "pdgd", "dbgd", "mgd", "sgd_ranknet", "epsilon_greedy"], 5000),

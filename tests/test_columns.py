@@ -14,7 +14,7 @@ from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.run.run import EVALUATION, TRACE
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs/reference"
 BETTER = {True: "higher", False: "lower", None: ""}
 
 
@@ -85,5 +85,5 @@ def test_pages_have_every_column_of_measures_and_runs():
     assert rows("measures.md", "Columns") == [row for name in names for row in declared(name)]
     assert {row[0] for row in rows("measures.md", "The measures of ol2r")} == set(names)
     for table in TRACE, EVALUATION:
-        stated = rows("outputs.md", f"`{table.file}`")
+        stated = rows("files.md", f"`{table.file}`")
         assert {name: kind for names, kind, _ in stated for name in names.split(", ")} == dict(table.columns)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHint
 
 LINEAR = ("ranker=pdgd",)
 NETWORK = ("ranker=pdgd", "ranker/model=mlp", "ranker.model.width=4")
-PAGE = (Path(__file__).parents[1] / "docs" / "performance.md").read_text().partition("## On a GPU")[2]
+PAGE = (Path(__file__).parents[1] / "docs" / "explanation/performance.md").read_text().partition("## On a GPU")[2]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ol2r_cli.run.run import Run, find_runs
 from tests.moments import at_round
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "python.md").read_text()
+PAGE = (ROOT / "docs" / "how-to/python.md").read_text()
 TINY = {
     "dataset.queries": {"train": 12, "validation": 4, "test": 4},
     "dataset.documents": 8,

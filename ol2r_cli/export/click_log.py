@@ -1,6 +1,6 @@
 """The clicks of a finished run as a log for counterfactual learners: its rounds are played again, and compared.
 
-docs/export.md describes the columns. The same settings give the same rounds, so that nothing was saved for this.
+docs/how-to/export.md describes the columns. The same settings give the same rounds, so that nothing was saved for this.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _load(settings: str) -> Dataset:
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:
-    """Return one row for each seed and query of the split, in this order; docs/export.md describes the columns.
+    """Return one row for each seed and query of the split, in this order; docs/how-to/export.md describes the columns.
 
     In a run with no_relevant=skip the measures of a query without a relevant document are null, so that means leave it
     out as the offline evaluation does.

@@ -26,7 +26,7 @@ _TOP = [
     "    ol2r benchmark linear --add ranker=mine                       # a ranker of your own in it\n"
     "    ol2r report docs/benchmark/linear.parquet dataset=mq2008 click=informational --differences \\\n"
     "        --baseline 'pdgd ranker.learning_rate=0.1'            # all differences from a row, with p",
-    "Data sets lie in one folder, `data_dir=FOLDER`: [data](../data.md). A page prints mean ± half of the "
+    "Data sets lie in one folder, `data_dir=FOLDER`: [data](../how-to/own_data.md). A page prints mean ± half of the "
     "interval; with folds it is wide because folds differ, and says little about differences, which are paired. "
     "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
     "    import polars as pl\n\n"

@@ -81,7 +81,7 @@ def benchmark_page(recipe: Recipe, tables: Tables, figures: Mapping[str, str], f
         f"# {recipe.title}",
         *([f"> **{warning}**"] if warning else []),
         f"{recipe.shows[0].upper()}{recipe.shows[1:]}. What was fixed beforehand, and what rows and intervals "
-        f"mean: [protocol](protocol.md). Metrics: [measures](../measures.md). Written by "
+        f"mean: [protocol](protocol.md). Metrics: [measures](../reference/measures.md). Written by "
         f"`ol2r benchmark {recipe.name} --out`; do not edit.",
         f"{_costs(tables)} Made with {_versions(chain(*tables.values()))}.",
         f"{legend(recipe)}. {detectable(recipe, tables)}".rstrip(),

@@ -1,7 +1,7 @@
 """Paired comparisons: how the groups of a table differ.
 
 The same (fold, seed) has the same training queries, users and test queries under every ranker. So differences are taken
-within pairs, which cancels the difficulty of a fold or a seed. docs/comparison.md has the formulas.
+within pairs, which cancels the difficulty of a fold or a seed. docs/explanation/comparison.md has the formulas.
 """
 
 from __future__ import annotations

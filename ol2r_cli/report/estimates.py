@@ -6,7 +6,7 @@ independent and have the common mean; where folds have equally many seeds, their
 the mean needs, whatever the two parts are. So folds are the units as soon as there are several, otherwise seeds.
 
 The distribution functions come from `scipy.special`: importing `scipy.stats` takes a second, and its `permutation_test`
-draws other signs. docs/comparison.md has the formulas.
+draws other signs. docs/explanation/comparison.md has the formulas.
 """
 
 from __future__ import annotations

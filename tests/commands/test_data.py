@@ -61,7 +61,7 @@ def test_prepare_fills_the_cache_and_check_verifies_it(tmp_path, capsys, monkeyp
 
 
 def test_the_documented_examples_compose():
-    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to/own_data.md").read_text()
     examples = re.findall(r"^ +ol2r data \w+ (.*)$", f"{data.__doc__}\n{page}", re.MULTILINE)
     assert len(examples) >= 5
     compose = Composer()

@@ -152,7 +152,7 @@ def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, ol2r, capsys
 
 
 def test_the_page_shows_what_is_printed(ol2r):
-    page = (ROOT / "docs" / "own_choices.md").read_text()
+    page = (ROOT / "docs" / "how-to/own_components.md").read_text()
     (command, shown) = re.findall(r"^    \$ ol2r (new .*)\n((?:    .*\n)+)", page, re.MULTILINE)[0]
     assert ol2r(*command.split()).splitlines() == [line.removeprefix("    ") for line in shown.splitlines()]
     preset, text = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

@@ -1,4 +1,4 @@
-"""The recipe of docs/export.md: a finished run as a transformer of PyTerrier."""
+"""The recipe of docs/how-to/export.md: a finished run as a transformer of PyTerrier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from ol2r_cli import api
 
-PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to/export.md").read_text()
 RECIPE = re.search(r"```python\n(import tempfile\n.*?)```", PAGE, re.DOTALL)
 
 

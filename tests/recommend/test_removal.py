@@ -18,9 +18,9 @@ OWN = (  # all of its files
     *("ol2r_cli/recommend", "ol2r_cli/commands/recommend.py", "tests/recommend"),
     *("configs/recommend.yaml", "configs/model", "configs/reviews", "configs/reproduce/data/amazon*"),
     *("configs/reproduce/dissertation_table4_2.yaml", "configs/reproduce/dissertation_fig4_*"),
-    *("docs/recommend.md", "docs/algorithms/mter.md", "docs/users_as_queries.py"),
+    *("docs/how-to/recommend.md", "docs/algorithms/mter.md", "docs/users_as_queries.py"),
 )
-INDEXES = ("README.md", "docs/README.md", "docs/architecture.md")  # have lines that name what there is
+INDEXES = ("README.md", "docs/README.md", "docs/explanation/architecture.md")  # have lines that name what there is
 COPIED = ("ol2r_cli", "configs", "tests", "docs", "scripts")
 WORDS = ("recommend", "reviews?", "list model", "users as units", *Catalogue(root="recommend").choices["model"])
 

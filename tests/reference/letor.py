@@ -1,4 +1,7 @@
-"""LETOR text read the slow way, a line at a time and from the definition in docs/data.md: the oracle of the parser."""
+"""LETOR text read the slow way, a line at a time: the oracle of the parser.
+
+The definition is in docs/how-to/own_data.md.
+"""
 
 from __future__ import annotations
 

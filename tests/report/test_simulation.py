@@ -1,4 +1,6 @@
-"""Simulated error rates, coverage and power of the tests and intervals, with known means: see docs/comparison.md.
+"""Simulated error rates, coverage and power of the tests and intervals, with known means.
+
+See docs/explanation/comparison.md.
 
 A value is, as in the model behind the intervals, fold(f) + seed(f, s) + ranker(r) + fold(f, r) + noise(f, s, r). The
 first two are shared by the rankers and cancel in pairs; fold(f, r) is how much a fold suits a ranker, with the standard

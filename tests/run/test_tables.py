@@ -26,7 +26,7 @@ def written(directory: RunDirectory) -> Run:
 
 
 def test_names_and_types_of_columns_are_public(directory: RunDirectory):
-    """docs/outputs.md promises them: a change of a name or a type breaks scripts of users."""
+    """docs/reference/files.md promises them: a change of a name or a type breaks scripts of users."""
     trace = Trace(directory, [1])
     trace.record(1, {"clicks": torch.tensor([2])})
     trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.5])})

@@ -1,0 +1,19 @@
+"""How `make docs` builds the site: Markdown of the repository, and docstrings. Warnings are errors there."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+
+project = "ol2r"
+release = version = installed_version("ol2r")
+extensions = ["myst_parser", "sphinx_external_toc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
+
+# The sources are those that GitHub shows: README and docs/ of the repository, which is the source folder.
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
+exclude_patterns = ["docs/site/**"]
+external_toc_path = "docs/site/navigation.yml"
+myst_heading_anchors = 4  # anchors of headings as on GitHub
+
+html_theme = "furo"
+html_title = "ol2r"
+html_copy_source = False
