@@ -1,8 +1,8 @@
 """Loops of one source: the stages of a round, one replica and one document after the other.
 
 numba compiles them for a CPU and numba-cuda for a GPU (docs/explanation/architecture.md, *One source*), so they read
-like the papers' pseudo-code. They import nothing else of ol2r_cli but `source`. The modules of a round are imported when
-the first of them is used; `letor_text` is imported to parse LETOR files.
+like the papers' pseudo-code. They import nothing else of ol2r_cli but `source`. The modules of a round are imported
+when the first of them is used; `letor_text` is imported to parse LETOR files.
 """
 
 from __future__ import annotations
