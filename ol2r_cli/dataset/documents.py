@@ -53,7 +53,7 @@ class DocumentDataset:
 
     `name` stands in run directories and tables. `fold`: the queries are divided into five parts, by a hash of their
     names; part `fold` tests, the next one validates, and the others train. `normalise` and `group` are those of LETOR
-    files (docs/how-to/own_data.md). What is computed from the documents is kept in `cache_dir`.
+    files (docs/reference/datasets.md). What is computed from the documents is kept in `cache_dir`.
     """
 
     def __init__(

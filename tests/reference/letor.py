@@ -1,6 +1,6 @@
 """LETOR text read the slow way, a line at a time: the oracle of the parser.
 
-The definition is in docs/how-to/own_data.md.
+The definition is in docs/reference/datasets.md.
 """
 
 from __future__ import annotations
