@@ -93,7 +93,7 @@ golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
 
 docs: setup  ## build the site of the documentation into dist/site, with warnings as errors
-	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site . dist/site
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site -d build/site . dist/site
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	folder=$$(mktemp -d) && cp docs/notebook.ipynb $$folder && cd $$folder && \

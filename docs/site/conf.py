@@ -6,7 +6,7 @@ from importlib.metadata import version as installed_version
 
 project = "ol2r"
 release = version = installed_version("ol2r")
-extensions = ["myst_parser", "sphinx_external_toc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx_external_toc", "sphinx_copybutton"]
 
 # The sources are those that GitHub shows: README and docs/ of the repository, which is the source folder.
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
@@ -16,4 +16,12 @@ myst_heading_anchors = 4  # anchors of headings as on GitHub
 
 html_theme = "furo"
 html_title = "ol2r"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_show_sphinx = False
+html_use_index = False  # no page of the index: pages are found by search
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = False
