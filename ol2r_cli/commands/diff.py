@@ -28,7 +28,7 @@ from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run import EVALUATION, TRACE, Run, Table, find_run
+from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run, Table, find_run
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
@@ -254,8 +254,8 @@ class ComparedRounds:
     """Where the rounds and the evaluations of two runs part, by seed; earliest first.
 
     seeds: the number of common ones. rounds: that both have. parting: in `OBSERVED` columns. internal: in others of the
-    trace, where they differ earlier, or alone. evaluated: in evaluations. same_extent: whether both have the same seeds
-    and rounds.
+    trace, where they differ earlier, or alone. evaluated: in evaluations. sessions: common seeds whose validation
+    sessions differ. same_extent: whether both have the same seeds and rounds.
     """
 
     seeds: int
@@ -263,12 +263,13 @@ class ComparedRounds:
     parting: Mapping[int, FirstDifference]
     internal: Mapping[int, FirstDifference]
     evaluated: Mapping[int, FirstDifference]
+    sessions: Sequence[int]
     same_extent: bool
 
     @property
     def differ(self) -> bool:
         """Whether the results differ."""
-        return bool(self.parting or self.internal or self.evaluated) or not self.same_extent
+        return bool(self.parting or self.internal or self.evaluated or self.sessions) or not self.same_extent
 
     def lines(self) -> list[str]:
         """Return lines on where the rounds part, the first of them empty; none without common seeds."""
@@ -282,6 +283,8 @@ class ComparedRounds:
         lines += _listed(self.parting)
         lines += _listed(self.internal, "before that, or without it, other columns of the trace differ:")
         lines += _listed(self.evaluated, "offline evaluations differ:")
+        if self.sessions:
+            lines.append(f"validation sessions of {plural(len(self.sessions), 'common seed')} differ")
         if not self.same_extent:
             lines.append("they have other seeds, or another number of rounds: compared is what both have")
         if not self.differ:
@@ -313,6 +316,7 @@ def compare_rounds(first: Run, second: Run) -> ComparedRounds:
             if seed not in parting or difference.round < parting[seed].round
         },
         evaluated=_differences_of_evaluations(first, second),
+        sessions=_seeds_of_other_sessions(first, second),
         same_extent=first_trace.select(TRACE.key).equals(second_trace.select(TRACE.key)),
     )
 
@@ -322,6 +326,13 @@ def _differences_of_evaluations(first: Run, second: Run) -> dict[int, FirstDiffe
     first_table, second_table = _rows(first, EVALUATION), _rows(second, EVALUATION)
     measures = sorted(set(first_table.columns) - {*EVALUATION.key}, key=lambda name: (not name.endswith("_10"), name))
     return first_differences(first_table, second_table, EVALUATION.key, measures)
+
+
+def _seeds_of_other_sessions(first: Run, second: Run) -> list[int]:
+    """Return the seeds that both have, whose counts of validation sessions differ; none where one has no sessions."""
+    counts = _rows(first, VALIDATION_CLICKS), _rows(second, VALIDATION_CLICKS)
+    common = set(counts[0]["seed"]) & set(counts[1]["seed"])
+    return [seed for seed in sorted(common) if not counts[0].filter(seed=seed).equals(counts[1].filter(seed=seed))]
 
 
 def _rows(run: Run, table: Table) -> pl.DataFrame:

@@ -15,6 +15,7 @@ paired comparisons, over the folds and seeds that both have, after Holm's correc
 
 choice of settings
   ol2r report outputs --select validation                 of each grid the cell with the best validation NDCG@10
+  ol2r report outputs --select clicks                     without labels, by clicks of validation_sessions=500
   ol2r report outputs --select validation --keep exploration.shuffle     one for each value of a setting
   ol2r report outputs --select validation --overrides     what to type to run the chosen ones again; such as
   ol2r report outputs --select validation --overrides | xargs -L 1 ol2r run replicas=10 seed=100
@@ -79,8 +80,8 @@ FIGURE_FOLDER = Path("figures")  # without --out
     argument("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json"),
     argument(
         "--select",
-        choices=["validation", "online"],
-        help="one cell of each grid, by its validation NDCG@10 or its cumulative NDCG",
+        choices=["validation", "online", "clicks"],
+        help="one cell of each grid, by validation NDCG@10, cumulative NDCG, or clicks without labels",
     ),
     argument("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart"),
     argument("--overrides", action="store_true", help="with --select: lines for `ol2r run` instead"),

@@ -1,7 +1,7 @@
 """The grid of a competitor: which of its cells is chosen for an aim, and how the grid grows beyond its ends.
 
 offline: the best mean NDCG@10 on validation queries after the last round. online: the highest cumulative NDCG@10 of the
-choosing seeds, which needs no labels that a running system lacks. docs/benchmark/protocol.md has the rules, and
+choosing seeds. Both are measured with labels. docs/benchmark/protocol.md has the rules, and
 `report.best_settings` chooses.
 """
 
@@ -14,7 +14,7 @@ from itertools import product
 from ol2r_cli.recipes.overrides import Overrides, expand_all, name_of
 from ol2r_cli.recipes.recipe import Competitor
 from ol2r_cli.recipes.trials import AIMS, PlayedTrial
-from ol2r_cli.report.best_settings import best_cell, mean_of
+from ol2r_cli.report.best_settings import best_cell, means_of
 
 FACTOR = 3  # by which a grid grows beyond an end at which its best cell is
 
@@ -38,7 +38,8 @@ def is_unstable(settings: Overrides, competitor: Competitor) -> bool:
 
 def are_equally_good(cells: Sequence[PlayedTrial], aim: str) -> bool:
     """Return whether there are several cells, and all have the same mean of what is maximised for an aim."""
-    return len(cells) > 1 and len({mean_of(cell.group, _chosen_by(aim)) for cell in cells}) == 1
+    means = means_of([cell.group for cell in cells], _chosen_by(aim)) if len(cells) > 1 else {}
+    return len(cells) > 1 and len(set(means.values())) == 1
 
 
 def at_an_end(cells: Sequence[PlayedTrial], chosen: Overrides) -> Iterator[tuple[str, float]]:

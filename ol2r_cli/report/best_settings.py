@@ -1,4 +1,6 @@
-"""Where the best settings are chosen: among runs that differ in settings, those with the best mean NDCG.
+"""Where the best settings are chosen: among runs that differ in settings, those with the best mean of a criterion.
+
+A criterion is NDCG on validation queries, cumulative NDCG, or what clicks on validation queries say (`click_values`).
 
 `select` finds what competes in whatever runs a folder holds, for `ol2r report --select` and report.html; recipes
 (`recipes.grid`) say themselves what competes. `best_cell` chooses for both. The test split has no part in the choice.
@@ -8,12 +10,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import of_values
+from ol2r_cli.report.click_values import click_values
+from ol2r_cli.report.comparison import paired_values
+from ol2r_cli.report.estimates import Values, of_values
 from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import part_of
@@ -23,25 +27,33 @@ from ol2r_cli.report.shown_metrics import ndcg_metrics
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
 
 
-def criterion(cells: Sequence[Group], by: str) -> str:
-    """Return the metric whose highest mean is the best.
+def values_of(cells: Sequence[Group], by: str) -> dict[Group, Values]:
+    """Return for each cell the values of a criterion by (fold, seed), whose highest mean is the best.
 
-    by: `validation` for NDCG on validation queries after the last evaluated round, `online` for cumulative NDCG.
+    by: `validation` for NDCG on validation queries after the last evaluated round, `online` for cumulative NDCG,
+    `clicks` for what the clicks of validation sessions say, of all cells together. ValueError for runs that lack it.
     """
+    if by == "clicks":
+        return click_values(tuple(cells))
     _, validation, cumulative, _ = ndcg_metrics(cells)
-    return validation if by == "validation" else cumulative
-
-
-def mean_of(cell: Group, by: str) -> float:
-    """Return the mean of the criterion; ValueError for runs that lack it."""
-    metric = criterion([cell], by)
-    estimate = cell.estimate(metric)
-    if estimate is None:
+    metric = validation if by == "validation" else cumulative
+    values: dict[Group, Values] = {cell: cell.values(metric) for cell in cells}
+    lacking = [cell for cell in cells if not values[cell]]
+    if lacking:
         raise ValueError(
-            f"settings are chosen by {metric}, which {cell.runs[0].path} lacks: leave it out, or run it with "
+            f"settings are chosen by {metric}, which {lacking[0].runs[0].path} lacks: leave it out, or run it with "
             "evaluate_on=[validation,test] and, where the data have no validation queries, dataset.validation=0.2"
         )
-    return estimate.mean
+    return values
+
+
+def means_of(cells: Sequence[Group], by: str) -> dict[Group, float]:
+    """Return the mean of the criterion of each cell; ValueError as of `values_of`."""
+    means = {}
+    for cell, values in values_of(cells, by).items():
+        estimate = of_values(values, cell.units.independent)
+        means[cell] = estimate.mean if estimate else math.nan
+    return means
 
 
 def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ()) -> Group:
@@ -50,13 +62,14 @@ def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ())
     unstable: cells with which another processor gives other results. One of them is chosen only where the best of the
     others is worse by more than half the 95 % interval of the paired difference.
     """
-    means = {cell: mean_of(cell, by) for cell in cells}
+    means = means_of(cells, by)
     best = max(means, key=means.__getitem__)
     stable = [cell for cell in cells if cell not in unstable]
     if best in stable or not stable:
         return best
     best_stable = max(stable, key=means.__getitem__)
-    difference = of_values(paired(best, best_stable, criterion(cells, by)))
+    values = values_of(cells, by)
+    difference = of_values(paired_values(values[best], values[best_stable]))
     if difference is not None and difference.mean <= (difference.half_width or 0):
         return best_stable
     return best

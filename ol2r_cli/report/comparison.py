@@ -14,7 +14,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from ol2r_cli.metrics.intervals import LEAST_UNITS
-from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, effect_size, holm, of_values, unit_values
+from ol2r_cli.report.estimates import ALPHA, TESTS, Estimate, Values, effect_size, holm, of_values, unit_values
 from ol2r_cli.report.measures import gain
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
@@ -172,7 +172,11 @@ def _pairs_with(base: Group | None, task: Sequence[Group]) -> list[Pair]:
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:
     """Return a metric of `group` minus that of `rival`, by the (fold, seed), or other key, that both have."""
-    values, rival_values = group.values(metric), rival.values(metric)
+    return paired_values(group.values(metric), rival.values(metric))
+
+
+def paired_values(values: Values, rival_values: Values) -> dict[tuple[Any, int], float]:
+    """Return values minus those of a rival, by the keys that both have."""
     return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
 

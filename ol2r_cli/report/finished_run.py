@@ -26,7 +26,7 @@ IGNORED = NOT_HASHED | {"seed", "replicas", FOLD}
 # Settings of what is recorded of an experiment. They do not change what happens in it.
 RECORDING = {
     *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
-    *("block_rounds", "save_interactions"),
+    *("block_rounds", "save_interactions", "validation_sessions"),
 }
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _OF_MEASURE = re.compile(r"measure\.(\w+)(?:@\d+)?\.(\w+)")

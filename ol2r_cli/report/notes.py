@@ -20,6 +20,7 @@ WITHOUT_RELEVANT = (
 _CHOSEN_BY = {
     "validation": "best mean validation NDCG after the last evaluated round",
     "online": "highest mean cumulative NDCG",
+    "clicks": "highest mean DCG@10 that clicks on validation queries say",
 }
 TEST_NAMES = {"t": "paired t test", "permutation": "permutation test of the signs of the differences"}
 _NAMED_TASKS = 3  # of those without a comparison

@@ -20,7 +20,9 @@ from contextlib import contextmanager, suppress
 MANIFEST, SUMMARY, CHECKPOINT, RANKER = "run.json", "summary.json", "checkpoint.pt", "ranker.pt"
 CONFIG, LOG, LOCK = "config.yaml", "log.txt", ".lock"
 INTERACTIONS = "interactions.parquet"
-TABLES = ("trace.parquet", "evaluation.parquet", "blocks.parquet", INTERACTIONS)  # and `trace.part00001.parquet` ..
+VALIDATION_CLICKS = "validation_clicks.parquet"
+# Of the first four there are parts in an unfinished run: `trace.part00001.parquet` ..
+TABLES = ("trace.parquet", "evaluation.parquet", "blocks.parquet", INTERACTIONS, VALIDATION_CLICKS)
 RESULTS = (*TABLES, SUMMARY, RANKER, CONFIG)
 REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
 # In the order in which they are removed: without its manifest a directory is not a run any more.

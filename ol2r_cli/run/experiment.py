@@ -62,6 +62,7 @@ class RunSettings:
     measures: Sequence[str]
     trace_cosine: bool
     block_rounds: Sequence[Count]
+    validation_sessions: WholeNumber
     save_interactions: bool
     note: str
     output_dir: str
@@ -115,6 +116,8 @@ class Experiment:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
             if self.settings["trace_cosine"]:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
+        if self.settings["validation_sessions"]:
+            self._check_sessions()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         self.code = own_code(self.settings) if code is None else code
         self._leave_gpu_for_single_rounds(make)
@@ -129,6 +132,20 @@ class Experiment:
         self.roles = {group: _made(kind, group, self.settings[group], make) for group, kind in _ROLES.items()}
         nodes = self.settings["measure"].items()
         self.measures = {name: _made(Measure, f"measure.{name}", node, make) for name, node in nodes}
+
+    def _check_sessions(self) -> None:
+        """Raise ValueError where no validation session can be played."""
+        sessions = f"validation_sessions={self.settings['validation_sessions']}"
+        advice = "or validation_sessions=0"
+        if not len(self.dataset.splits.get("validation", ())):
+            needed = f"needs validation queries, and {self.dataset.name} has none"
+            typed = "dataset.validation=0.2" if "validation" in self.settings["dataset"] else "other data"
+            raise ValueError(f"{sessions} {needed}: type {typed} {advice}")
+        if not self.roles["ranker"].generalises:
+            needed = f"needs a ranker for new queries, not ranker={self.choices['ranker']}"
+            raise ValueError(f"{sessions} {needed}: type ranker=pairrank {advice}")
+        if self.intent.changes:
+            raise ValueError(f"{sessions} needs users whose intent stays: type intent=none {advice}")
 
     def _device(self, make: Make) -> tuple[Device, str]:
         """Return the device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
@@ -303,6 +320,11 @@ class Experiment:
             IntentEvaluator(self.dataset, partial(of_split, split), lambda round: drawn.shares(round, 1))
             for split in splits
         ]
+
+    def evaluator_of_sessions(self) -> Evaluator:
+        """Return what ranks the queries of validation sessions, as NDCG on them is measured."""
+        seeds = torch.tensor(self.seeds, device=self.device.torch)
+        return Evaluator(self.dataset, "validation", seeds, "zero", self.dtype, {})
 
     def columns(self) -> RunColumns:
         """Return the columns of the tables of this run."""

@@ -24,6 +24,8 @@ NOT_HASHED = frozenset(
         *("checkpoint_every", "checkpoint_rounds", "keep_checkpoint"),
     }
 )
+# Settings that are hashed unless they have this value, with which a run is as it was before there was the setting.
+HASHED_UNLESS = {"validation_sessions": 0}
 # Settings for which something else is hashed: for the dataset its fingerprint, since the same data in another folder
 # are the same data, and for the list of measures the settings of each, in `measure`.
 HASHED_OTHERWISE = frozenset({"dataset", "measures"})
@@ -32,10 +34,10 @@ HASHED_OTHERWISE = frozenset({"dataset", "measures"})
 def identity(settings: Mapping[str, Any], fingerprint: str, code: Mapping[str, str]) -> str:
     """Return the run id: the first 10 hex digits of a sha256 over the canonical JSON of all that decides the results.
 
-    `settings` is the resolved configuration in plain containers, of which `NOT_HASHED` and `HASHED_OTHERWISE` are left
-    out; `fingerprint` is that of the dataset; `code` has the hashes of the user's own code (`own_code`), and is mostly
-    empty. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a setting that is not a plain
-    value.
+    `settings` is the resolved configuration in plain containers, of which `NOT_HASHED`, `HASHED_OTHERWISE` and
+    `HASHED_UNLESS` are left out; `fingerprint` is that of the dataset; `code` has the hashes of the user's own code
+    (`own_code`), and is mostly empty. The order of keys does not matter, and 1 and 1.0 are the same. TypeError for a
+    setting that is not a plain value.
     """
     content = {
         "settings": _decisive(settings),
@@ -51,7 +53,8 @@ def _decisive(value: Any, name: str = "") -> Any:
     """Return the part of the settings, or of the setting `name`, that decides the results, as plain values."""
     if isinstance(value, Mapping):
         by_name = {f"{name}.{key}" if name else str(key): key for key in value}
-        decisive = [full for full in by_name if full not in NOT_HASHED | HASHED_OTHERWISE]
+        known = [full for full in by_name if full not in NOT_HASHED | HASHED_OTHERWISE]
+        decisive = [full for full in known if HASHED_UNLESS.get(full, ...) != value[by_name[full]]]
         return {str(by_name[full]): _decisive(value[by_name[full]], full) for full in decisive}
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]

@@ -103,6 +103,16 @@ INTERACTIONS = Table(
     _BY_ROUND | {"rank": "Int32", "query": "Int64", "document": "Int64", "click": "Boolean"},
 )
 
+VALIDATION_CLICKS = Table(
+    "validation_clicks.parquet",
+    ("seed", "query", "rank", "last_click"),
+    # `query` is its number within the validation split; `last_click` is the rank of the last click above, 0 for none
+    {
+        **{"seed": "Int64", "query": "Int64", "document": "Int64", "rank": "Int32", "last_click": "Int32"},
+        **{"shown": "Int64", "clicked": "Int64"},
+    },
+)
+
 
 def parts(names: Iterable[str], table: Table) -> list[str]:
     """Return those of the named files that have rows of a table, earlier rounds first."""
@@ -277,6 +287,7 @@ class Run:
     evaluation = _rows(EVALUATION)  # a row per seed, evaluated round and split
     blocks = _rows(BLOCKS)  # block size at every rank; empty without `block_rounds`, or without blocks
     interactions = _rows(INTERACTIONS)  # documents shown and clicked; empty without `save_interactions=true`
+    validation_clicks = _rows(VALIDATION_CLICKS)  # counts of its validation sessions; empty without any
 
     def table(self, table: Table, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a table, sorted by its key; an empty frame if there are none.

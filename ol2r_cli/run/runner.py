@@ -45,7 +45,7 @@ from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.progress import Progress
-from ol2r_cli.run.run import EVALUATION, TRACE, Run
+from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run
 from ol2r_cli.run.store import (
     LOGGER,
     DirectoryLost,
@@ -57,6 +57,7 @@ from ol2r_cli.run.store import (
 )
 from ol2r_cli.run.summary import main_ndcg, summarise
 from ol2r_cli.run.trace import Trace
+from ol2r_cli.run.validation_sessions import played_sessions
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
@@ -330,12 +331,14 @@ class Runner(Lifecycle):
             self.progress.evaluated(t, self._evaluate())
 
     def finish(self) -> None:
-        """Write what a run has when it ends, after the last round: the tables with the last evaluations, each in one
-        file, `ranker.pt`, `summary.json`, with keep_checkpoint=true the checkpoint, and at last `run.json`, which says
-        that the run is finished: `Manifest` writes it when it is closed."""
+        """Write what a run has when it ends, after the last round: the clicks of validation sessions, the tables with
+        the last evaluations, each in one file, `ranker.pt`, `summary.json`, with keep_checkpoint=true the checkpoint,
+        and at last `run.json`, which says that the run is finished: `Manifest` writes it when it is closed."""
         if self.queue:
             self.progress.evaluated(self.settings["rounds"], self._evaluate())
         self._measure()
+        if self.settings["validation_sessions"]:
+            self.directory.write_parquet(VALIDATION_CLICKS.file, self._validation_clicks())
         self.trace.finish()
         self._check_rows()
         self._write_ranker()
@@ -344,6 +347,23 @@ class Runner(Lifecycle):
             self._save()
         _log.info("finished")
         self._close()
+
+    def _validation_clicks(self) -> pl.DataFrame:
+        """Return the counts of the validation sessions; KeyboardInterrupt, after a checkpoint, if the run is to stop.
+
+        They are played after the last round, by the ranker alone, and nothing learns from them.
+        """
+        sessions, evaluator = self.settings["validation_sessions"], self.experiment.evaluator_of_sessions()
+        deployed = self.simulation.ranker.deploy()
+        self._check_parameters([self.settings["rounds"]], deployed[None])
+        try:
+            return played_sessions(self.simulation, evaluator, deployed, sessions, self.stop)
+        except ScoresOverflow as error:
+            when = f"in single precision on {evaluator.name} queries after round {self.settings['rounds']}"
+            raise FloatingPointError(self._diverged("scores", when, error.replicas)) from None
+        except KeyboardInterrupt:
+            self._save()
+            raise
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
         if interaction is None:

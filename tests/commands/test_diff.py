@@ -18,6 +18,7 @@ from tests.export.finished import refused
 from tests.manifests import accept_changes
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
+SMALL += ["validation_sessions=5"]
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,13 @@ def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
     text = diff(capsys, first, other, "--exit-code", code=1)
     assert "\noffline evaluations differ:\n  seed 4 parts in round 10 of test: ndcg_3 " in text
     assert text.rstrip().endswith("| 0.75")
+    shutil.copytree(first, tmp_path / "sessions")
+    counts = pl.read_parquet(first / "validation_clicks.parquet")
+    counts = counts.with_columns(pl.col("clicked") + (pl.col("seed") == 4).cast(pl.Int64))
+    RunDirectory(tmp_path / "sessions").write_parquet("validation_clicks.parquet", counts)
+    accept_changes(tmp_path / "sessions")
+    text = diff(capsys, first, tmp_path / "sessions", "--exit-code", code=1)
+    assert text.rstrip().endswith("\nvalidation sessions of 1 common seed differ")
 
 
 def test_the_same_results(made, tmp_path, capsys):

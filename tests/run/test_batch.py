@@ -31,7 +31,7 @@ from tests.run.batches import job, left, play, play_alone
 LIKE = [f"ranker=pdgd seed={seed} ranker.learning_rate={rate}" for seed in (0, 7) for rate in (0.1, 0.02)]
 UNLIKE = [
     LIKE[0],
-    "ranker=pairrank seed=1 rounds=90",
+    "ranker=pairrank seed=1 rounds=90 validation_sessions=20",
     "ranker=toprank seed=2",
     "ranker=pdgd seed=3 save_interactions=true block_rounds=[10]",
     LIKE[3],

@@ -13,8 +13,9 @@ from tests.launch import Launched, die_before
 
 WORDS = ["run", "ranker=sgd_ranknet", "dataset.queries={train: 15, validation: 4, test: 4}", "dataset.documents=8"]
 WORDS += ["dataset.features=5", "rounds=60", "checkpoint_rounds=20", "replicas=2", "evaluate_every=10"]
-WORDS += ["save_interactions=true"]
-NAMES = ("trace.parquet", "evaluation.parquet", "interactions.parquet", "ranker.pt", "summary.json")
+WORDS += ["save_interactions=true", "validation_sessions=30"]
+NAMES = ("trace.parquet", "evaluation.parquet", "interactions.parquet", "validation_clicks.parquet")
+NAMES += ("ranker.pt", "summary.json")
 
 
 def results(path: Path) -> dict[str, bytes]:

@@ -40,11 +40,12 @@ COMMAND = [
     "evaluate_every=30",
     "block_rounds=[10,90,150]",
     "save_interactions=true",
+    "validation_sessions=30",
     "checkpoint_rounds=50",
 ]
 LATE = ("update_every=8", "start.labels=0.5")  # a batch waits where the run is stopped, around a start that was fitted
 TABLES = ("trace.parquet", "evaluation.parquet", "blocks.parquet", "interactions.parquet")
-RESULTS = (*TABLES, "ranker.pt", "summary.json")
+RESULTS = (*TABLES, "validation_clicks.parquet", "ranker.pt", "summary.json")
 
 
 def command(folder: Path, *words: str) -> list[str]:

@@ -24,8 +24,8 @@ TINY = Path(__file__).parents[1] / "data" / "tiny"
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with everything that can be saved."""
     folder = tmp_path_factory.mktemp("runs")
-    words = ["experiment=smoke", "replicas=2", "save_interactions=true", "block_rounds=[10]", f"output_dir={folder}"]
-    assert run(words) == 0
+    words = ["experiment=smoke", "replicas=2", "save_interactions=true", "block_rounds=[10]", "validation_sessions=40"]
+    assert run([*words, f"output_dir={folder}"]) == 0
     (path,) = find_runs(folder)
     return path
 
@@ -70,6 +70,16 @@ EDITS = {
         "evaluation.parquet",
         (pl.col("ndcg_10") + 0.01).cast(pl.Float32).alias("ndcg_10"),
         ["summary.json: metrics is"],
+    ),
+    "sessions": (
+        "validation_clicks.parquet",
+        (pl.col("shown") + ((pl.col("seed") == 1) & (pl.col("rank") == 1)).cast(pl.Int64)).alias("shown"),
+        ["validation_clicks.parquet has not 40 sessions of each seed", "validation_clicks.parquet: counts of a rank"],
+    ),
+    "clicks of sessions": (
+        "validation_clicks.parquet",
+        (pl.col("clicked") + (pl.col("rank") == 2).cast(pl.Int64)).alias("clicked"),
+        ["validation_clicks.parquet: counts of a rank are not those that the rank above leaves"],
     ),
 }
 
