@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden docs notebook clean
+.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden docs reference notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -94,6 +94,9 @@ golden: setup  ## rewrite the golden traces; read the diff before committing it
 
 docs: setup  ## build the site of the documentation into dist/site, with warnings as errors
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site -d build/site . dist/site
+
+reference: setup  ## write the generated pages of docs/reference again: commands, settings, Python API
+	$(VENV)/bin/python scripts/reference.py
 
 notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	folder=$$(mktemp -d) && cp docs/notebook.ipynb $$folder && cd $$folder && \

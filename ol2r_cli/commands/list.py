@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Any
@@ -103,19 +103,21 @@ def _show_group(catalogue: Catalogue, group: str, name: str) -> None:
     if name and name not in choices:
         raise ValueError(must_be_one_of("CHOICE", choices, name))
     shown = [choices[name]] if name else list(choices.values())
-    defaults = _defaults(catalogue)
-    for settings, sharing in groupby(shown, _settings):
+    defaults = defaults_of(catalogue)
+    for settings, sharing in groupby(shown, shown_settings):
         for choice in sharing:  # adjacent choices with the same settings share a list
-            _show_choice(choice, _typed(choice) in defaults)
+            _show_choice(choice, typed(choice) in defaults)
         if settings:
             show(settings, indent=4)
         print()
-    _show_tables({choice.name: choice.values.get("tables") for choice in shown})
+    for headings, rows in click_tables({choice.name: choice.values.get("tables") for choice in shown}):
+        show(rows, headings, numbers=True)
+        print()
 
 
 def _show_choice(choice: Choice, is_default: bool) -> None:
     """Print what a choice is, what it brings, and where it is if it is the user's."""
-    print(_typed(choice) + (" (default)" if is_default else ""))
+    print(typed(choice) + (" (default)" if is_default else ""))
     for line in choice.header:
         print(wrapped(f"  {line}"))
     for group, name in choice.brings.items():
@@ -126,7 +128,7 @@ def _show_choice(choice: Choice, is_default: bool) -> None:
         print(f"  yours: {shown_path(choice.path)}")
 
 
-def _defaults(catalogue: Catalogue) -> set[str]:
+def defaults_of(catalogue: Catalogue) -> set[str]:
     """Return the choices that are taken where none is typed, as they are typed."""
     chosen = {f"{group}={name}" for group, name in catalogue.chosen([]).items()}
     return chosen | {f"measures=[{name}]" for name in catalogue.root.values.get("measures", ())}
@@ -135,15 +137,15 @@ def _defaults(catalogue: Catalogue) -> set[str]:
 def _show_overview(catalogue: Catalogue, groups: Collection[str]) -> None:
     """Print one line per choice of some groups, as it is typed; `*` marks the defaults."""
     rows = []
-    defaults = _defaults(catalogue)
+    defaults = defaults_of(catalogue)
     for group in groups:
         for choice in catalogue.choices[group].values():
-            mark = "*" if _typed(choice) in defaults else ""
-            rows.append((mark, _typed(choice), _title(choice)))
+            mark = "*" if typed(choice) in defaults else ""
+            rows.append((mark, typed(choice), title_of(choice)))
     show(rows)
 
 
-def _title(choice: Choice) -> str:
+def title_of(choice: Choice) -> str:
     """Return what a choice is, with its short names, and where it is if it is the user's."""
     title = choice.header[0].rstrip(":")
     for alias, name in ALIASES.get(choice.group, {}).items():
@@ -152,12 +154,12 @@ def _title(choice: Choice) -> str:
     return title if choice.comes_along else f"{title} (yours: {shown_path(choice.path)})"
 
 
-def _typed(choice: Choice) -> str:
+def typed(choice: Choice) -> str:
     """Return the override that chooses it; a measure stands in a list, alone or with others."""
     return f"measures=[{choice.name}]" if choice.group == MEASURE else f"{choice.group}={choice.name}"
 
 
-def _settings(choice: Choice) -> list[tuple[str, str, str]]:
+def shown_settings(choice: Choice) -> list[tuple[str, str, str]]:
     """Return (name as typed, default, comment) of every setting; for a preset the values that it sets or sweeps."""
     if choice.group == "experiment":
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
@@ -182,8 +184,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else text[: _LONG - 2] + ".."
 
 
-def _show_tables(tables: Mapping[str, Any]) -> None:
-    """Print the `tables` of click models, one for each number of grades: P(click | grade), P(stop | grade), ..
+def click_tables(tables: Mapping[str, Any]) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Yield headings and rows of the `tables` of click models, for each number of grades: P(click | grade), ..
 
     Tables of another form, which a model of the user's may have, are left to the list of settings.
     """
@@ -192,11 +194,11 @@ def _show_tables(tables: Mapping[str, Any]) -> None:
     for grades in sorted(sizes, reverse=True):
         having = {name: table[grades] for name, table in by_name.items() if isinstance(table.get(grades), dict)}
         with suppress(TypeError, ValueError, IndexError):
-            _show_table(having, grades)
+            yield _click_table(having, grades)
 
 
-def _show_table(tables: Mapping[str, Mapping[str, Sequence[float]]], grades: int) -> None:
-    """Print the probabilities of events by grade, for each click model that has them for so many grades."""
+def _click_table(tables: Mapping[str, Mapping[str, Sequence[float]]], grades: int) -> tuple[list[str], list[list[str]]]:
+    """Return the probabilities of events by grade, for each click model that has them for so many grades."""
     events = list(dict.fromkeys(event for table in tables.values() for event in table))
     headings = [f"{grades} grades"]
     for event in events:
@@ -207,5 +209,4 @@ def _show_table(tables: Mapping[str, Mapping[str, Sequence[float]]], grades: int
         for event in events:
             row += [number(value, 2) for value in table.get(event, [None] * grades)]
         rows.append(row)
-    show(rows, headings, numbers=True)
-    print()
+    return headings, rows

@@ -20,7 +20,10 @@ OWN = (  # all of its files
     *("configs/reproduce/dissertation_table4_2.yaml", "configs/reproduce/dissertation_fig4_*"),
     *("docs/how-to/recommend.md", "docs/algorithms/mter.md", "docs/users_as_queries.py"),
 )
-INDEXES = ("README.md", "docs/README.md", "docs/explanation/architecture.md")  # have lines that name what there is
+INDEXES = (  # have lines that name what there is
+    *("README.md", "docs/README.md", "docs/explanation/architecture.md"),
+    *("docs/reference/commands.md", "docs/reference/settings.md"),
+)
 COPIED = ("ol2r_cli", "configs", "tests", "docs", "scripts")
 WORDS = ("recommend", "reviews?", "list model", "users as units", *Catalogue(root="recommend").choices["model"])
 
