@@ -13,7 +13,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import takewhile
+from itertools import chain, dropwhile, takewhile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -339,8 +339,8 @@ def _definition(module: str, name: str) -> Iterator[str]:
     yield _prose(_docstring(module, name))
     shown = _head(node, lines)
     if isinstance(node, ast.ClassDef):
-        for member in node.body:
-            shown += _member(member, lines)
+        members = [_member(member, lines) for member in node.body]
+        shown += list(dropwhile(lambda line: not line, chain(*members)))
     yield "\n".join(["```python", *shown, "```"])
 
 
@@ -362,7 +362,10 @@ def _member(node: ast.stmt, lines: Sequence[str]) -> list[str]:
     """Return the lines of a public field with its comment, or of a method with its docstring, each as in the source."""
     if isinstance(node, ast.AnnAssign | ast.Assign):
         target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        return [] if target.startswith("_") else lines[node.lineno - 1 : node.end_lineno]
+        is_first = not lines[node.lineno - 2].strip()  # of several fields without blank lines between them
+        return (
+            [] if target.startswith("_") else [*([""] if is_first else []), *lines[node.lineno - 1 : node.end_lineno]]
+        )
     if not isinstance(node, ast.FunctionDef) or (node.name.startswith("_") and node.name != "__init__"):
         return []
     head, first = _head(node, lines), node.body[0]
