@@ -1,5 +1,5 @@
-"""`ol2r bench`: rounds per second on generated data: 136 features, 120 documents a query, one thread, 2,000 test
-queries evaluated every 100 rounds. The last column compares with the first row.
+"""`ol2r bench`: rounds per second on one thread, with generated data of the size of MSLR-WEB10K.
+The last column compares with the first row.
 
 example: ol2r bench pairrank random --replicas 1 10 --rounds 5000 click=navigational
 """
@@ -54,8 +54,8 @@ class Benchmark:
 
 @command(
     argument("words", nargs="*", metavar="RANKER | KEY=VALUE", help="rankers (pairrank), overrides for all"),
-    argument("--rounds", type=int, default=5000, help="T (5000)"),
-    argument("--replicas", type=int, nargs="+", default=[1, 10], help="how many at once (1 10)"),
+    argument("--rounds", type=int, default=5000, help="rounds of each run (5000)"),
+    argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas at once (1 10)"),
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> None:

@@ -4,8 +4,7 @@ examples:
   ol2r benchmark                                          all names, and what each shows
   ol2r benchmark linear                                   the published tables
   ol2r benchmark linear dataset=mq2008 click=inf          one of them
-  ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it;
-                                                          of several values one is chosen as for the others
+  ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
   ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
@@ -35,19 +34,19 @@ else:
 
 
 @command(
-    argument("name", metavar="NAME", nargs="?", help="of a benchmark, or claims; without a name, all are listed"),
+    argument("name", metavar="NAME", nargs="?", help="a benchmark, or claims; without a name, all are listed"),
     argument(
         "overrides",
         metavar="SETTING=VALUE",
         nargs="*",
-        help="the part of it, where data are and where runs go: data_dir, output_dir, launcher",
+        help="a part of it, such as click=inf, and data_dir, output_dir, launcher",
     ),
     argument(
         "--add",
         metavar="WORDS",
         nargs="+",
         action="append",
-        help="run this ranker in the same way, and show it in the tables; one of several values is chosen",
+        help="run this ranker by the same protocol, show it in the tables; of listed values one is chosen",
     ),
     argument("--repeat", metavar="ROW", nargs="*", help="run published rows again, with their settings, and compare"),
     argument("--run", action="store_true", help="run the whole protocol: hours"),

@@ -1,11 +1,11 @@
-"""`ol2r check ranker=NAME`: holds choices, such as your own, to the laws of all, and shows what breaks them.
+"""`ol2r check ranker=NAME`: property checks of components, such as your own: laws that all components keep.
 
-Small simulations take the choices through lists of many lengths, several seeds, interruptions and hard cases. For a
-law that is broken, the input and the first difference are shown, and for an exception its place in your code.
+Small simulations take the components through lists of many lengths, several seeds, interruptions and hard cases.
+A broken law is shown with its input and the first difference, an exception with its place in your code.
 
 examples:
   ol2r check ranker=mine --config-dir choices              a ranker of your own, with what it brings
-  ol2r check ranker=mine exploration=mine ranker.l2=.1     several choices together, with settings
+  ol2r check ranker=mine exploration=mine ranker.l2=.1     several components together, with settings
   ol2r check dataset=letor dataset.path=$HOME/data         a dataset, and a short run on it
 exit codes: 0 all laws are kept, 1 some are broken, 2 bad configuration
 """

@@ -1,4 +1,4 @@
-"""`ol2r clean [DIR]`: what runs take on disk, by kind, and removing a part of it after a question.
+"""`ol2r clean [DIR]`: what runs take on disk, by kind; removes what options name, after a question.
 
 examples:
   ol2r clean                                       sizes by kind; offers to remove left-over temporaries only

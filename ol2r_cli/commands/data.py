@@ -1,5 +1,5 @@
-"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, verifying its files; and
-`fit-clicks FILE`, a user as a click log describes it.
+"""`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, checking its files; and
+`fit-clicks FILE`, a click model fitted to a log.
 
 examples:
   ol2r data info dataset=mq2008 dataset.path=$HOME/MQ2008 dataset.fold=2
@@ -47,7 +47,7 @@ _MOST = 12  # constant features that are listed
     argument(
         *("action",),
         choices=("info", "prepare", "check", "fit-clicks"),
-        help="statistics; parse and cache; counts and checksums; a user of a click log",
+        help="statistics; parse and cache; counts and checksums; fit a click model",
     ),
     argument("override", metavar="SETTING=VALUE|FILE", nargs="*", help="as for `ol2r run`; for fit-clicks the log"),
     add_config_dir,

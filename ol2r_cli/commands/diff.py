@@ -1,4 +1,4 @@
-"""`ol2r diff RUN RUN`: two runs side by side: settings, data, versions, results, and where their rounds part.
+"""`ol2r diff RUN RUN`: two runs side by side: settings, data, versions, results, and where their rounds diverge.
 
 examples:
   ol2r diff 0123456789 9876543210                      two runs below outputs by their ids
@@ -6,7 +6,7 @@ examples:
   ol2r diff outputs/mq2008/pdgd-perfect-0123456789 before/mq2008/pdgd-perfect-0123456789
   ol2r diff 0123456789 9876543210 --metric test_ndcg_10 regret
   ol2r diff 0123456789 9876543210 --exit-code          for scripts: 1 when their results differ
-The same seed meets the same queries and users, so rounds are compared seed by seed, and differences are of pairs.
+The same seed meets the same queries and users, so that rounds are compared seed by seed, in pairs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BySeed = Mapping[int, float]
 
 @command(
     argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID"),
-    argument("--metric", metavar="NAME", nargs="+", help="of the names in summary.json, or all"),
+    argument("--metric", metavar="NAME", nargs="+", help="metrics of summary.json, or all"),
     argument("--exit-code", action="store_true", help="end with 1 when rounds or evaluations differ"),
     errors=(ValueError, OverflowError),
 )

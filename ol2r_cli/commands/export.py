@@ -49,7 +49,9 @@ WHAT = ("per-query", "trec", "clicks", *TRACKERS)
     argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
     argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query, trec and clicks"),
     add_config_dir,
-    argument("--team", metavar="NAME", help="for trec: metadata in the files of runs, as shared tasks require them"),
+    argument(
+        "--team", metavar="NAME", help="for trec: metadata of a team in the files of runs, as shared tasks require"
+    ),
     argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
 )
 def main(given: argparse.Namespace) -> None:

@@ -1,10 +1,10 @@
-"""`ol2r list [GROUP [CHOICE]]`: the choices of every group and their settings, from the comments of the YAML files.
+"""`ol2r list [GROUP [CHOICE]]`: the components of every group and their settings, from the comments of the YAML files.
 
 examples:
-  ol2r list                  all choices of all groups
+  ol2r list                  all components of all groups
   ol2r list run              settings of a run: rounds, replicas, measures, ..
   ol2r list ranker           rankers and their settings
-  ol2r list dataset yahoo    one choice
+  ol2r list dataset yahoo    one component
   ol2r list click            with the probabilities of clicking and stopping
   ol2r list measure          with the columns that each measure writes
 """
@@ -32,7 +32,7 @@ _LONG = 60  # characters of a default; a longer one is shortened
 
 @command(
     argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, .."),
-    argument("choice", metavar="CHOICE", nargs="?", help="only this choice of it"),
+    argument("choice", metavar="CHOICE", nargs="?", help="only this component of it"),
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> None:

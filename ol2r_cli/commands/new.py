@@ -1,10 +1,10 @@
-"""`ol2r new GROUP NAME`: writes a choice of your own that works: a class, its settings and its test, or a preset.
+"""`ol2r new GROUP NAME`: writes a component of your own that works: a class, its settings and its test, or a preset.
 Nothing is overwritten.
 
 examples:
   ol2r new ranker mine                 choices/mine.py, choices/ranker/mine.yaml and choices/test_mine.py
   ol2r new ranker mine --like pdgd     the same files, from a copy of ranker=pdgd
-  ol2r new experiment first            choices/experiment/first.yaml: choices and settings under one name
+  ol2r new experiment first            choices/experiment/first.yaml: several overrides under one name
   ol2r new click tired --dir users     users/tired.py, ..
 Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r run ranker=mine` works at once.
 """
@@ -42,8 +42,8 @@ _TYPED = {
 
 @command(
     argument("group", metavar="GROUP", help=", ".join(GROUPS)),
-    argument("name", metavar="NAME", help="of the choice and of its module, such as mine"),
-    argument("--like", metavar="CHOICE", help="a choice of GROUP to copy, such as pairrank"),
+    argument("name", metavar="NAME", help="name of the component and of its module, such as mine"),
+    argument("--like", metavar="CHOICE", help="copy this component of GROUP, such as pairrank"),
     argument("--dir", metavar="DIR", type=Path, help="default: the folder of ol2r.yaml, or choices"),
     errors=(ValueError, OSError),
 )

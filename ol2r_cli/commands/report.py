@@ -1,4 +1,4 @@
-"""`ol2r report DIR...`: tables and figures over finished runs, with intervals, comparisons and choice by validation.
+"""`ol2r report DIR...`: tables and figures of finished runs, with intervals, paired comparisons and model selection.
 
 examples:
   ol2r report outputs                                     one row per experiment: means over seeds and folds
@@ -8,23 +8,23 @@ examples:
   ol2r report outputs --compare all --out table.tex       a table of LaTeX: click models are columns
 
 paired comparisons, over the folds and seeds that both have, after Holm's correction
-  ol2r report outputs --baseline pairrank                 every row against this ranker's, in the same task
+  ol2r report outputs --baseline pairrank                 every row against this one, in the same task
   ol2r report outputs --baseline 'ranker=pairrank ranker.l2=0.1' --test permutation
-  ol2r report outputs --compare all                       every row against every other: letters name the beaten
+  ol2r report outputs --compare all                       every row against every other: letters name the rows it beats
   ol2r report outputs --compare all --differences --out pairs.csv
 
-choice of settings
-  ol2r report outputs --select validation                 of each grid the cell with the best validation NDCG@10
+model selection
+  ol2r report outputs --select validation                 the cell of each grid with the best validation NDCG@10
   ol2r report outputs --select clicks                     without labels, by clicks of validation_sessions=500
   ol2r report outputs --select validation --keep exploration.shuffle     one for each value of a setting
-  ol2r report outputs --select validation --overrides     what to type to run the chosen ones again; such as
+  ol2r report outputs --select validation --overrides     the override lists of the chosen cells, to run them again:
   ol2r report outputs --select validation --overrides | xargs -L 1 ol2r run replicas=10 seed=100
 
 users whose intent changes
   ol2r report outputs --recovery                          what each change costs, and how long rankers take to recover
 
 references
-  ol2r report outputs --bibtex --out references.bib       of the choices of these runs, and of ol2r, as BibTeX
+  ol2r report outputs --bibtex --out references.bib       of the components of these runs, and of ol2r, as BibTeX
 
 figures
   ol2r report --figure                                    the kinds there are
@@ -75,7 +75,7 @@ FIGURE_FOLDER = Path("figures")  # without --out
         "folders",
         metavar="DIR|NAME=VALUE",
         nargs="*",
-        help="folders with runs (default: output_dir of ol2r.yaml, or outputs); of these the runs with these settings",
+        help="folders with runs (default: output_dir of ol2r.yaml, or outputs), and settings that the runs have",
     ),
     argument("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json"),
     argument(
@@ -83,30 +83,32 @@ FIGURE_FOLDER = Path("figures")  # without --out
         choices=["validation", "online", "clicks"],
         help="one cell of each grid, by validation NDCG@10, cumulative NDCG, or clicks without labels",
     ),
-    argument("--keep", metavar="SETTING", nargs="+", help="with --select: not to be chosen, but told apart"),
-    argument("--overrides", action="store_true", help="with --select: lines for `ol2r run` instead"),
-    argument("--baseline", metavar="WORDS", help="a ranker, or choices and settings that one row of each task has"),
-    argument("--compare", choices=["all"], help="every row with every other of its task"),
-    argument("--test", choices=["t", "permutation"], help="of the paired differences (t)"),
+    argument("--keep", metavar="SETTING", nargs="+", help="with --select: choose for each value of these settings"),
+    argument(
+        "--overrides", action="store_true", help="with --select: override lists for `ol2r run`, in place of the table"
+    ),
+    argument("--baseline", metavar="WORDS", help="compare with this row of each task: a ranker, or overrides"),
+    argument("--compare", choices=["all"], help="compare every row with every other of its task"),
+    argument("--test", choices=["t", "permutation"], help="test of the paired differences (default: t)"),
     argument("--differences", action="store_true", help="a row for each comparison and metric, in place of the table"),
     argument("--recovery", action="store_true", help="a row for each change of intent, in place of the table"),
     argument(
         "--name",
         metavar="WORDS=NAME",
         nargs="+",
-        help="names of rows: pairrank=ours, with words as of --baseline",
+        help="names of rows: pairrank=ours; WORDS as for --baseline",
     ),
-    argument("--figure", metavar="KIND", nargs="*", help="figures instead; without KIND a list of those there are"),
+    argument("--figure", metavar="KIND", nargs="*", help="figures in place of the table; without KIND, list the kinds"),
     argument("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd, ylim=0,1"),
     argument(
         "--format",
         choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
-        help="else by --out's ending",
+        help="default: by the ending of --out",
     ),
     argument(
         "--json", action="store_const", dest="format", const="json", help="the rows as a JSON list, in full precision"
     ),
-    argument("--bibtex", action="store_true", help="the references of the choices of the runs, in place of the table"),
+    argument("--bibtex", action="store_true", help="the references of the components, in place of the table"),
     argument("--verify", action="store_true", help="leave out runs that `ol2r verify` does not find intact"),
     argument("--out", metavar="FILE", type=Path, help="write to this file; figures also to a folder (figures)"),
 )

@@ -7,7 +7,7 @@ examples:
   ol2r reproduce pairrank_fig3 dataset=mq2008 dataset.path=$HOME/MQ2008 click=inf
   ol2r reproduce p2neurrank_table --scale paper data_dir=/data launcher=slurm
   ol2r reproduce fairexp_fig6 --scale paper dataset=synthetic rounds=1000
-overrides are those of the command that makes the runs, mostly `ol2r run`, for all runs; finished runs are not run again
+SETTING=VALUE holds for all runs of the recipe; finished runs are not run again
 exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others are drawn), 130 interrupted
 """
 
@@ -32,7 +32,7 @@ else:
 
 
 @command(
-    argument("name", metavar="NAME", nargs="?", help="of a recipe; without a name, all recipes are listed"),
+    argument("name", metavar="NAME", nargs="?", help="a recipe; without a name, all are listed"),
     argument("overrides", metavar="SETTING=VALUE", nargs="*", help="as for `ol2r run`, for all runs"),
     argument(
         "--scale", choices=SCALES["reproduce"], help="quick: minutes, the default | paper: the protocol of the paper"

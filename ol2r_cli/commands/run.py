@@ -1,4 +1,4 @@
-"""`ol2r run`: One experiment, or with -m one for every combination of the values listed.
+"""`ol2r run`: One experiment, or with -m one for every combination of the listed values.
 A finished run is not run again.
 
 settings of the experiment, with their defaults:
@@ -82,10 +82,12 @@ def _output(parser: argparse.ArgumentParser) -> None:
 ARGUMENTS = (
     argument("overrides", nargs="*", help=argparse.SUPPRESS),
     argument(
-        "-m", "--multirun", action="store_true", help="a sweep: values by commas, or as range(0,5); launcher.jobs=4"
+        "-m", "--multirun", action="store_true", help="a sweep of listed values: 0,1,2 or range(0,3); launcher.jobs=4"
     ),
-    argument("--paired", action="append", metavar="A,B", default=[], help="with -m: the values of A and B go together"),
-    argument("--keep-going", action="store_true", help="with -m: run the good jobs although others are bad"),
+    argument(
+        "--paired", action="append", metavar="A,B", default=[], help="with -m: pair the values of A and B one to one"
+    ),
+    argument("--keep-going", action="store_true", help="with -m: leave out bad jobs and run the others"),
     _output,
     argument("--package", "-p", metavar="NODE", help="with --cfg: only this part of it, such as ranker.model"),
     argument("--resolve", action="store_true", help="with --cfg: with interpolations replaced by their values"),

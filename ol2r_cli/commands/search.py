@@ -4,7 +4,7 @@ ranges (quote the brackets):
   'exploration.alpha=float(0,1)'   numbers, uniform            'ranker.l2=log(1e-4,10)'         uniform in the logarithm
   'ranker.members=int(2,10)'       whole numbers, uniform      'ranker.members=logint(2,100)'   uniform in the logarithm
   ranker.reduction=sum,mean        one of these values, or 'choice(sum,mean)'
-  ranker=pairrank,pdgd             also choices; a ranker leaves out the ranges of settings that it does not have
+  ranker=pairrank,pdgd             also components; a ranker ignores ranges of settings that it does not have
 examples:
   ol2r search 'ranker.l2=log(1e-4,1)' 'exploration.alpha=log(1e-4,1)' dataset=mq2008 dataset.path=$HOME/MQ2008
   ol2r search ranker=pdgd 'ranker.learning_rate=log(1e-3,1)' click=navigational --trials 30 --jobs 4
@@ -44,16 +44,14 @@ else:
     argument("words", metavar="SETTING=RANGE", nargs="*", help="ranges, and overrides of `ol2r run`"),
     add_config_dir,
     argument(
-        "--trials", metavar="N", type=int, default=20, help="number of trials, those of earlier commands included (20)"
+        "--trials", metavar="N", type=int, default=20, help="number of trials, with those of earlier commands (20)"
     ),
     argument("--minutes", metavar="M", type=float, default=math.inf, help="no trial begins later than that"),
-    argument("--metric", metavar="NAME", help="mean in summary.json to improve (validation_ndcg_10)"),
+    argument("--metric", metavar="NAME", help="metric of summary.json whose mean is improved (validation_ndcg_10)"),
     argument("--prune", action=argparse.BooleanOptionalAction, help="stop trials below the median (or not)"),
-    argument("--seed", metavar="S", type=int, default=0, help="of the drawing of settings, not of the runs (0)"),
-    argument("--jobs", metavar="N", type=int, default=1, help="number of trials at a time, each in a process (1)"),
-    argument(
-        "--name", metavar="NAME", help="of the study, below output_dir/.search (default: made from what is searched)"
-    ),
+    argument("--seed", metavar="S", type=int, default=0, help="seed of the search, not of the runs (0)"),
+    argument("--jobs", metavar="N", type=int, default=1, help="trials at a time, each in a process of its own (1)"),
+    argument("--name", metavar="NAME", help="name of the study, in output_dir/.search (default: by what is searched)"),
     argument("--worker", action="store_true", help=argparse.SUPPRESS),
     allow_abbrev=False,
 )

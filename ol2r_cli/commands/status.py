@@ -36,7 +36,7 @@ _COMMANDS = 10  # that a terminal shows; a file has all
         "directory",
         metavar="DIR|NAME=VALUE",
         nargs="*",
-        help="default: output_dir of ol2r.yaml, or outputs; of these the runs with these settings",
+        help="folders with runs (default: output_dir of ol2r.yaml, or outputs), and settings that the runs have",
     ),
     argument("--json", action="store_true", help="a JSON list: path, state and the content of run.json"),
 )

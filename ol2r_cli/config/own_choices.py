@@ -104,7 +104,7 @@ def add_config_dir(options: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="choices of your own: DIR/ranker/mine.yaml is ranker=mine",
+        help="components of your own: DIR/ranker/mine.yaml is ranker=mine",
     )
 
 
