@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance golden docs reference notebook clean
+.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs reference notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -88,6 +88,9 @@ bench: setup  ## rounds per second on a generated MSLR-sized dataset
 
 performance: setup  ## measure the table of docs/explanation/performance.md again
 	$(VENV)/bin/python scripts/performance.py
+
+pictures: setup  ## draw the pictures of ideas in docs/pictures again
+	$(VENV)/bin/python scripts/pictures.py
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)

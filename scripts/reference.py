@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ol2r_cli.command import Command
-from ol2r_cli.commands.list import click_tables, defaults_of, shown_settings, title_of, typed
+from ol2r_cli.commands.list import click_tables, defaults_of, settings_of_root, shown_settings, title_of, typed
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.ranges import Allowed, Anything, Either, ListOf, MappingOf, Word, allowed_by, annotations_of
@@ -174,7 +174,10 @@ def _root(kind: RunKind, catalogue: Catalogue, groups: Sequence[str]) -> Iterato
     yield f"Groups of components: {', '.join(links)}."
     yield _table(
         ["setting", "default", "meaning"],
-        ([_code(name), _code(default), in_markdown(comment)] for name, default, comment in catalogue.root.settings),
+        (
+            [_code(name), _code(default), in_markdown(comment)]
+            for name, default, comment in settings_of_root(catalogue.root)
+        ),
     )
     for group in groups:
         yield from _group(catalogue, group)

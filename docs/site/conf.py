@@ -12,6 +12,7 @@ extensions = ["myst_parser", "sphinx_external_toc", "sphinx_copybutton"]
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
 exclude_patterns = ["docs/site/**"]
 external_toc_path = "docs/site/navigation.yml"
+smartquotes = False  # --out stays two hyphens
 myst_heading_anchors = 4  # anchors of headings as on GitHub
 
 html_theme = "furo"

@@ -92,9 +92,13 @@ def _show_settings_of_root(catalogue: Catalogue) -> None:
     root = catalogue.root
     words = f"settings of `ol2r {root.name}`, as in `ol2r {root.name} {next(iter(root.values))}=..`"
     print(wrapped(as_called(f"{words}; those of choices: `ol2r list GROUP`")))
-    variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")  # as a shell has it: $OL2R_DATA
-    rows = [(name, variable.sub(r"$\1 or \2", default), comment) for name, default, comment in root.settings]
-    show(rows, indent=4)
+    show(settings_of_root(root), indent=4)
+
+
+def settings_of_root(root: Choice) -> list[tuple[str, str, str]]:
+    """Return (name, default, comment) of every setting of a root configuration; variables as a shell has them."""
+    variable = re.compile(r"\$\{oc\.env:(\w+),'(.*)'\}")
+    return [(name, variable.sub(r"$\1 or \2", default), comment) for name, default, comment in root.settings]
 
 
 def _show_group(catalogue: Catalogue, group: str, name: str) -> None:
