@@ -16,7 +16,7 @@ smartquotes = False  # --out stays two hyphens
 myst_heading_anchors = 4  # anchors of headings as on GitHub
 
 html_theme = "furo"
-html_title = "ol2r"
+html_title = f"ol2r {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
