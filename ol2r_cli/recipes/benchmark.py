@@ -11,10 +11,11 @@ from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.recipes import orders
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
+from ol2r_cli.recipes.claims_page import claims_page
 from ol2r_cli.recipes.entries import Tables, for_metric, published_tables, tables_of
 from ol2r_cli.recipes.figures import drawn
 from ol2r_cli.recipes.grid import are_equally_good
-from ol2r_cli.recipes.index_page import index
+from ol2r_cli.recipes.index_page import index, overview
 from ol2r_cli.recipes.pages import benchmark_page, legend, outdated
 from ol2r_cli.recipes.play import RecipeRuns, run_recipe
 from ol2r_cli.recipes.recipe import Recipe, load_recipe, recipe_names
@@ -155,6 +156,7 @@ def write_all(folder: Path) -> int:
         raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
     for recipe, tables in pages:
         _write_page(recipe, tables, directory)
+    directory.write_text("claims.md", claims_page())
     directory.write_text("README.md", index(pages))
     print(f"written: {folder / 'README.md'}")
     return DONE
@@ -168,7 +170,8 @@ def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
 def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None:
     """Write the page of a benchmark, with those of its figures that are there."""
     figures = {title: file for title, file in _figure_files(recipe, tables).items() if (directory / file).exists()}
-    directory.write_text(f"{recipe.name}.md", benchmark_page(recipe, tables, figures, orders.sections(recipe, tables)))
+    page = benchmark_page(recipe, tables, overview(recipe, tables), figures, orders.sections(recipe, tables))
+    directory.write_text(f"{recipe.name}.md", page)
     print(f"written: {directory / recipe.name}.md")
 
 
@@ -182,4 +185,6 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
         print_result(main_table(recipe, rows))
         print()
         print_result(settings_table(recipe, rows))
-    print(f"\n{wrapped(legend(recipe), 0)}")
+    print()
+    for mark, meaning in legend(recipe).items():
+        print(wrapped(f"{mark}: {meaning}"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -27,6 +27,10 @@ from ol2r_cli.run import DONE
 from ol2r_cli.text_table import show
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
+MEANING = (
+    "A difference is a mean over users and data ± half its 95 % interval, which contains model selection. For test "
+    "NDCG@10 the spread of validation NDCG@10 stands in."
+)
 _LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal
 
 
@@ -34,7 +38,8 @@ _LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal
 class Claim:
     """A claim of a paper: each of `rows` minus each of `against` is as expected.
 
-    expect: higher, lower, much higher, much lower or level; much and level are by the bound of the metric.
+    expect: higher, lower, much higher, much lower or equivalent; much and equivalent are by the bound of the metric.
+    note: what was measured beside it, which decides nothing.
     """
 
     id: str
@@ -50,16 +55,27 @@ class Claim:
     users: list[str]
     bound: float
     conditions: str = ""
+    note: str = ""
 
 
 class Pair(NamedTuple):
-    """One row minus another: the mean difference, half its 95 % interval, and the verdict."""
+    """One row minus another: the mean difference, half its 95 % interval, and the verdict.
+
+    by_dataset: the differences of which it is the mean.
+    """
 
     row: str
     against: str
     mean: float
     half_width: float
     verdict: str
+    by_dataset: Sequence[Difference]
+
+
+@cache
+def claims_file() -> dict[str, Any]:
+    """Return what claims.yaml has: bound, users, pages, papers, claims and not_measured."""
+    return dict(yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8")))
 
 
 def read_claims(paper: str = "") -> tuple[list[Claim], list[dict[str, str]]]:
@@ -67,7 +83,7 @@ def read_claims(paper: str = "") -> tuple[list[Claim], list[dict[str, str]]]:
 
     A claim that no page decides has the paper, the section, its words (`says`) and the reason.
     """
-    content = yaml.safe_load((published_dir() / "claims.yaml").read_text(encoding="utf-8"))
+    content = claims_file()
     names = {name.lower(): name for name in content["papers"]}
     if paper and paper.lower() not in names:
         raise ValueError(must_be_one_of("PAPER", [*names.values()], paper))
@@ -99,7 +115,8 @@ def judged(claim: Claim) -> list[Pair]:
             return []
         mean = sum(difference.mean for difference in known) / len(known)
         half_width = sum(difference.half_width**2 for difference in known) ** 0.5 / len(known)
-        pairs.append(Pair(row, against, mean, half_width, verdict_of_pair(mean, half_width, claim.expect, claim.bound)))
+        found = verdict_of_pair(mean, half_width, claim.expect, claim.bound)
+        pairs.append(Pair(row, against, mean, half_width, found, known))
     return pairs
 
 
@@ -135,11 +152,12 @@ def _spread(row: Entry, metric: str) -> float:
 
 
 def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -> str:
-    """Return whether a difference is as expected: higher, lower, much higher, much lower or level.
+    """Return whether a difference is as expected: higher, lower, much higher, much lower or equivalent.
 
-    The ends of the interval belong to it: an end that is the bound is within it for level, and not beyond it for much.
+    The ends of the interval belong to it: an end that is the bound is within it for equivalent, and not beyond it for
+    much.
     """
-    if expect == "level":
+    if expect == "equivalent":
         holds = abs(mean) + half_width <= bound
         fails = abs(mean) - half_width > bound
     else:
@@ -169,11 +187,9 @@ def show_claims(paper: str = "") -> int:
             print(f"not measured  {fields['paper']}, {fields['section']}")
             _print_indented(fields["says"], fields["reason"])
             print()
-        meaning = "a mean over users and data ± half its 95 % interval, the choice of settings included"
-        stand_in = "For test NDCG@10 the spread of validation NDCG@10 over choices stands in"
-        print(wrapped(f"A difference is {meaning}. {stand_in}."))
+        print(wrapped(MEANING))
     else:
-        show([(claim.id, verdict(pairs), _expected(claim)) for claim, pairs in pairs_of_claims])
+        show([(claim.id, verdict(pairs), expected(claim)) for claim, pairs in pairs_of_claims])
         print()
         print(wrapped(as_called("words, users and differences: type ol2r benchmark claims PAPER, such as PairRank")))
     for page in dict.fromkeys(claim.page for claim in claims):
@@ -189,10 +205,11 @@ def show_claims(paper: str = "") -> int:
 def _show_claim(claim: Claim, pairs: Sequence[Pair]) -> None:
     print(f"{claim.id}  {verdict(pairs).upper()}  {claim.paper}, {claim.section}")
     measured_on = f"page {claim.page}: {' and '.join(claim.datasets)}, {', '.join(claim.users)} users"
-    _print_indented(claim.says, f"{_expected(claim)}; {measured_on}", claim.conditions)
+    _print_indented(claim.says, f"{expected(claim)}; {measured_on}", claim.conditions)
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim.metric), "+")
         print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
+    _print_indented(claim.note)
     print()
 
 
@@ -201,11 +218,16 @@ def _print_indented(*texts: str) -> None:
         print(wrapped(f"    {text}", 4))
 
 
-def _expected(claim: Claim) -> str:
+def unit_of(claim: Claim) -> str:
+    """Return in which unit the differences of a claim are."""
+    return "powers of two of unfairness" if claim.metric == "unfairness" else heading(claim.metric)
+
+
+def expected(claim: Claim) -> str:
     """Return what would be measured if the claim held, with the bound."""
-    unit = "powers of two of unfairness" if claim.metric == "unfairness" else heading(claim.metric)
-    if claim.expect == "level":
-        direction = f"within {claim.bound:g} of"
+    unit = unit_of(claim)
+    if claim.expect == "equivalent":
+        direction = f"equivalent, within {claim.bound:g}, to"
     elif claim.expect.startswith("much"):
         direction = f"more than {claim.bound:g} {claim.expect.removeprefix('much ')} than"
     else:

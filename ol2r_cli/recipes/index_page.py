@@ -1,61 +1,81 @@
-"""The index of the published benchmarks: which result to expect of each ranker, and its mean rank."""
+"""The index of the published benchmarks, and the overview of each: its mean ranks, and its values side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
 
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.entries import Entry, Tables, by_unit, for_metric, of_two_settings, places
-from ol2r_cli.recipes.pages import outdated
+from ol2r_cli.recipes.pages import GENERATED, outdated
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.resampling import SEED, times_drawn
-from ol2r_cli.recipes.trials import aim_of
 from ol2r_cli.report.measures import digits, gain, heading
+from ol2r_cli.report.names import click_order
 from ol2r_cli.text_table import TextTable, markdown
 
-_TOP = [
-    "# Expected results",
-    "Which result each ranker of `ol2r` gives on data that everybody can have, with settings chosen for the value "
-    "that is shown. The pages have intervals, settings, costs and the command of every row; "
-    "[protocol](protocol.md) says what was fixed beforehand, and [findings](findings.md) what follows from it.",
-    "    ol2r benchmark linear dataset=mq2008 click=inf                # a table on the terminal\n"
-    "    ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD  # are the numbers the same here?\n"
-    "    ol2r benchmark linear --add ranker=mine                       # a ranker of your own in it\n"
-    "    ol2r report docs/benchmark/linear.parquet dataset=mq2008 click=informational --differences \\\n"
-    "        --baseline 'pdgd ranker.learning_rate=0.1'            # all differences from a row, with p",
-    "Data sets lie in one folder, `data_dir=FOLDER`: [data](../how-to/own_data.md). A page prints mean ± half of the "
-    "interval; with folds it is wide because folds differ, and says little about differences, which are paired. "
-    "The raw values have a row for each run and seed, and the rows of the tables to which a run belongs:",
-    "    import polars as pl\n\n"
-    '    values = pl.read_parquet("docs/benchmark/linear.parquet")\n'
-    '    values.filter(pl.col("rows").list.contains("PDGD, offline"), dataset="mq2008", click="informational")'
-    '["test_ndcg_10"].mean()',
-    "Written by `ol2r benchmark --out`; do not edit.",
-]
+_TOP = """# Expected results
+
+Which result each ranker of `ol2r` gives on data that everybody can have: for readers who compare rankers, and for those
+who want to know whether their own numbers are right.
+
+**[Findings](findings.md) is the page to begin with**: the field in one figure and ten sentences.
+[Claims](claims.md) has what papers claim and whether these results show it.
+[Protocol](protocol.md) has what was fixed before the first run."""
+_BOTTOM = """## Use the results
+
+A table on the terminal, a row made again, a ranker of your own in the table, and all differences from a row:
+
+    ol2r benchmark linear dataset=mq2008 click=inf
+    ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD
+    ol2r benchmark linear --add ranker=mine
+    ol2r report docs/benchmark/linear.parquet dataset=mq2008 click=informational --differences \\
+        --baseline 'pdgd ranker.learning_rate=0.1'
+
+The second and the third command need the [data](../how-to/own_data.md) in one folder, `data_dir=FOLDER`.
+
+The raw values have a row for each run and seed. The column `rows` has the rows of the tables to which a run belongs:
+
+    import polars as pl
+
+    values = pl.read_parquet("docs/benchmark/linear.parquet")
+    values = values.filter(pl.col("rows").list.contains("PDGD, offline"))
+    values.filter(dataset="mq2008", click="informational")["test_ndcg_10"].mean()
+
+[croissant.json](croissant.json) describes all columns of these files."""
 
 
-def index(pages: Iterable[tuple[Recipe, Tables]]) -> str:
-    """Return the index page: which result to expect of each ranker."""
-    paragraphs = list(_TOP)
+def index(pages: Sequence[tuple[Recipe, Tables]]) -> str:
+    """Return the index page: what each page has, and how results are used."""
+    lines = ["| page | data | click models | rows |", "|---|---|---|---:|"]
     for recipe, tables in pages:
-        warning = outdated(tables)
-        metrics = recipe.metrics[:2]
-        shown = " / ".join(f"{heading(metric)} ({aim_of(metric)} choice)" for metric in metrics)
-        paragraphs += [
-            f"## [{recipe.title}]({recipe.name}.md)",
-            *([f"> **{warning}**"] if warning else []),
-            f"{shown}; [protocol](protocol.md). Mean rank: by {heading(metrics[0])}, over all columns, with its "
-            f"{LEVEL:.0%} interval over folds or seeds. † The two values are of two settings: no ranker has both.",
-            markdown(_index_table(tables, metrics)),
-        ]
-    return "\n\n".join(paragraphs) + "\n"
+        data = "; ".join(dict.fromkeys(title for title, _ in tables))
+        users = ", ".join(sorted({click for _, click in tables}, key=click_order))
+        competitors = {row.about.competitor for rows in tables.values() for row in rows}
+        warning = f", **{outdated(tables)}**" if outdated(tables) else ""
+        lines.append(f"| [{recipe.title}]({recipe.name}.md){warning} | {data} | {users} | {len(competitors)} |")
+    shown = (
+        "Each page begins with mean ranks. Its tables have intervals, settings, costs and commands. A row is a ranker "
+        "or a variant of one."
+    )
+    return "\n\n".join([GENERATED, _TOP, "## Pages", shown, "\n".join(lines), _BOTTOM]) + "\n"
 
 
-def _index_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
-    """Return a row for each ranker: its mean place by the first metric, and the means of two metrics in every table."""
+def overview(recipe: Recipe, tables: Tables) -> str:
+    """Return the section with the mean rank of each ranker, and two metrics on all data."""
+    metrics = recipe.metrics[:2]
+    shown = " / ".join(heading(metric) for metric in metrics)
+    caption = (
+        f"Best first by mean rank: that by {heading(metrics[0])} over all columns, with its {LEVEL:.0%} interval over "
+        f"folds or seeds. A column has {shown}."
+    )
+    return f"## Overview\n\n{caption}\n\n{markdown(_overview_table(tables, metrics))}"
+
+
+def _overview_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
+    """Return a row for each ranker: its mean rank by the first metric, and the means of two metrics in every table."""
     first = {table: for_metric(rows, metrics[0]) for table, rows in tables.items()}
     ranks: dict[str, list[int]] = {}
     for entries in first.values():

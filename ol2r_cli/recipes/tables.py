@@ -70,10 +70,10 @@ def value_with_choice(entry: Entry, metric: str) -> str:
     return f"{text} ‡" if entry.about.unstable else text
 
 
-def settings_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -> TextTable:
+def settings_table(recipe: Recipe, rows: Sequence[Entry], as_typed: bool = False) -> TextTable:
     """Return the settings of every row, all of its values with the conditional interval, and its costs.
 
-    words: whether settings are those that one types, with the ranker.
+    as_typed: whether settings are the overrides that one types, with the ranker.
     """
     same_settings: dict[tuple[str, ...], list[Entry]] = {}
     for row in rows:
@@ -84,18 +84,27 @@ def settings_table(recipe: Recipe, rows: Sequence[Entry], words: bool = False) -
         chosen = first.about.aim if len(entries) == 1 else "both"
         values = [_value(first, metric) for metric in recipe.metrics]
         table.append(
-            [first.about.competitor, chosen, _settings(first, words), *values, _cpu_seconds(first), _peak_memory(first)]
+            [
+                first.about.competitor,
+                chosen,
+                _settings(first, as_typed),
+                *values,
+                _cpu_seconds(first),
+                _peak_memory(first),
+            ]
         )
     numbers = [*map(heading, recipe.metrics), "CPU s", "peak GB"]
-    return TextTable.of(["ranker", "chosen", "words" if words else "settings"], numbers, table).without_empty()
+    return TextTable.of(
+        ["ranker", "selection", "overrides" if as_typed else "settings"], numbers, table
+    ).without_empty()
 
 
-def _settings(row: Entry, words: bool) -> str:
+def _settings(row: Entry, as_typed: bool) -> str:
     """Return the settings of a row; * marks those at an end of their grid."""
     named = {name: word for name, word in by_name(row.about.words).items() if role(name) in ROLES_OF_A_ROW}
-    if not words:
+    if not as_typed:
         named.pop("ranker")
-    shown = map(shlex.quote, named.values()) if words else brief(named.values())
+    shown = map(shlex.quote, named.values()) if as_typed else brief(named.values())
     marked = [f"{word}*" if name in row.about.edges else word for name, word in zip(named, shown, strict=True)]
     return " ".join(marked)
 

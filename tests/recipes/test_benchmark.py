@@ -54,7 +54,7 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
     assert "| random (baseline) |" in page
     assert "![test NDCG@10 by round on small](tiny_small.svg)" in page
     shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8"
-    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 click=CLICK WORDS" in page
+    assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 click=CLICK OVERRIDES" in page
     before = {path: path.read_bytes() for path in published.iterdir()}
     assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
     assert {path: path.read_bytes() for path in published.iterdir()} == before
@@ -63,8 +63,8 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
     assert main(["--out", str(published)]) == 0  # pages from published results
     assert (published / "tiny.md").read_text() == page
     index = (published / "README.md").read_text()
-    assert "## [Tiny](tiny.md)" in index
-    assert re.search(r"\| +mean rank \|", index)
+    assert "| [Tiny](tiny.md) | small | perfect, informational | 2 |" in index
+    assert re.search(r"## Overview\n\n.*\n\n\| ranker +\| +mean rank \|", page)
 
 
 def test_two_aims_choose(published, made):
@@ -89,7 +89,7 @@ def test_two_aims_choose(published, made):
 def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert main(["tiny"]) == 0
     everything = capsys.readouterr().out
-    titles = [line for line in everything.splitlines() if ", " in line and line[0] != "|"][:-1]  # without the legend
+    titles = [line for line in everything.splitlines() if line.startswith("small, ")]
     assert titles == ["small, perfect", "small, informational"]
     assert main(["tiny", "click=inf"]) == 0
     part = capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert "outdated: made with results_version" in capsys.readouterr().err
     assert main(["--out", str(published)]) == 0
     for name in ("tiny.md", "README.md"):
-        assert "> **outdated: made with results_version" in (published / name).read_text(), name
+        assert "**outdated: made with results_version" in (published / name).read_text(), name
 
 
 def test_chosen_settings_need_their_choosing_runs(published, capsys):
@@ -201,7 +201,7 @@ def test_two_rows_may_have_the_same_run(published, monkeypatch):
     assert len(rows) == len(before), "each run once"
     assert all(("SGD, online" in names) == ("same, online" in names) for names in rows)
     assert main(["--out", str(published)]) == 0
-    lines = (published / "README.md").read_text().splitlines()
-    places = [line.split("|")[2] for line in lines if line.startswith(("| SGD", "| same"))]
+    overview = (published / "tiny.md").read_text().partition("## small")[0].splitlines()
+    places = [line.split("|")[2] for line in overview if line.startswith(("| SGD", "| same"))]
     assert len(places) == 2
     assert places[0] == places[1]

@@ -73,7 +73,7 @@ def test_every_verdict_follows_from_the_raw_values():
             assert (pair.mean, pair.half_width) == pytest.approx((mean, half_width), rel=1e-5), claim["id"]
             expect, due = claim["expect"].split()[-1], bound if "much" in claim["expect"] else 0
             low, high = sorted([mean - half_width, mean + half_width])
-            if expect == "level":
+            if expect == "equivalent":
                 holds, fails = low >= -bound and high <= bound, low > bound or high < -bound
             else:
                 sign = 1 if expect == "higher" else -1
@@ -95,7 +95,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
         ("higher", {(0.125, 0.375): HOLDS, (0, 0.5): UNDECIDED, (-0.5, 0): UNDECIDED, (-0.375, -0.125): FAILS}),
         ("much higher", {(0.75, 1.25): HOLDS, (0.5, 1.5): UNDECIDED, (0, 0.5): UNDECIDED, (0.125, 0.375): FAILS}),
         (
-            "level",
+            "equivalent",
             {
                 **{(-0.5, 0.5): HOLDS, (0, 0.5): HOLDS, (-0.25, 0.75): UNDECIDED, (-1, 1): UNDECIDED},
                 **{(0.5, 1.5): UNDECIDED, (0.75, 1.25): FAILS},
@@ -104,8 +104,8 @@ HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
     ],
 )
 def test_the_words_of_a_claim(expect, of_intervals):
-    """With a bound of .5; an interval that ends at a bound is within it for level, and not beyond it for much."""
-    opposite = {"higher": "lower", "much higher": "much lower", "level": "level"}[expect]
+    """With a bound of .5; an interval that ends at a bound is within it for equivalent, and not beyond it for much."""
+    opposite = {"higher": "lower", "much higher": "much lower", "equivalent": "equivalent"}[expect]
     for (low, high), verdict in of_intervals.items():
         mean, half_width = (low + high) / 2, (high - low) / 2
         assert claims.verdict_of_pair(mean, half_width, expect, 0.5) == verdict, (low, high)
@@ -118,7 +118,7 @@ def test_claims_are_complete():
     for claim in CONTENT["claims"]:
         assert claim["paper"] in CONTENT["papers"], claim["id"]
         assert claim["page"] in CONTENT["pages"], claim["id"]
-        assert claim["expect"] in ("higher", "lower", "level", "much higher", "much lower"), claim["id"]
+        assert claim["expect"] in ("higher", "lower", "equivalent", "much higher", "much lower"), claim["id"]
         assert claim["metric"] in CONTENT["bound"], claim["id"]
 
 

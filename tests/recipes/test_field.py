@@ -60,7 +60,7 @@ def test_markers_are_the_arrows_of_the_pages(figure):
 def page_rows(page: str, user: str, column: int) -> dict[str, tuple[float, str]]:
     """Return the value and the arrow of each row of a page's table."""
     text = (PAGE / f"{page}.md").read_text()
-    section = text.partition(f"### MQ2008, {user}\n")[2].partition("| chosen")[0]
+    section = text.partition(f"### MQ2008, {user}\n")[2].partition("| selection")[0]
     rows = {}
     for line in re.findall(r"^\| (.*) \|$", section, re.MULTILINE):
         cells = [cell.strip() for cell in line.split("|")]
