@@ -2,15 +2,18 @@
 
     python docs/one_file.py [FOLD] [pdgd | pairrank] [ROUNDS]
 
-A user types a query and gets a list of ten documents; a click model decides what is clicked; the ranker learns from the
-clicks and serves the next list. FOLD is a folder with train.txt and test.txt in LETOR's format; without it, the one
-of the tests. `tests/test_one_file.py` compares lists, clicks and measures with those of
+A user types a query and gets a list of ten documents. A click model decides what is clicked. The ranker learns from the
+clicks and serves the next list. Read `play` first, at the end: it is the loop (docs/explanation/round.md has a picture
+of it). Then read one of the two rankers.
+
+FOLD is a folder with train.txt and test.txt in LETOR's format; without it, the one of the tests.
+`tests/test_one_file.py` compares lists, clicks and measures with those of
 
     ol2r run dataset=letor dataset.path=FOLD ranker=pdgd save_interactions=true rounds=300
 
-and of `ranker=pairrank ranker.solver=exact`; the solver of the default stops near the optimum.
+and of `ranker=pairrank ranker.solver=exact`. The default solver stops near the optimum.
 
-Only the random numbers are ol2r's: each is a function of (seed, name of the stream, round, place), so that both meet
+Only the random numbers are ol2r's: each is a function of (seed, name of the stream, round, index), so that both meet
 the same queries and the same users.
 """
 
@@ -28,7 +31,7 @@ from sklearn.datasets import load_svmlight_files
 from ol2r_cli.tensor.streams import Streams
 
 POSITIONS = 10  # documents shown, and the cutoff of NDCG
-# P(click | grade), and P(stop | grade) after a click, of the informational user, by the number of grades
+# The informational user, by the number of grades: P(click | grade), and P(stop | grade) after a click
 # (PairRank, WWW 2021, table 1).
 INFORMATIONAL = {
     2: ([0.4, 0.9], [0.1, 0.5]),
@@ -66,7 +69,7 @@ def read(fold: Path) -> list[list[Query]]:
 
 
 def dcg(grades: np.ndarray) -> float:
-    """Return the sum of (2^grade - 1) / log2(rank + 1) over the first ten places."""
+    """Return the sum of (2^grade - 1) / log2(rank + 1) over the first ten ranks."""
     top = grades[:POSITIONS]
     return float(((2.0**top - 1) / np.log2(np.arange(2, len(top) + 2))).sum())
 
@@ -83,7 +86,7 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def examined(clicks: np.ndarray) -> int:
-    """Return how many places were examined: down to the one after the last click; 0 without a click."""
+    """Return how many documents were examined: down to the one below the last click; 0 without a click."""
     return min(int(clicks.nonzero()[0][-1]) + 2, len(clicks)) if clicks.any() else 0
 
 
@@ -101,7 +104,7 @@ class PDGD:
         return np.argsort(-(x @ self.theta - np.log(-np.log(chance))))
 
     def learn(self, x: np.ndarray, order: np.ndarray, clicks: np.ndarray, _: np.ndarray) -> None:
-        """Let each clicked document rise against each examined one without a click (equations 5 to 8)."""
+        """Raise each clicked document against each examined one without a click (equations 5 to 8)."""
         won, lost = clicks.nonzero()[0], (~clicks[: examined(clicks)]).nonzero()[0]
         gradient = np.zeros_like(self.theta)
         for winner in won:
@@ -118,12 +121,15 @@ class PDGD:
 
 
 def log_probability(scores: np.ndarray, shown: int) -> np.float64:
-    """Return log P of the first `shown` places of a list, from the scores of all documents in its order."""
-    return np.sum([scores[place] - np.logaddexp.reduce(scores[place:]) for place in range(shown)])
+    """Return log P of the first `shown` ranks of a list, from the scores of all documents in its order."""
+    return np.sum([scores[rank] - np.logaddexp.reduce(scores[rank:]) for rank in range(shown)])
 
 
 class PairRank:
-    """PairRank_C (Jia, Wang, Guo and Wang, WWW 2021): shuffles only documents whose order is uncertain."""
+    """PairRank_C (Jia, Wang, Guo and Wang, WWW 2021): shuffles only documents whose order is uncertain.
+
+    docs/explanation/pairrank.md has a picture of certain pairs and blocks.
+    """
 
     def __init__(self, features: int, l2: float = 0.01, alpha: float = 0.1):
         self.theta, self.l2, self.alpha = np.zeros(features), l2, alpha
@@ -134,14 +140,14 @@ class PairRank:
         """Divide the documents into blocks whose order is certain, and shuffle each block (section 3.2.3)."""
         order = np.argsort(-(x @ self.theta), kind="stable")
         x, scores, clock = x[order], x[order] @ self.theta, -np.log(chance[order])
-        apart = x[:, None] - x
-        width = np.sqrt(np.einsum("ijf,fg,ijg->ij", apart, np.linalg.inv(self.matrix), apart).clip(min=0))
+        difference = x[:, None] - x
+        width = np.sqrt(np.einsum("ijf,fg,ijg->ij", difference, np.linalg.inv(self.matrix), difference).clip(min=0))
         certain = np.triu(sigmoid(scores[:, None] - scores) - self.alpha * width > 0.5)
-        for middle in range(len(x)):  # i above the middle one, and this above j: i above j
+        for middle in range(len(x)):  # a chain: i above the middle one, and this one above j
             certain |= certain[:, middle, None] & certain[middle]
         ends = np.array([certain[:end, end:].all() for end in range(len(x))])  # a block ends before these documents
         block = ends.cumsum()
-        rings = clock.copy()  # a clock starts when the last document of the block that is certainly above has rung
+        rings = clock.copy()  # a clock starts when those of all documents certainly above, in its block, have rung
         for j in range(len(x)):
             rings[j] += max((rings[i] for i in range(j) if certain[i, j] and block[i] == block[j]), default=0)
         return order[np.lexsort((rings, block))]
@@ -168,7 +174,7 @@ class PairRank:
 def play(
     queries: list[Query], ranker: PDGD | PairRank, rounds: int, uniform: Callable[[str, int, int], np.ndarray]
 ) -> Iterator[Round]:
-    """Serve one query in each round. `uniform` returns so many random numbers of a stream in a round."""
+    """Serve one query in each round: the loop. `uniform` returns so many random numbers of a stream in a round."""
     grades = 1 + max(int(query.grades.max()) for query in queries)
     p_click, p_stop = INFORMATIONAL[grades]
     for t in range(rounds):
@@ -176,16 +182,16 @@ def play(
         order = ranker.rank(query.features, uniform("explore/", t, len(query.grades)))
         shown, chance = order[:POSITIONS], uniform("click/", t, 2 * POSITIONS)
         clicks = np.zeros(len(shown), dtype=bool)
-        for place, grade in enumerate(query.grades[shown]):  # the user reads from the top
-            clicks[place] = chance[2 * place] < p_click[grade]
-            if clicks[place] and chance[2 * place + 1] < p_stop[grade]:
+        for rank, grade in enumerate(query.grades[shown]):  # the user reads from the top; ranks from 0
+            clicks[rank] = chance[2 * rank] < p_click[grade]
+            if clicks[rank] and chance[2 * rank + 1] < p_stop[grade]:
                 break
         ranker.learn(query.features, order, clicks, uniform("pairs/", t, POSITIONS))
         yield Round(shown, clicks, ndcg(query.grades[order]))
 
 
 def main(fold: str = "tests/data/tiny/Fold1", name: str = "pairrank", rounds: str = "300") -> None:
-    """Play, and print cumulative NDCG of the lists shown, and NDCG@10 of test queries, in order of their scores."""
+    """Play, and print cumulative NDCG of the lists shown, and NDCG@10 of test queries in the order of scores."""
     queries, test = read(Path(fold))
     ranker = {"pdgd": PDGD, "pairrank": PairRank}[name](queries[0].features.shape[1])
     streams = Streams(torch.tensor([0]))
