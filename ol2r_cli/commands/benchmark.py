@@ -43,7 +43,7 @@ else:
     ),
     argument(
         "--add",
-        metavar="WORDS",
+        metavar="OVERRIDE",
         nargs="+",
         action="append",
         help="run this ranker by the same protocol, show it in the tables; of listed values one is chosen",

@@ -87,16 +87,16 @@ FIGURE_FOLDER = Path("figures")  # without --out
     argument(
         "--overrides", action="store_true", help="with --select: override lists for `ol2r run`, in place of the table"
     ),
-    argument("--baseline", metavar="WORDS", help="compare with this row of each task: a ranker, or overrides"),
+    argument("--baseline", metavar="OVERRIDES", help="compare with this row of each task: a ranker, or overrides"),
     argument("--compare", choices=["all"], help="compare every row with every other of its task"),
     argument("--test", choices=["t", "permutation"], help="test of the paired differences (default: t)"),
     argument("--differences", action="store_true", help="a row for each comparison and metric, in place of the table"),
     argument("--recovery", action="store_true", help="a row for each change of intent, in place of the table"),
     argument(
         "--name",
-        metavar="WORDS=NAME",
+        metavar="OVERRIDES=NAME",
         nargs="+",
-        help="names of rows: pairrank=ours; WORDS as for --baseline",
+        help="names of rows: pairrank=ours; OVERRIDES as for --baseline",
     ),
     argument("--figure", metavar="KIND", nargs="*", help="figures in place of the table; without KIND, list the kinds"),
     argument("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd, ylim=0,1"),
@@ -150,12 +150,12 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
 
 
 def _names(options: Sequence[str]) -> dict[str, str]:
-    """Return the names of rows by their words, of `--name WORDS=NAME`."""
+    """Return the names of rows by their words, of `--name OVERRIDES=NAME`."""
     names: dict[str, str] = {}
     for option in options:
         words, _, name = option.rpartition("=")
         if not words.strip() or not name.strip():
-            raise ValueError(f"--name must be WORDS=NAME, such as pairrank=ours, got {option}")
+            raise ValueError(f"--name must be OVERRIDES=NAME, such as pairrank=ours, got {option}")
         names[words] = name
     return names
 

@@ -76,7 +76,7 @@ def _difference(first: Mapping[str, str], others: Sequence[Mapping[str, str]]) -
 
 
 def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
-    """Return the name of each group that words name, as `--name WORDS=NAME`: in every task the row that matches them.
+    """Return the name of each group that is named, as `--name OVERRIDES=NAME`: in every task the row that matches them.
 
     names: by words. ValueError for words that match no row or several of a task, and where two rows of a task have one
     name.

@@ -207,7 +207,7 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         "runs --baseline pairrnk": f"{rows} pairrnk: did you mean pairrank?",
         "runs --baseline pairrank": "--baseline must match one row of each task, got pairrank",
         "runs --option split=test": "--option goes with --figure KIND",
-        "runs --name pairrank": "--name must be WORDS=NAME, such as pairrank=ours, got pairrank\n",
+        "runs --name pairrank": "--name must be OVERRIDES=NAME, such as pairrank=ours, got pairrank\n",
         "runs --recovery --out x.html": "--recovery has no html: type --format md",
         "runs/file --out x.html": "a page needs the folders of runs, got runs/file, which has final values: type --for",
         "runs --out runs/file/table.md": "--out must be a file that can be written, got runs/file/table.md",
