@@ -25,9 +25,9 @@ INK, WHITE, PALE, ORANGE = "#1a1a1a", "#ffffff", "#f1f1f1", "#fbdfb4"
 BLUE, DARK_BLUE = "#cfe2f3", "#8db9df"
 STYLE = """
 text { font-family: Helvetica, Arial, "DejaVu Sans", sans-serif; font-size: 16px; fill: #1a1a1a }
-.small { font-size: 14px }
+.small { font-size: 15px }
 .bold { font-weight: bold }
-.code { font-family: Menlo, "DejaVu Sans Mono", monospace; font-size: 14px }
+.code { font-family: Menlo, "DejaVu Sans Mono", monospace; font-size: 15px }
 """.strip()
 _HEAD = 'viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto-start-reverse"'
 _PATTERN = 'width="7" height="7" patternUnits="userSpaceOnUse"'
@@ -300,7 +300,7 @@ def axes_of_tensors() -> Picture:
         picture.box(10, top, 596, 78, PALE, round=6)
         picture.text(20, top + 24, f"seed {seed}", "bold", "start")
         picture.text(20, top + 44, f"query {query}", "small", "start")
-        picture.text(20, top + 63, f"{length} documents", "small", "start")
+        picture.text(20, top + 63, f"length {length}", "small", "start")
         for member in range(2):
             picture.text(180, top + 27 + 33 * member, f"member {member + 1}", "small", "end")
             for document in range(7):
