@@ -124,7 +124,7 @@ def _notes(runs: RecipeRuns, values: Values) -> list[str]:
     if any(estimate.half_width is not None for estimate in estimates):
         several_folds = any(estimate.clusters > 1 for estimate in estimates)
         units = (runs.rows[0].group.units if runs.rows else SEEDS).below_table(several_folds)
-        notes.append(f"± is half the width of the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
+        notes.append(f"± is half the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
     most = max((len(runs.cells(row.trial.condition)) for row in runs.rows), default=0)
     if most:
         chosen = f"Settings are the best of up to {most} by validation NDCG@10"

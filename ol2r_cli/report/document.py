@@ -72,8 +72,8 @@ class Document:
             lines.append(notes.WITHOUT_RELEVANT)
         if self.selection is not None and self.selection.chose:
             lines.append(
-                f"{notes.choice_note(self.selection)} The seeds that chose them are those that report: to report "
-                "others, run the chosen ones with them (--overrides)."
+                f"{notes.choice_note(self.selection)} Model selection used the seeds that are reported. To report "
+                "others, run the selected settings with them (--overrides)."
             )
         if self.comparison:
             lines += notes.comparison_notes(self.comparison)

@@ -25,6 +25,7 @@ from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
+from ol2r_cli.report.notes import choice_note
 from ol2r_cli.report.page_figures import page_figures
 from ol2r_cli.report.parts import defines_task
 from ol2r_cli.report.run_groups import Group
@@ -75,6 +76,7 @@ def page(content: PageContent) -> str:
         not_drawn=not_drawn,
         leaders=_leaders(groups, labels),
         least_units=LEAST_UNITS,
+        choice_note=choice_note,
         **_extent(groups),
         **_settings(members, groups, labels),
         **_provenance(members, labels),

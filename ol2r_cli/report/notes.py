@@ -14,7 +14,7 @@ from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS, as_units
 
 WITHOUT_RELEVANT = (
-    "Queries without a relevant document count 0 in NDCG (no_relevant=zero); tables that leave them out have higher "
+    "Queries without a relevant document count 0 in NDCG (no_relevant=zero). Tables that leave them out have higher "
     "values."
 )
 _CHOSEN_BY = {
@@ -27,12 +27,12 @@ _NAMED_TASKS = 3  # of those without a comparison
 
 
 def values_note(groups: Sequence[Group], runs: int) -> str:
-    """Return what a figure is the mean of, and what ± is."""
+    """Return what a value is the mean of, and what ± is."""
     folds = any(len(group.seeds) > 1 for group in groups)
     values, units = (groups[0].units if groups else SEEDS).note(folds)
     return (
-        f"{plural(runs, 'run')}. Figures are means over n values, one for each {values}; ± is half the width of the "
-        f"{LEVEL:.0%} interval of the mean (Student's t){units}, left out for a single value."
+        f"{plural(runs, 'run')}. Values are means over n numbers, one for each {values}. ± is half the {LEVEL:.0%} "
+        f"interval of a mean (Student's t){units}."
     )
 
 
@@ -44,14 +44,14 @@ def counts_without_relevant(groups: Sequence[Group], metrics: Iterable[str]) -> 
 
 def choice_note(selection: Selection) -> str:
     """Return how the settings were chosen."""
-    return f"The settings are those with the {_CHOSEN_BY[selection.by]}."
+    return f"Settings were selected by the {_CHOSEN_BY[selection.by]}."
 
 
 def what_marks_say(baseline: str | None) -> str:
     """Return what the marks of a comparison with a baseline say, or with None of one of all rows."""
     if baseline is None:
         return "Letters name the rows that a value is significantly better than"
-    return f"↑ and ↓ are significantly more and less than {baseline}"
+    return f"↑ and ↓ are significantly higher and lower than {baseline}"
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
@@ -83,8 +83,8 @@ def _test_notes(comparison: Comparison, tested: Sequence[PairedDifference]) -> l
     comparisons = plural(family, "comparison")
     names = {units.name(difference.estimate) for difference in tested}
     lines = [
-        f"{what_marks_say(comparison.baseline)}, at {ALPHA} after Holm's correction for the {comparisons} of each "
-        f"metric: {TEST_NAMES[comparison.test]} over the {units.tested} that both have, with the "
+        f"{what_marks_say(comparison.baseline)}: p < {ALPHA} after Holm's correction for the {comparisons} of each "
+        f"metric. p is that of the {TEST_NAMES[comparison.test]} over the {units.tested} that both have, with the "
         f"{as_units(*sorted(names))}."
     ]
     most = max((difference.estimate for difference in tested), key=lambda estimate: estimate.units)

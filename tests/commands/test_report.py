@@ -146,7 +146,7 @@ def test_frames_compare_all_metrics_with_a_baseline(compared, tmp_path, capsys):
     assert [line.count("↑") for line in first.splitlines()] == [0, 0, 1, 0]
     assert first.splitlines()[3].startswith("| mq2008  | perfect | pdgd (baseline) |")
     assert "| +0.10050 ± 0.00057 ↑ |" in second
-    assert how.startswith("↑ and ↓ are significantly more and less than pdgd, at 0.05 after Holm's correction for ")
+    assert how.startswith("↑ and ↓ are significantly higher and lower than pdgd: p < 0.05 after Holm's correction for ")
     assert main([compared, "--baseline", "pdgd", "--differences"]) == 0
     out = capsys.readouterr().out
     assert "(baseline)" not in out

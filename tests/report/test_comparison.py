@@ -89,9 +89,9 @@ def test_marks_say_which_rows_are_worse_by_holm_over_all_tasks(tmp_path):
     assert result.bases == {groups[0]}
     (line,) = notes(tmp_path / "perfect", "base", metrics=both)
     assert line == (
-        "↑ and ↓ are significantly more and less than base, at 0.05 after Holm's correction for the 3 comparisons of "
-        "each metric: paired t test over the (fold, seed) that both have, with the seeds as units (degrees of freedom: "
-        "seeds - 1)."
+        "↑ and ↓ are significantly higher and lower than base: p < 0.05 after Holm's correction for the 3 comparisons "
+        "of each metric. p is that of the paired t test over the (fold, seed) that both have, with the seeds as units "
+        "(degrees of freedom: seeds - 1)."
     )
     groups, result = comparison(tmp_path / "perfect")
     assert "".join(result.letters[group] for group in groups) == "abcd"

@@ -168,6 +168,6 @@ def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure)
     assert "Of every ranker the settings with the best validation NDCG." in parsed.text
     assert [attributes["id"] for attributes in parsed.all("figure")] == ["learning_curve"]
     _, parsed = written(tmp_path, choose=True)
-    assert "Each is the best by validation NDCG of up to 17 cells of its grid." in parsed.text
+    assert "by the best mean validation NDCG after the last evaluated round. A grid has up to 17 cells." in parsed.text
     for seeds, said in ([0], "0"), ([0, 1, 2], "0–2"), ([5, 0, 1, 9, 10], "0–1, 5, 9–10"), ([3, 3], "3"):
         assert ranges(seeds) == said

@@ -164,7 +164,7 @@ def test_only_what_is_significantly_best_is_bold(tmp_path):
     ]
     marked = latex_of(tmp_path, "test_ndcg_10", baseline="pdgd", compares=True)
     assert r"\textbf" not in marked, "against a baseline no row is compared with all others"
-    assert "significantly more and less than PDGD (paired t test, Holm's correction, p $<$ 0.05)" in marked
+    assert "significantly higher and lower than PDGD (paired t test, Holm's correction, p $<$ 0.05)" in marked
     assert r"\textbf" not in latex_of(tmp_path, "test_ndcg_10"), "nothing was compared"
 
 
@@ -221,5 +221,5 @@ def test_a_caption_says_what_chose_and_which_tests_were_made(tmp_path):
     ):
         selection = Selection(dict.fromkeys(groups, 2), [], by)
         text = Document(Collection(), groups, labels, ["test_ndcg_10"], selection, comparison).text("latex")
-        assert f"The settings are those with the {reason}.}}" in text
+        assert f"Settings were selected by the {reason}.}}" in text
         assert "significantly" not in text
