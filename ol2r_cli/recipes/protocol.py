@@ -10,7 +10,7 @@ from ol2r_cli.run.identity import HASHED_OTHERWISE, NOT_HASHED
 
 # Settings that may be typed, as the path of the data: numbers remain comparable.
 _COMPARABLE_WITH = {*NOT_HASHED, *HASHED_OTHERWISE, "click"}
-# Rankers with a network that ol2r fits in another way than the papers: docs/how-to/reproduce.md says how.
+# Rankers with a network that ol2r fits in another way than the papers: docs/explanation/reproduced.md says how.
 _REFITTED = {f"ranker={name}" for name in ("olranknet", "ollambdarank", "ollambdarank_gt", "p2neurrank")}
 
 
