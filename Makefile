@@ -89,8 +89,9 @@ bench: setup  ## rounds per second on a generated MSLR-sized dataset
 performance: setup  ## measure the table of docs/explanation/performance.md again
 	$(VENV)/bin/python scripts/performance.py
 
-pictures: setup  ## draw the pictures of ideas in docs/pictures again
+pictures: setup  ## draw the pictures of ideas and of results in docs/pictures again
 	$(VENV)/bin/python scripts/pictures.py
+	$(VENV)/bin/python scripts/field.py
 
 golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)

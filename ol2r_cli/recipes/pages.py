@@ -70,7 +70,7 @@ def detectable(recipe: Recipe, tables: Tables) -> str:
     if not medians:
         return ""
     return (
-        f"A difference from {recipe.baseline} below {', '.join(medians)} would not be significant (medians of all "
+        f"A difference from {recipe.baseline} below {' or '.join(medians)} would not be significant (medians of all "
         "tables)."
     )
 
@@ -90,7 +90,7 @@ def benchmark_page(
         *([f"> **{warning}**"] if warning else []),
         f"This page has {recipe.shows}.",
         "What follows from it: [findings](findings.md). What was fixed beforehand: [protocol](protocol.md). What a "
-        "column measures: [measures](../reference/measures.md).",
+        "column measures: [measures](../reference/measures.md). Terms: [glossary](../reference/glossary.md).",
         "## How to read the tables",
         "\n".join(f"- {mark}: {meaning}.".replace("- *:", "- \\*:") for mark, meaning in legend(recipe).items()),
         detectable(recipe, tables),
