@@ -18,7 +18,8 @@ OWN = (  # all of its files
     *("ol2r_cli/recommend", "ol2r_cli/commands/recommend.py", "tests/recommend"),
     *("configs/recommend.yaml", "configs/model", "configs/reviews", "configs/reproduce/data/amazon*"),
     *("configs/reproduce/dissertation_table4_2.yaml", "configs/reproduce/dissertation_fig4_*"),
-    *("docs/how-to/recommend.md", "docs/algorithms/mter.md", "docs/users_as_queries.py"),
+    *("docs/how-to/recommend.md", "docs/algorithms/recommendation.md", "docs/algorithms/mter.md"),
+    "docs/users_as_queries.py",
 )
 INDEXES = (  # have lines that name what there is
     *("README.md", "docs/README.md", "docs/explanation/architecture.md"),
