@@ -28,7 +28,7 @@ def choose(cells: Sequence[PlayedTrial], aim: str, competitor: Competitor) -> Pl
 
 def _chosen_by(aim: str) -> str:
     """Return how a cell is chosen for an aim; '' stands for one choice, as in papers."""
-    return aim if aim == "online" else "validation"
+    return "validation" if aim in ("", "offline") else aim
 
 
 def is_unstable(settings: Overrides, competitor: Competitor) -> bool:

@@ -16,6 +16,7 @@ import yaml
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import nearest
+from ol2r_cli.recipes.trials import AIMS
 from ol2r_cli.report.legend import dataset_name
 
 SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
@@ -98,7 +99,8 @@ class Recipe:
 
     Of the benchmark: baseline is the competitor with which all others are compared. extend is how many times a grid
     grows by a factor of three at an end at which its best cell is. orders: another benchmark; the order of
-    rankers under its users is compared with that under the users here.
+    rankers under its users is compared with that under the users here. aims: for which settings are chosen, of `AIMS`
+    and `BY_CLICKS`.
     """
 
     kind: str
@@ -124,6 +126,7 @@ class Recipe:
     baseline: str = ""
     extend: int = 0
     orders: str = ""
+    aims: list[str] = field(default_factory=lambda: [*AIMS])
 
     @property
     def summary(self) -> str:

@@ -16,9 +16,12 @@ from ol2r_cli.recipes.grid import are_equally_good, at_an_end, is_unstable
 from ol2r_cli.recipes.overrides import by_name, value_of
 from ol2r_cli.recipes.play import RecipeRuns
 from ol2r_cli.recipes.run_plan import RunPlan
-from ol2r_cli.recipes.trials import AIMS, Condition, PlayedTrial
+from ol2r_cli.recipes.trials import AIMS, BY_CLICKS, Condition, PlayedTrial
+from ol2r_cli.report.best_settings import values_of
+from ol2r_cli.report.estimates import Values
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.published import read_results, results_frame
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run, scan
 
 TEST = "test_ndcg_10"
@@ -145,15 +148,24 @@ def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFra
     """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
     rows: list[dict[str, Any]] = []
     for condition, cells in grids.items():
+        by_clicks = _values_by_clicks([cell.group for cell in cells])
         for cell in cells:
-            rows += _choosing_rows(condition, cell)
+            values = {metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics}
+            values |= {metric: of_cells[cell.group] for metric, of_cells in by_clicks.items()}
+            rows += _choosing_rows(condition, cell, values)
     if rows:
         return pl.from_dicts(rows, infer_schema_length=None)
     return pl.DataFrame(schema={"table": str, "click": str, "competitor": str, "settings": str})
 
 
-def _choosing_rows(condition: Condition, cell: PlayedTrial) -> list[dict[str, Any]]:
-    values = {metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics}
+def _values_by_clicks(cells: Sequence[Group]) -> dict[str, Mapping[Group, Values]]:
+    """Return what clicks say of cells, by the metrics of `BY_CLICKS`; empty where they have no validation sessions."""
+    if not cells[0].runs[0].settings.get("validation_sessions"):
+        return {}
+    return {metric: values_of(cells, aim) for aim, metric in BY_CLICKS.items()}
+
+
+def _choosing_rows(condition: Condition, cell: PlayedTrial, values: Mapping[str, Values]) -> list[dict[str, Any]]:
     units = next(iter(values.values()))
     rows = []
     for fold, seed in units:

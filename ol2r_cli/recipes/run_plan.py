@@ -26,7 +26,7 @@ from ol2r_cli.kinds import RunKind, run_kinds
 from ol2r_cli.recipes.grid import beyond_the_ends
 from ol2r_cli.recipes.overrides import Overrides, by_name, expand_all, value_of
 from ol2r_cli.recipes.recipe import Competitor, Recipe
-from ol2r_cli.recipes.trials import AIMS, Condition, PlayedTrial, Trial
+from ol2r_cli.recipes.trials import Condition, PlayedTrial, Trial
 
 
 def read_typed(words: Sequence[str]) -> tuple[Overrides, list[str], list[str]]:
@@ -123,9 +123,9 @@ class RunPlan:
     def aims(self, competitor: Competitor) -> Collection[str]:
         """Return for which aims the settings of a competitor are chosen; '' stands for one choice, or none."""
         if self.settings is not None:
-            return ("", *AIMS)  # as they are given
+            return ("", *self.recipe.aims)  # as they are given
         chooses_for_aims = self._chooses and competitor.grid and self.recipe.kind == "benchmark"
-        return AIMS if chooses_for_aims else ("",)
+        return self.recipe.aims if chooses_for_aims else ("",)
 
     def candidates(self) -> Iterator[Trial]:
         """Yield the trials from which settings are chosen: all cells of the grid of each competitor that has one."""

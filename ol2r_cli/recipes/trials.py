@@ -13,6 +13,9 @@ from ol2r_cli.report.run_groups import Group
 
 # The aims for which a benchmark chooses settings, each by the mean of a metric of the choosing runs.
 AIMS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
+# Further ones, of a benchmark that asks what it costs to choose without labels: by what clicks on validation queries
+# say (`report.click_values`), and by their number.
+BY_CLICKS = {"clicks": "click_dcg_10", "raw": "clicks_a_session"}
 
 
 def aim_of(metric: str) -> str:

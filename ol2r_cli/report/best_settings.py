@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ol2r_cli.report.click_values import click_values
+from ol2r_cli.report.click_values import click_values, clicks_a_session
 from ol2r_cli.report.comparison import paired_values
 from ol2r_cli.report.estimates import Values, of_values
 from ol2r_cli.report.finished_run import CODE
@@ -31,10 +31,13 @@ def values_of(cells: Sequence[Group], by: str) -> dict[Group, Values]:
     """Return for each cell the values of a criterion by (fold, seed), whose highest mean is the best.
 
     by: `validation` for NDCG on validation queries after the last evaluated round, `online` for cumulative NDCG,
-    `clicks` for what the clicks of validation sessions say, of all cells together. ValueError for runs that lack it.
+    `clicks` for what the clicks of validation sessions say, of all cells together, `raw` for their number. ValueError
+    for runs that lack it.
     """
     if by == "clicks":
         return click_values(tuple(cells))
+    if by == "raw":
+        return clicks_a_session(tuple(cells))
     _, validation, cumulative, _ = ndcg_metrics(cells)
     metric = validation if by == "validation" else cumulative
     values: dict[Group, Values] = {cell: cell.values(metric) for cell in cells}
