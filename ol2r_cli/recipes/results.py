@@ -150,7 +150,9 @@ def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFra
     for condition, cells in grids.items():
         by_clicks = _values_by_clicks([cell.group for cell in cells])
         for cell in cells:
-            values = {metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics}
+            values: dict[str, Values] = {
+                metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics
+            }
             values |= {metric: of_cells[cell.group] for metric, of_cells in by_clicks.items()}
             rows += _choosing_rows(condition, cell, values)
     if rows:
