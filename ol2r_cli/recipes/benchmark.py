@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
-from ol2r_cli.recipes import orders
+from ol2r_cli.recipes import click_costs, orders
 from ol2r_cli.recipes.benchmark_plan import benchmark_plan
 from ol2r_cli.recipes.claims_page import claims_page
 from ol2r_cli.recipes.entries import Tables, for_metric, published_tables, tables_of
@@ -72,7 +72,8 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
         return INTERRUPTED
     if results:
         tables = tables_of(results, choice_frame(runs.grids))
-        for title, file in _figure_files(recipe, tables).items():
+        titles = {} if click_costs.asks_for_costs(recipe) else _figure_files(recipe, tables)
+        for title, file in titles.items():
             with suppress(NothingToDraw):
                 save(drawn("learning_curve", _curves(tables, title), bands="none"), directory.path / file)
         _write_page(recipe, tables, directory)
@@ -170,7 +171,10 @@ def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
 def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None:
     """Write the page of a benchmark, with those of its figures that are there."""
     figures = {title: file for title, file in _figure_files(recipe, tables).items() if (directory / file).exists()}
-    page = benchmark_page(recipe, tables, overview(recipe, tables), figures, orders.sections(recipe, tables))
+    if click_costs.asks_for_costs(recipe):
+        page = click_costs.page(recipe, tables)
+    else:
+        page = benchmark_page(recipe, tables, overview(recipe, tables), figures, orders.sections(recipe, tables))
     directory.write_text(f"{recipe.name}.md", page)
     print(f"written: {directory / recipe.name}.md")
 
@@ -180,6 +184,9 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
     warning = outdated(tables)
     if warning:
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
+    if click_costs.asks_for_costs(recipe):
+        click_costs.show(tables)
+        return
     for (title, click), rows in tables.items():
         print(f"\n{title}, {click}\n")
         print_result(main_table(recipe, rows))

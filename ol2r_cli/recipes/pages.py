@@ -105,7 +105,7 @@ def benchmark_page(
         paragraphs.append(
             "To run a row, type a click model for CLICK, and for OVERRIDES what the second table has, without marks:"
         )
-        paragraphs.append(_command(list(chain(*of_dataset.values()))))
+        paragraphs.append(command_of(list(chain(*of_dataset.values()))))
         for click, rows in of_dataset.items():
             paragraphs += [
                 f"### {title}, {click}",
@@ -114,7 +114,7 @@ def benchmark_page(
                 "Settings, all of their values, and their costs. CPU s is that of all seeds and folds together.",
                 markdown(settings_table(recipe, rows, as_typed=True)),
             ]
-    paragraphs += ["## How these results were made", f"{_costs(tables)}\n{_versions(chain(*tables.values()))}"]
+    paragraphs += ["## How these results were made", f"{costs_of_runs(tables)}\n{made_with(chain(*tables.values()))}"]
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
@@ -128,7 +128,7 @@ def _what_is_good(metrics: Sequence[str]) -> str:
     return f"Best first by {heading(metrics[0])}; better is {', and '.join(directions)}."
 
 
-def _costs(tables: Tables) -> str:
+def costs_of_runs(tables: Tables) -> str:
     """Return the number of runs and the CPU hours of a page, each run and each choice counted once."""
     of_runs: dict[object, float] = {}
     of_choices: dict[object, float] = {}
@@ -142,7 +142,7 @@ def _costs(tables: Tables) -> str:
     )
 
 
-def _versions(entries: Iterable[Entry]) -> str:
+def made_with(entries: Iterable[Entry]) -> str:
     """Return what results were made with, such as `Made with torch 2.9 and 2.10.`, in order of occurrence."""
     versions: dict[str, dict[str, None]] = {}
     of_results = set()
@@ -155,7 +155,7 @@ def _versions(entries: Iterable[Entry]) -> str:
     return f"Made with {made_with}."
 
 
-def _command(entries: Sequence[Entry]) -> str:
+def command_of(entries: Sequence[Entry]) -> str:
     """Return the command of all rows of a dataset: the overrides that they share, with OVERRIDES for those of a row."""
     rows = [entry.about.words for entry in entries]
     shared = [word for word in rows[0] if all(word in words for words in rows)]

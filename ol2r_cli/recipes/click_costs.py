@@ -1,0 +1,208 @@
+"""What it costs to choose settings from clicks, without labels: `ol2r benchmark clicks`.
+
+A cost is the value of the cell that labels choose less that of the cell that clicks choose, paired by fold and seed.
+docs/benchmark/protocol.md has the claim and the rule, which were fixed before the first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
+from statistics import fmean
+from typing import NamedTuple
+
+from ol2r_cli.formatting import plus_minus, wrapped
+from ol2r_cli.metrics.intervals import LEVEL
+from ol2r_cli.recipes.entries import Entry, Tables
+from ol2r_cli.recipes.overrides import brief, by_name
+from ol2r_cli.recipes.pages import GENERATED, command_of, costs_of_runs, made_with, outdated
+from ol2r_cli.recipes.recipe import Recipe
+from ol2r_cli.recipes.trials import BY_CLICKS
+from ol2r_cli.report.comparison import paired
+from ol2r_cli.report.estimates import Estimate, of_values
+from ol2r_cli.text_table import TextTable, markdown, print_result
+
+MARGIN = 0.01  # of test NDCG@10, which the claim says that choosing by clicks costs less than
+_COMPARED = {  # what is compared: the metric, the aim that labels serve, and that of clicks
+    "by clicks": ("test_ndcg_10", "offline", "clicks"),
+    "by raw clicks": ("test_ndcg_10", "offline", "raw"),
+    "cumulative, by clicks": ("cumulative_ndcg", "online", "clicks"),
+}
+_EXPLAINED = "../explanation/tuning_without_labels.md"
+_DIGITS = {"test_ndcg_10": 4, "cumulative_ndcg": 1}
+
+
+class Cost(NamedTuple):
+    """What one choice costs in one row, compared as `_COMPARED` says; table: the dataset and the click model."""
+
+    table: tuple[str, str]
+    competitor: str
+    compared: str
+    difference: Estimate
+    by_labels: Entry
+    by_clicks: Entry
+
+
+def asks_for_costs(recipe: Recipe) -> bool:
+    """Return whether a benchmark asks what choices by clicks cost."""
+    return not set(recipe.aims).isdisjoint(BY_CLICKS)
+
+
+def costs(tables: Tables) -> list[Cost]:
+    """Return all costs, in the order of tables, rows and `_COMPARED`; those of rows that lack a choice are left out."""
+    found = []
+    for table, rows in tables.items():
+        entries = {(row.about.competitor, row.about.aim): row for row in rows}
+        for competitor in dict.fromkeys(row.about.competitor for row in rows):
+            for compared, (metric, labels, clicks) in _COMPARED.items():
+                by_labels, by_clicks = (entries.get((competitor, aim)) for aim in (labels, clicks))
+                if by_labels is None or by_clicks is None:
+                    continue
+                difference = of_values(paired(by_labels.group, by_clicks.group, metric))
+                if difference is not None:
+                    found.append(Cost(table, competitor, compared, difference, by_labels, by_clicks))
+    return found
+
+
+def over_rows(of_rows: Iterable[float]) -> Estimate | None:
+    """Return the mean of costs, with rows as units; None without any."""
+    return of_values({(None, number): cost for number, cost in enumerate(of_rows)})
+
+
+def of_users(found: Sequence[Cost], compared: str) -> dict[str, Estimate]:
+    """Return the mean cost of a choice over the rows of each user."""
+    by_user: dict[str, list[float]] = {}
+    for cost in found:
+        if cost.compared == compared:
+            by_user.setdefault(cost.table[1], []).append(cost.difference.mean)
+    estimates = {click: over_rows(of_rows) for click, of_rows in by_user.items()}
+    return {click: estimate for click, estimate in estimates.items() if estimate is not None}
+
+
+def of_all(found: Sequence[Cost], compared: str) -> Estimate | None:
+    """Return the mean cost of a choice over all rows. A unit is a row of a dataset, the mean over its users."""
+    by_row: dict[tuple[str, str], list[float]] = {}
+    for cost in found:
+        if cost.compared == compared:
+            by_row.setdefault((cost.table[0], cost.competitor), []).append(cost.difference.mean)
+    return over_rows(map(fmean, by_row.values()))
+
+
+def verdict(users: Iterable[Estimate]) -> str:
+    """Return what the rule says of the claim: confirmed, refuted, or undecided."""
+    means = list(users)
+    if any(user.mean >= MARGIN for user in means):
+        return "refuted"
+    is_below = [user.half_width is not None and user.mean + user.half_width < MARGIN for user in means]
+    return "confirmed" if is_below and all(is_below) else "undecided"
+
+
+def users_table(found: Sequence[Cost]) -> TextTable:
+    """Return the mean costs over the rows of each user, and over all rows."""
+    by_choice = {compared: of_users(found, compared) for compared in _COMPARED}
+    all_rows = {compared: of_all(found, compared) for compared in _COMPARED}
+
+    def line(click: str) -> list[str]:
+        estimates = all_rows if click == "all" else {name: by_choice[name].get(click) for name in _COMPARED}
+        return [click, *(_text(compared, estimate) for compared, estimate in estimates.items())]
+
+    lines = [line(click) for click in (*by_choice["by clicks"], "all")]
+    return TextTable.of(["user"], [_heading(compared) for compared in _COMPARED], lines)
+
+
+def rows_table(found: Sequence[Cost]) -> TextTable:
+    """Return the costs of the rows of one dataset and user, with what was chosen."""
+    lines = []
+    for competitor, of_row in groupby(found, key=lambda cost: cost.competitor):
+        by_choice = {cost.compared: cost for cost in of_row}
+        first = by_choice["by clicks"]
+        value = first.by_labels.group.estimate("test_ndcg_10")
+        known = "" if value is None else plus_minus(value.mean, value.half_width, 4)
+        differences = [_text(name, by_choice[name].difference) if name in by_choice else "" for name in _COMPARED]
+        chosen = [_chosen(first.by_labels), _chosen(first.by_clicks)]
+        lines.append([competitor, *chosen, known, *differences])
+    texts = ["ranker", "by labels", "by clicks"]
+    return TextTable.of(texts, ["test NDCG@10 by labels", *map(_heading, _COMPARED)], lines)
+
+
+def _heading(compared: str) -> str:
+    return f"cost {compared}" if _COMPARED[compared][0] == "test_ndcg_10" else "cost, cumulative NDCG"
+
+
+def _text(compared: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return ""
+    return plus_minus(estimate.mean, estimate.half_width, _DIGITS[_COMPARED[compared][0]], sign="+")
+
+
+def _chosen(entry: Entry) -> str:
+    """Return the settings of a row that were chosen; * marks those at an end of their grid."""
+    words = by_name(entry.about.words)
+    marked = []
+    for name in entry.about.settings:
+        (word,) = brief([words[name]])
+        marked.append(f"{word}*" if name in entry.about.edges else word)
+    return " ".join(marked)
+
+
+def page(recipe: Recipe, tables: Tables) -> str:
+    """Return the page of a benchmark as markdown: what the claim comes to, and the costs of users and of rows."""
+    found = costs(tables)
+    warning = outdated(tables)
+    protocol = "protocol.md#added-on-2026-11-28-before-the-first-run-of-it-settings-chosen-from-clicks"
+    paragraphs = [
+        GENERATED,
+        f"# {recipe.title}",
+        *([f"> **{warning}**"] if warning else []),
+        f"This page has {recipe.shows}.",
+        f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
+        f"What was fixed beforehand: [protocol]({protocol}).",
+        *_claim(found),
+        f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\nBelow 0 clicks have "
+        "chosen the better cell. `all` is over the users of each row.",
+        markdown(users_table(found)),
+    ]
+    for title in dict.fromkeys(title for title, _ in tables):
+        of_dataset = {click: rows for (dataset, click), rows in tables.items() if dataset == title}
+        paragraphs.append(f"## {title}")
+        paragraphs.append(
+            f"Settings chosen by each, and costs ± half the {LEVEL:.0%} interval of paired differences, with "
+            f"{_units(of_dataset)} as units; lower is better. \\* is at an end of its grid.\nTo run a cell, type a click "
+            "model for CLICK, and its ranker and settings for OVERRIDES:"
+        )
+        paragraphs.append(command_of(list(chain(*of_dataset.values()))))
+        for click in of_dataset:
+            paragraphs.append(f"### {title}, {click}")
+            paragraphs.append(markdown(rows_table([cost for cost in found if cost.table == (title, click)])))
+    made = f"{costs_of_runs(tables)}\n{made_with(chain(*tables.values()))}"
+    return "\n\n".join([*paragraphs, "## How these results were made", made]) + "\n"
+
+
+def _claim(found: Sequence[Cost]) -> list[str]:
+    """Return the paragraph with the claim and what it comes to; none without costs."""
+    users = of_users(found, "by clicks")
+    if not users:
+        return []
+    worst = max(users, key=lambda click: users[click].mean)
+    return [
+        "**Claim:** choosing by clicks costs less than .01 test NDCG@10 on average over rows against choosing by "
+        f"labels, for every user.\n**It is {verdict(users.values())}.** The largest mean is that of `{worst}`, "
+        f"{_text('by clicks', users[worst])}."
+    ]
+
+
+def _units(tables: Mapping[str, Sequence[Entry]]) -> str:
+    """Return what the units of intervals are on a dataset."""
+    return "folds" if any(len(row.group.seeds) > 1 for row in chain(*tables.values())) else "seeds"
+
+
+def show(tables: Tables) -> None:
+    """Print the costs of users and rows, and what the claim comes to."""
+    found = costs(tables)
+    for table in tables:
+        print(f"\n{', '.join(table)}\n")
+        print_result(rows_table([cost for cost in found if cost.table == table]))
+    print()
+    print_result(users_table(found))
+    for paragraph in _claim(found):
+        print(f"\n{wrapped(paragraph.replace('*', ''), 0)}")
