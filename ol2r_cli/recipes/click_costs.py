@@ -158,8 +158,8 @@ def page(recipe: Recipe, tables: Tables) -> str:
         f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
         f"What was fixed beforehand: [protocol]({protocol}).",
         *_claim(found),
-        f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\nBelow 0 clicks have "
-        "chosen the better cell. `all` is over the users of each row.",
+        f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
+        "Below 0 clicks have chosen the better cell. `all` is over the users of each row.",
         markdown(users_table(found)),
     ]
     for title in dict.fromkeys(title for title, _ in tables):
@@ -167,8 +167,8 @@ def page(recipe: Recipe, tables: Tables) -> str:
         paragraphs.append(f"## {title}")
         paragraphs.append(
             f"Settings chosen by each, and costs ± half the {LEVEL:.0%} interval of paired differences, with "
-            f"{_units(of_dataset)} as units; lower is better. \\* is at an end of its grid.\nTo run a cell, type a click "
-            "model for CLICK, and its ranker and settings for OVERRIDES:"
+            f"{_units(of_dataset)} as units; lower is better. \\* is at an end of its grid.\nTo run a cell, type a "
+            "click model for CLICK, and its ranker and settings for OVERRIDES:"
         )
         paragraphs.append(command_of(list(chain(*of_dataset.values()))))
         for click in of_dataset:
