@@ -149,14 +149,13 @@ def page(recipe: Recipe, tables: Tables) -> str:
     """Return the page of a benchmark as markdown: what the claim comes to, and the costs of users and of rows."""
     found = costs(tables)
     warning = outdated(tables)
-    protocol = "protocol.md#added-on-2026-11-28-before-the-first-run-of-it-settings-chosen-from-clicks"
     paragraphs = [
         GENERATED,
         f"# {recipe.title}",
         *([f"> **{warning}**"] if warning else []),
         f"This page has {recipe.shows}.",
         f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
-        f"What was fixed beforehand: [protocol]({protocol}).",
+        "What was fixed beforehand: [protocol](protocol.md#settings-chosen-from-clicks).",
         *_claim(found),
         f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
         "Below 0 clicks have chosen the better cell. `all` is over the users of each row.",

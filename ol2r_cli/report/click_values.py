@@ -53,7 +53,7 @@ def click_values(cells: tuple[Group, ...]) -> dict[Group, Values]:
     for of_data in by_data.values():
         attraction = attractions(pl.concat([counts.rows for counts in of_data]))
         for cell, run, rows in of_data:
-            for seed, value in _values_of_seeds(rows, attraction):
+            for seed, value in values_of_seeds(rows, attraction):
                 values[cell][run.fold, seed] = value
     return {cell: _in_order(by_unit) for cell, by_unit in values.items()}
 
@@ -104,7 +104,7 @@ def attractions(rows: pl.DataFrame) -> pl.DataFrame:
     return documents.select(_DOCUMENT).with_columns(attraction=pl.Series(attraction * examination[0]))
 
 
-def _values_of_seeds(rows: pl.DataFrame, attraction: pl.DataFrame) -> Iterator[tuple[int, float]]:
+def values_of_seeds(rows: pl.DataFrame, attraction: pl.DataFrame) -> Iterator[tuple[int, float]]:
     """Yield the mean of sum_k attraction(document at k) / log2(k + 1) over the sessions of each seed."""
     gain = pl.col("shown") * pl.col("attraction") / (pl.col("rank") + 1).log(2)
     sessions = pl.col("shown").filter(pl.col("rank") == 1).sum()

@@ -37,8 +37,9 @@ def played_sessions(
     deployed: Float[Tensor, "B P"],
     sessions: int,
     stop: Collection[int] = (),
+    first: int = 0,
 ) -> pl.DataFrame:
-    """Play so many sessions of each replica, and return the rows of validation_clicks.parquet.
+    """Play so many sessions of each replica, from number `first` on, and return the rows of validation_clicks.parquet.
 
     Queries are drawn uniformly. Queries and clicks have streams of random numbers of their own, so that the same seed
     meets the same queries under every ranker. KeyboardInterrupt as soon as there is a signal in `stop`. ScoresOverflow
@@ -48,14 +49,14 @@ def played_sessions(
     width = lists.shown.shape[1]
     at_once = max(1, _AT_ONCE // (replicas * width))
     counts = []
-    for first in range(0, sessions, at_once):
-        number = min(at_once, sessions - first)
+    for begin in range(first, first + sessions, at_once):
+        number = min(at_once, first + sessions - begin)
         query = torch.empty(number, replicas, dtype=torch.int64, device=deployed.device)
         clicks = torch.empty(number, replicas, width, dtype=torch.bool, device=deployed.device)
         for played in range(number):
             if stop:
                 raise KeyboardInterrupt
-            query[played], clicks[played] = _session(simulation, lists, first + played)
+            query[played], clicks[played] = _session(simulation, lists, begin + played)
         counts.append(_counted(simulation.streams.seeds, lists, query, clicks))
     key = ["seed", "query", "document", "rank", "last_click"]
     rows = pl.concat(counts).group_by(key).agg(pl.col("shown", "clicked").sum()).sort(VALIDATION_CLICKS.key)
