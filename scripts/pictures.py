@@ -310,7 +310,7 @@ def axes_of_tensors() -> Picture:
     picture.path((622, 80), (622, 342), arrow=False)
     for y in 80, 342:
         picture.path((616, y), (628, y), arrow=False)
-    picture.text(598, 364, "B replicas: each row depends on its seed alone", "small", "end")
+    picture.text(598, 364, "B replicas, each with a seed of its own", "small", "end")
     picture.box(20, 350, 30, 18, LINES)
     picture.text(58, 364, "padding, masked", "small", "start")
     picture.text(20, 396, "Other records begin with B, too:", "small", "start")
