@@ -13,10 +13,10 @@ What a page may have:
 - `<!-- file: PATH -->` above a block or a fence: the block is what the reader writes into this file.
 - `<!-- needs: MQ2008 -->` above a block: it is left out where `$HOME/data` has no MQ2008; likewise of other data.
 - `<!-- not run: REASON -->` above a block: nothing is done with it.
-- `<!-- slow: MINUTES -->` anywhere: commands with `$` are executed among the long tests (`make test-all`) only. A page
-  of more than ten seconds needs it.
+- `<!-- slow: MINUTES -->`: from here to the end of the page, commands with `$` are executed among the long tests
+  (`make test-all`) only. Commands that take more than ten seconds stand below it.
 
-A comment stands above one block, with at most a blank line in between. In output, times, speeds, sizes of memory and
+The other comments stand above one block, with at most a blank line in between. In output, times, speeds, sizes and
 dates may differ, and numbers with a decimal point by 5 % or .02, because processors round otherwise. All else is equal,
 ids too. Stdout is a terminal of 120 columns; stderr is compared where a command fails.
 
@@ -81,11 +81,7 @@ class Block:
     number: int
     lines: list[str]
     comments: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether it has commands with a `$`."""
-        return not self.comments and any(line.startswith("$ ") for line in self.lines)
+    is_slow: bool = False
 
     def typed(self) -> list[Typed]:
         """Return its commands with a `$`."""
@@ -128,15 +124,22 @@ class Page:
         self.path = path
         self.text = path.read_text(encoding="utf-8")
         self.blocks = list(_blocks(self.text))
-        self.is_slow = any(kind == "slow" for kind, _ in _COMMENT.findall(self.text))
+        slow = [number for number, line in enumerate(self.text.splitlines(), 1) if line.startswith("<!-- slow: ")]
+        for block in self.blocks:
+            block.is_slow = bool(slow) and block.number > slow[0]
 
     def __str__(self) -> str:
         return self.path.relative_to(ROOT).as_posix() if self.path.is_relative_to(ROOT) else self.path.name
 
-    def steps(self, data: Path | None) -> list[tuple[str, Typed | None]]:
-        """Return what a reader does, as lines of a shell; commands with a `$` come with what is shown."""
+    def steps(self, data: Path | None, slow: bool = True) -> list[tuple[str, Typed | None]]:
+        """Return what a reader does, as lines of a shell; commands with a `$` come with what is shown.
+
+        Without `slow`, that is all above the comment which says that commands below it are.
+        """
         steps: list[tuple[str, Typed | None]] = []
         for block in self.blocks:
+            if block.is_slow and not slow:
+                break
             comments = dict(block.comments)
             needs = comments.pop("needs", "")
             if "not run" in comments or (needs and not (data and (data / needs).exists())):
@@ -147,9 +150,9 @@ class Page:
                 steps += [(typed.command, typed) for typed in block.typed()]
         return steps
 
-    def executed(self, folder: Path, data: Path | None) -> Iterator[tuple[Typed, Printed]]:
+    def executed(self, folder: Path, data: Path | None, slow: bool = True) -> Iterator[tuple[Typed, Printed]]:
         """Do what the page shows, in a folder, and return its commands with what they print."""
-        steps = self.steps(data)
+        steps = self.steps(data, slow)
         printed = _run([text for text, _ in steps], folder, data)
         for (_, typed), output in zip(steps, printed, strict=True):
             if typed is not None:
@@ -247,16 +250,19 @@ def _run(commands: Sequence[str], folder: Path, data: Path | None) -> list[Print
     script.write_text("\n".join([*lines, ""]), encoding="utf-8")
     with errors.open("wb") as stderr:
         outputs = _in_terminal(["bash", str(script)], work, _environment(home), stderr)
-    said = zip(outputs.split(f"\n{_END}"), errors.read_text(encoding="utf-8").split(f"\n{_END}"), strict=True)
+    written = outputs.split(f"\n{_END}"), errors.read_text(encoding="utf-8").split(f"\n{_END}")
+    assert [len(parts) for parts in written] == [len(commands) + 1] * 2, "\n".join(written[1])
     printed: list[Printed] = []
     before = ""
-    for output, error in said:
+    for output, error in zip(
+        *written, strict=True
+    ):  # the marks stand behind each command, so that the first part has no code
         code, _, rest = output.partition("\n")
         if printed:
             printed[-1].code = int(code)
             printed[-1].lines += before.splitlines() if printed[-1].code else []
         text = rest if printed else output
-        printed.append(Printed([line.rstrip() for line in _named(text, home, work).splitlines()], 0))
+        printed.append(Printed(_lines(_named(text, home, work)), 0))
         before = _named(error, home, work).removeprefix("\n")
     del printed[len(commands) :]
     return printed
@@ -305,6 +311,11 @@ def _in_terminal(command: Sequence[str], folder: Path, environment: Mapping[str,
 
 def _named(text: str, home: Path, work: Path) -> str:
     return text.replace(str(work), "/home/me/work").replace(str(home), "/home/me")
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines that a terminal shows: behind the last return to the beginning of a line, without blanks."""
+    return [line.rpartition("\r")[2].rstrip() for line in text.removesuffix("\n").split("\n")]
 
 
 def _said(lines: Sequence[str]) -> list[str]:

@@ -16,17 +16,18 @@ def cases() -> list:
     """Return the pages with commands to execute; long ones are marked."""
     found = []
     for page in PAGES:
-        if any(typed for _, typed in page.steps(data_folder())):
-            marks = [pytest.mark.slow] if page.is_slow else []
-            found.append(pytest.param(page, id=str(page), marks=marks))
+        for slow, marks in (False, []), (True, [pytest.mark.slow]):
+            shown = [typed for _, typed in page.steps(data_folder(), slow) if typed]
+            if shown and (any(block.is_slow for block in page.blocks) or not slow):
+                found.append(pytest.param(page, slow, id=f"{page}{' all' if slow else ''}", marks=marks))
     return found
 
 
-@pytest.mark.parametrize("page", cases())
-def test_commands_print_what_is_shown(page, tmp_path):
+@pytest.mark.parametrize(("page", "slow"), cases())
+def test_commands_print_what_is_shown(page, slow, tmp_path):
     pytest.importorskip("numba", reason="pages show what compiled loops print")
     differences = []
-    for typed, printed in page.executed(tmp_path, data_folder()):
+    for typed, printed in page.executed(tmp_path, data_folder(), slow):
         if found := difference(typed, printed):
             differences.append(f"{page}:{typed.number}: $ {typed.command}\n{found}")
     assert not differences, "\n\n".join(differences)
@@ -114,6 +115,15 @@ def test_a_failure_that_is_shown_is_none(tmp_path):
 )
 def test_lines_are_compared_by_words_and_numbers(shown, printed, is_same):
     assert (difference(Typed("", [shown], 0), Printed([printed], 0)) == "") is is_same
+
+
+def test_commands_below_the_comment_are_slow(tmp_path):
+    page = page_of(tmp_path, "    $ echo a\n    a\n\n<!-- slow: two minutes -->\n\n    $ echo b\n    $ echo c\n")
+    assert [len(page.steps(None, slow)) for slow in (False, True)] == [1, 3]
+
+
+def test_a_line_that_is_written_again_is_shown_once(tmp_path):
+    assert differences_of(tmp_path, "    $ printf '  working ..\\rdone       \\n'\n    done\n") == [False]
 
 
 def test_two_points_stand_for_any_lines():

@@ -34,7 +34,7 @@ def versions(packages: Sequence[str] = ()) -> dict[str, str | None]:
 
 
 def version_line() -> str:
-    """Return the version, with the commit where the package is a checkout: `0.2.0.dev0 (commit 0123abc, modified)`."""
+    """Return the version, with the commit where the package is a checkout: `0.2.0 (commit 0123abc, modified)`."""
     git = checkout()
     if git is None:
         return __version__
