@@ -88,7 +88,8 @@ def benchmark_page(
         GENERATED,
         f"# {recipe.title}",
         *([f"> **{warning}**"] if warning else []),
-        f"This page has {recipe.shows}.",
+        f"This page has {recipe.shows}.\nIt is for readers who look up a value, its settings, or the command that "
+        "repeats it.",
         "What follows from it: [findings](findings.md). What was fixed beforehand: [protocol](protocol.md). What a "
         "column measures: [measures](../reference/measures.md). Terms: [glossary](../reference/glossary.md).",
         "## How to read the tables",
