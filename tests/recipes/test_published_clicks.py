@@ -1,0 +1,118 @@
+"""Every number of docs/benchmark/clicks.md again, from the raw values with numpy and scipy."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from ol2r_cli.recipes.results import published_dir
+
+USERS = {"perfect", "navigational", "informational", "yandex_dcm", "baidu_position"}
+COMPARED = (  # columns of the page: metric, aim that labels serve, aim that clicks serve
+    ("test_ndcg_10", "offline", "clicks"),
+    ("test_ndcg_10", "offline", "raw"),
+    ("cumulative_ndcg", "online", "clicks"),
+)
+AIMS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
+AIMS |= {"clicks": "click_dcg_10", "raw": "clicks_a_session"}
+SEARCHED = {"MQ2008": 5, "generated": 10}  # units of an interval
+
+
+@cache
+def rows() -> dict[tuple[str, str, str, str], pl.DataFrame]:
+    """The values of each row, by table, click model, competitor and aim."""
+    values = pl.read_parquet(published_dir() / "clicks.parquet").sample(fraction=1, shuffle=True, seed=1)
+    named = [
+        {"run": run, "table": row["table"], "competitor": row["competitor"], "aim": row["aim"], "words": row["words"]}
+        for run, about in values.select("run", "about").unique("run").iter_rows()
+        for row in json.loads(about)["rows"]
+    ]
+    joined = pl.from_dicts(named).join(values, on="run")
+    return joined.partition_by("table", "click", "competitor", "aim", as_dict=True)
+
+
+def costs_of_units(table: str, click: str, competitor: str, column: int) -> np.ndarray:
+    """The cost of a row in each fold, or each seed of data without folds."""
+    metric, labels, clicks = COMPARED[column]
+    pair = (rows()[table, click, competitor, aim].select("fold", "seed", metric) for aim in (labels, clicks))
+    first, second = pair
+    joined = first.join(second, on=["fold", "seed"], nulls_equal=True)
+    assert len(joined) == len(first) == len(second)
+    unit = "fold" if table == "MQ2008" else "seed"
+    differences = joined.select(unit, cost=pl.col(metric) - pl.col(f"{metric}_right"))
+    return differences.group_by(unit).agg(pl.col("cost").mean()).sort(unit)["cost"].to_numpy()
+
+
+def shown(values: np.ndarray, digits: int) -> str:
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+    return f"{values.mean():+.{digits}f} ± {half:.{digits}f}"
+
+
+@cache
+def page() -> str:
+    return (published_dir() / "clicks.md").read_text(encoding="utf-8")
+
+
+def lines_below(heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its two first lines."""
+    text = re.split(rf"^{re.escape(heading)}$", page(), flags=re.MULTILINE)[1]
+    table = re.search(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table[0].splitlines()[2:]]
+
+
+def same(printed: str, expected: str) -> bool:
+    """Whether numbers are equal up to the last digit, which rounding of halves and signs of 0 may change."""
+    pair = [[float(number) for number in text.split(" ± ")] for text in (printed, expected)]
+    digits = len(printed.split(" ")[0].partition(".")[2])
+    return bool(np.allclose(*pair, atol=1.01 * 10.0**-digits, rtol=0))
+
+
+def test_all_users_rows_and_choices_are_there():
+    assert {click for _, click, _, _ in rows()} == USERS
+    assert len({(table, competitor) for table, _, competitor, _ in rows()}) == 12
+    assert len(rows()) == 12 * len(USERS) * len(AIMS)
+
+
+def test_costs_of_rows_are_paired_differences():
+    for table, units in SEARCHED.items():
+        for click in USERS:
+            for competitor, *_, clicks, raw, cumulative in lines_below(f"### {table}, {click}"):
+                for column, printed in enumerate((clicks, raw, cumulative)):
+                    values = costs_of_units(table, click, competitor, column)
+                    assert len(values) == units
+                    assert same(printed, shown(values, 1 if column == 2 else 4)), (table, click, competitor, column)
+
+
+def test_costs_of_users_are_means_over_rows_and_decide_the_claim():
+    keys = sorted({(table, competitor) for table, _, competitor, _ in rows()})
+    found = {name: cells for name, *cells in lines_below("# Settings chosen from clicks")}
+    upper_ends, means = [], []
+    for column in range(3):
+        digits = 1 if column == 2 else 4
+        by_user = {u: np.array([costs_of_units(t, u, c, column).mean() for t, c in keys]) for u in sorted(USERS)}
+        for user, values in by_user.items():
+            assert same(found[user][column], shown(values, digits)), (user, column)
+            if column == 0:
+                half = stats.t.ppf(0.975, 11) * values.std(ddof=1) / 12**0.5
+                means.append(values.mean())
+                upper_ends.append(values.mean() + half)
+        assert same(found["all"][column], shown(np.mean(list(by_user.values()), axis=0), digits))
+    verdict = "refuted" if max(means) >= 0.01 else "confirmed" if max(upper_ends) < 0.01 else "undecided"
+    assert f"**It is {verdict}.**" in page()
+
+
+def test_chosen_cells_have_the_best_mean_of_their_choice():
+    """Over folds and choosing seeds; a PDGD rate that does not repeat may give way to another one."""
+    choices = pl.read_parquet(published_dir() / "clicks_choice.parquet")
+    cells = choices.group_by("table", "click", "competitor", "settings").agg(pl.col(*AIMS.values()).mean())
+    for (table, click, competitor, aim), values in rows().items():
+        of_row = cells.filter(table=table, click=click, competitor=competitor).sort(AIMS[aim], descending=True)
+        best = of_row["settings"][0].split()
+        is_unstable = competitor == "PDGD" and float(best[0].partition("=")[2]) >= 1
+        assert is_unstable or set(best) <= set(values["words"][0]), (table, click, competitor, aim)
