@@ -77,11 +77,17 @@ def clicks_a_session(cells: tuple[Group, ...]) -> dict[Group, Values]:
 
 
 def _counts_of(cell: Group) -> Iterator[_Counts]:
-    """Yield the counts of the runs of a cell, each (fold, seed) once; ValueError for a run without sessions."""
-    for run, seeds in cell.new_seeds(lambda run: True):
-        rows = read_tables(run.path, lambda run: run.validation_clicks)
-        if not len(rows):
+    """Yield the counts of the runs of a cell, each (fold, seed) once; ValueError for a run without sessions.
+
+    A run without them may be in the cell where another one has played sessions of its seeds.
+    """
+    recording = list(cell.new_seeds(lambda run: bool(run.settings.get("validation_sessions"))))
+    known = {(run.fold, seed) for run, seeds in recording for seed in seeds}
+    for run in cell.runs:
+        if not known.issuperset((run.fold, seed) for seed in run.seeds):
             raise ValueError(f"{run.path} has no validation sessions: run it with validation_sessions=500")
+    for run, seeds in recording:
+        rows = read_tables(run.path, lambda run: run.validation_clicks)
         yield _Counts(cell, run, rows.filter(pl.col("seed").is_in(seeds), pl.col("rank") <= CUTOFF))
 
 

@@ -55,7 +55,8 @@ def test_without_clicks_nothing_attracts():
 
 def run_with(root: Path, l2: int, seed: int, fold: int, *lists: tuple[int, ...]) -> Path:
     """A run whose sessions have these lists, 1000 times each."""
-    path = make(root, f"ranker.l2={l2}", f"dataset.fold={fold}", test={seed: 0.5})
+    words = f"ranker.l2={l2}", f"dataset.fold={fold}", "validation_sessions=1000"
+    path = make(root, *words, test={seed: 0.5})
     rows = counts(*lists).with_columns(pl.lit(seed).alias("seed"), pl.col("shown", "clicked").round())
     rows = rows.filter(pl.col("shown") > 0).sort(VALIDATION_CLICKS.key)
     rows = rows.select(pl.col(name).cast(kind) for name, kind in VALIDATION_CLICKS.schema.items())
@@ -103,6 +104,19 @@ def test_only_the_first_ten_ranks_count(tmp_path):
     accept_changes(path)
     after = click_values(tuple(groups_and_labels(tmp_path)[0]))
     assert sorted(map(str, after.values())) == sorted(map(str, before.values()))
+
+
+def test_a_seed_may_have_its_sessions_in_another_run(tmp_path):
+    """Sessions are recorded besides: of two runs of a seed, that with sessions counts."""
+    make(tmp_path, "ranker.l2=1", test={0: 0.5, 1: 0.5})
+    for seed in (0, 1):
+        run_with(tmp_path, 1, seed, 1, LISTS[0])
+    (cell,) = groups_and_labels(tmp_path)[0]
+    assert list(click_values((cell,))[cell]) == [(1, 0), (1, 1)]
+    path = make(tmp_path, "ranker.l2=1", test={2: 0.5})
+    (cell,) = groups_and_labels(tmp_path)[0]
+    with pytest.raises(ValueError, match=f"^{path} has no validation sessions: "):
+        click_values((cell,))
 
 
 def test_runs_without_sessions_are_named(tmp_path, capsys):
