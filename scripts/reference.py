@@ -202,11 +202,9 @@ def _group(catalogue: Catalogue, group: str) -> Iterator[str]:
     for choice in choices:
         yield from _choice(choice)
         first = _typical(choice, rows)
-        if first == choice.name:
-            yield _table(_SETTING, rows[choice.name])
-        else:
-            own = [row for row in rows[choice.name] if row not in rows[first]]
-            yield _table(_SETTING, own)
+        own = [row for row in rows[choice.name] if first == choice.name or row not in rows[first]]
+        yield _table(_SETTING, own)
+        if len(own) < len(rows[choice.name]):
             words = "All other settings are those" if own else "Its settings are those"
             yield f"{words} of [`{group}={first}`](#{_anchor(f'{group}={first}')})."
     for headings, cells in click_tables({choice.name: choice.values.get("tables") for choice in choices}):
@@ -220,10 +218,14 @@ def _link(choice: Choice, defaults: Collection[str]) -> str:
 
 def _typical(choice: Choice, rows: Mapping[str, list[Row]]) -> str:
     """Return the component that differs least from all with the same settings as this one: the others refer to it."""
-    names = [row[0] for row in rows[choice.name]]
-    sharing = [name for name, others in rows.items() if [row[0] for row in others] == names]
-    differing = {name: sum(row not in rows[other] for other in sharing for row in rows[name]) for name in sharing}
-    return min(sharing, key=differing.__getitem__) if names else choice.name
+    sharing = [name for name, other in choice.siblings.items() if _names(other, rows) == _names(choice, rows)]
+    differing = {name: sum(len(set(rows[name]) ^ set(rows[other])) for other in sharing) for name in sharing}
+    return min(sharing, key=differing.__getitem__) if rows[choice.name] else choice.name
+
+
+def _names(choice: Choice, rows: Mapping[str, list[Row]]) -> list[str]:
+    """Return the names of a component's settings, of a grid those that it sweeps."""
+    return list(choice.values) or [row[0] for row in rows[choice.name]]
 
 
 def _choice(choice: Choice) -> Iterator[str]:
@@ -258,8 +260,10 @@ def _allowed(choice: Choice) -> dict[str, str]:
     if target is None:
         return {}
     annotations = annotations_of(import_target(target))
-    names = zip((row[0] for row in shown_settings(choice)), choice.values, strict=True)
-    return {shown: in_markdown(_in_words(allowed_by(annotations.get(name)))) for shown, name in names}
+    allowed = {}
+    for (typed_name, _, _), setting in zip(shown_settings(choice), choice.settings, strict=True):
+        allowed[typed_name] = in_markdown(_in_words(allowed_by(annotations.get(setting.name))))
+    return allowed
 
 
 def _in_words(kind: Allowed) -> str:

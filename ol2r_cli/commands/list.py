@@ -169,8 +169,9 @@ def shown_settings(choice: Choice) -> list[tuple[str, str, str]]:
         single = [(name, _short(value), "") for name, value in dotted(choice.values)]
         return single + [(name, str(values), "") for name, values in choice.grid.items()]
     rows = []
+    values = choice.values | dict(dotted(choice.values))
     for name, default, comment in choice.settings:
-        shown = default if len(default) <= _LONG else _short(choice.values[name])
+        shown = default if len(default) <= _LONG else _short(values.get(name, default))
         rows.append((_typed_setting(choice, name), shown, comment))
     return rows
 

@@ -104,32 +104,19 @@ class Choice:
 
     @property
     def settings(self) -> list[Setting]:
-        """Return its settings with their comments, after those that it inherits."""
+        """Return its settings with their comments, after those that it inherits; those in a block behind the block."""
         settings: dict[str, Setting] = {}
         for choice in self.lineage:
             for setting in choice.written_settings():
                 inherited = settings.get(setting.name, setting)
                 settings[setting.name] = setting._replace(comment=setting.comment or inherited.comment)
-        return list(settings.values())
+        order = [name.partition(".")[0] for name in settings]
+        return sorted(settings.values(), key=lambda setting: order.index(setting.name.partition(".")[0]))
 
     def written_settings(self) -> list[Setting]:
-        """Return the settings in its own file, in their order."""
+        """Return the settings in its own file, in their order; behind a block of settings those with a comment."""
         text = self.path.read_text(encoding="utf-8")
-        lines = [*text.splitlines(), ""]
-        settings = []
-        for key, value in yaml.compose(text, _Loader).value if self.content else ():
-            if key.value in _NO_SETTINGS:
-                continue
-            end = key.end_mark  # behind which is the comment, or behind the value where that is on one line
-            if isinstance(value, yaml.ScalarNode) or value.flow_style:
-                default = " ".join(text[value.start_mark.index : value.end_mark.index].split())
-                end = max(end, value.end_mark, key=lambda mark: (mark.line, mark.column))
-            else:
-                content = self.content[key.value]
-                default = yaml.safe_dump(content, default_flow_style=True, sort_keys=False, width=10**6).strip()
-            comment = re.search(r"#\s*(.*)", lines[end.line][end.column :])
-            settings.append(Setting(key.value, default, comment[1].strip() if comment else ""))
-        return settings
+        return list(_written(text, yaml.compose(text, _Loader), self.content)) if self.content else []
 
     @property
     def grid(self) -> dict[str, Any]:
@@ -144,6 +131,28 @@ class Choice:
             entries = defaults_list(choice.content, self.group)
             brings |= {group: name for group, name in entries if name and group != self.group}
         return brings
+
+
+def _written(text: str, block: yaml.MappingNode, content: Mapping[Any, Any], prefix: str = "") -> Iterator[Setting]:
+    """Yield the settings of a block of a YAML file, whose content is known; those within it have dotted names."""
+    lines = [*text.splitlines(), ""]
+    by_name = {str(name): value for name, value in content.items()}
+    for key, value in block.value:
+        if not prefix and key.value in _NO_SETTINGS:
+            continue
+        end = key.end_mark  # behind which is the comment, or behind the value where that is on one line
+        if isinstance(value, yaml.ScalarNode) or value.flow_style:
+            default = " ".join(text[value.start_mark.index : value.end_mark.index].split())
+            end = max(end, value.end_mark, key=lambda mark: (mark.line, mark.column))
+        else:
+            default = yaml.safe_dump(
+                by_name.get(key.value), default_flow_style=True, sort_keys=False, width=10**6
+            ).strip()
+        comment = re.search(r"#\s*(.*)", lines[end.line][end.column :])
+        yield Setting(f"{prefix}{key.value}", default, comment[1].strip() if comment else "")
+        if isinstance(value, yaml.MappingNode) and not value.flow_style:
+            within = _written(text, value, by_name.get(key.value) or {}, f"{prefix}{key.value}.")
+            yield from (setting for setting in within if setting.comment)
 
 
 def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, str | None]]:

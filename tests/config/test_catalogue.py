@@ -49,6 +49,25 @@ def test_a_file_is_read_with_its_comments(tmp_path: Path):
     assert choice.values["table"] == {5: {"click": [0, 1]}}
 
 
+def test_settings_within_a_block_stand_behind_it(tmp_path: Path):
+    """Those with a comment, with those of the file from which the block is inherited."""
+    parent = "steps:  # how\n  rate: 1  # fast\n  batch: 2\n  deep:\n    er: 3  # still\nlast: 4\n"
+    paths = {
+        "parent": own(tmp_path, "ranker", "parent", parent),
+        "heir": own(tmp_path, "ranker", "heir", "defaults: [parent]\nmore: 5\n"),
+        "other": own(tmp_path, "ranker", "other", "defaults: [parent]\nsteps:\n  size: 6  # large\n"),
+    }
+    siblings: dict[str, Choice] = {}
+    for name, path in paths.items():
+        siblings[name] = Choice("ranker", name, path, siblings)
+    names = {name: [setting.name for setting in choice.settings] for name, choice in siblings.items()}
+    assert names["parent"] == ["steps", "steps.rate", "steps.deep.er", "last"]
+    assert names["heir"] == [*names["parent"], "more"]
+    assert names["other"] == ["steps", "steps.rate", "steps.deep.er", "steps.size", "last"]
+    assert siblings["heir"].settings[1] == ("steps.rate", "1", "fast")
+    assert siblings["parent"].settings[0].default == "{rate: 1, batch: 2, deep: {er: 3}}"
+
+
 def test_own_choices_inherit_and_do_not_shadow(tmp_path: Path):
     own(tmp_path, "ranker", "mine", "defaults: [pairrank]\nl2: 7\n")
     own(tmp_path, "ranker", "other", FILE)
