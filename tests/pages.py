@@ -56,6 +56,7 @@ _COMMENT = re.compile(r"<!-- (file|needs|not run|slow): (.*?) -->")
 _STYLE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")  # of a terminal, such as bold
 _END = "\x1e"  # before the exit code of each command
 _VARIES = [  # what may differ between two runs of a command
+    (re.compile(r", [\d.]+ ?\w+ to start"), ""),  # of a slow start
     (re.compile(r"\d[\d,.]* rounds/s"), "SPEED"),
     (re.compile(r"\d[\d,.]*(?: ?(?:ms|s|min|h|seconds|minutes|hours)\b)(?:,? \d+ ?(?:s|min)\b)*"), "TIME"),
     (re.compile(r"\d[\d,.]* [kMGT]?B\b"), "SIZE"),

@@ -104,6 +104,7 @@ def test_a_failure_that_is_shown_is_none(tmp_path):
     [
         ("run 0123456789", "run 0123456780", False),
         ("time 3.9s at 1,298 rounds/s", "time 14 min at 9 rounds/s", True),
+        ("time 3.9s (cpu, 1 thread)", "time 7.1s (cpu, 1 thread), 34.9s to start", True),
         ("NDCG .5075 ± 0.0100", "NDCG .5174 ± 0.0250", True),
         ("NDCG 0.5075", "NDCG 0.5475", False),
         ("621.07 ↑", "640.00 ↑", True),
