@@ -17,22 +17,26 @@ sys.path.insert(0, str(ROOT))
 from ol2r_cli.recipes.recipe import PAPERS, Recipe, load_recipe, recipe_names  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/reproduced.md"
+VERDICTS = ("yes", "no", "undecided")
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
 
 
 def tables() -> str:
-    """Return a table for each paper, with a row for each claim about online rankers."""
+    """Return a table of numbers of verdicts, and one for each paper with a row for each claim about online rankers."""
     recipes = [load_recipe("reproduce", name) for name in recipe_names("reproduce")]
+    counts = [f"| claims of | {' | '.join(VERDICTS)} |", "|---|" + "---:|" * len(VERDICTS)]
     parts = []
     for paper, (title, _) in PAPERS.items():
         of_paper = [recipe for recipe in recipes if recipe.paper == paper and recipe.runs == "run"]
+        verdicts = [seen.partition(",")[0] for recipe in of_paper for seen in recipe.seen]
+        counts.append(f"| {title} | {' | '.join(str(verdicts.count(verdict)) for verdict in VERDICTS)} |")
         lines = [line for recipe in of_paper for line in _rows(recipe)]
         parts.append(
             "\n".join(
                 [f"### {title}", "", "| `ol2r reproduce` | the paper says | seen here |", "|---|---|---|", *lines]
             )
         )
-    return "\n\n".join(parts)
+    return "\n\n".join(["\n".join(counts), *parts])
 
 
 def _rows(recipe: Recipe) -> Iterator[str]:
