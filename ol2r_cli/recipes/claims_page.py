@@ -53,7 +53,14 @@ def claims_page() -> str:
     papers = claims_file()["papers"]
     of_papers = {paper: [claim for claim in claims if claim.paper == paper] for paper in papers}
     measured = {paper: of_paper for paper, of_paper in of_papers.items() if of_paper}
-    paragraphs = [GENERATED, _TOP, "## Verdicts", _counts(measured, pairs), _differences_from_papers()]
+    paragraphs = [
+        GENERATED,
+        _TOP,
+        "## Verdicts",
+        "How many claims of each paper hold.",
+        _counts(measured, pairs),
+        _differences_from_papers(),
+    ]
     for paper, of_paper in measured.items():
         about = papers[paper]
         title = f"[{about['title']}]({about['url']})" if "url" in about else about["title"]
@@ -91,7 +98,7 @@ def _section(claim: Claim, pairs: Sequence[Pair]) -> list[str]:
     section = f"section {claim.section}" if claim.section[:1].isdigit() else claim.section
     paragraphs = [
         f"### {claim.id}",
-        f"**{verdict(pairs)}**: {expected(claim)}.\nMeasured on {where}.",
+        f"**{verdict(pairs)}**. Expected of {expected(claim)}.\nMeasured on {where}.",
         f"> {claim.says} ({section})",
     ]
     paragraphs += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in filter(None, [claim.conditions])]
