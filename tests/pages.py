@@ -4,8 +4,9 @@ What a page may have:
 
 - `    $ COMMAND` and below it what COMMAND prints, in a block that is indented by four blanks. It is executed, and its
   output compared. Without output below it, it only has to end with exit code 0. Output that begins with `ol2r ` is
-  that of a command that fails. A line `..` stands for any number of lines. A command goes on after a backslash or a `|`
-  at the end of its line. Variables and folders last to the end of the page: `export OL2R_DATA=$HOME/data`.
+  that of a command that fails. A line `..` stands for any number of lines, and ` ..` at the end of a line for the rest
+  of it. A command goes on after a backslash or a `|` at the end of its line. Variables and folders last to the end of
+  the page: `export OL2R_DATA=$HOME/data`.
 - Other indented blocks: nothing is executed. `ol2r run` is composed (`--dry-run`), so that it cannot name what an
   `ol2r new` of the page writes; of other commands the options have to exist, and the targets of `make` and the extras
   of `pip install`. A command with `..`, `[`, `|` or a name in capitals, such as FOLDER, is a synopsis, of which only
@@ -57,7 +58,7 @@ _STYLE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")  # of a terminal, such as bold
 _END = "\x1e"  # before the exit code of each command
 _VARIES = [  # what may differ between two runs of a command
     (re.compile(r", [\d.]+ ?\w+ to start"), ""),  # of a slow start
-    (re.compile(r"\d[\d,.]* rounds/s"), "SPEED"),
+    (re.compile(r"\d[\d,.]* rounds/s|\d[\d,]*\.\d(?= +\d[\d.]* ?(?:ms|s|min|h)\b)"), "SPEED"),
     (re.compile(r"\d[\d,.]*(?: ?(?:ms|s|min|h|seconds|minutes|hours)\b)(?:,? \d+ ?(?:s|min)\b)*"), "TIME"),
     (re.compile(r"\d[\d,.]* [kMGT]?B\b"), "SIZE"),
     (re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?"), "DATE"),
@@ -340,7 +341,10 @@ def _match(shown: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 def _equal(shown: str, printed: str) -> bool:
-    """Whether a line is the one that is shown, but for the last digits of numbers."""
+    """Whether a line is the one that is shown, up to a `..` at its end, but for the last digits of numbers."""
+    if shown.endswith(" .."):
+        shown = shown.removesuffix(" ..")
+        printed = " ".join(printed.split()[: len(shown.split())])
     if _DECIMAL.sub("NUMBER", shown) != _DECIMAL.sub("NUMBER", printed):
         return False
     numbers = ([float(number.replace(",", "")) for number in _DECIMAL.findall(line)] for line in (shown, printed))
