@@ -194,11 +194,11 @@ def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
 def check(
     *settings: Any, config_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (), **more: Any
 ) -> laws.CheckReport:
-    """Hold the choices that are named, such as "ranker=mine", to the laws of all choices, as `ol2r check` does.
+    """Make the property checks of `ol2r check` on the components that are named, such as "ranker=mine".
 
-    `config_dir` names folders with choices of one's own. The report has the `violations`, each with its input and
-    difference, and the names of the laws that `passed`; printed, it is the text of the command. ValueError for a bad
-    setting, and if no choice of a group with laws is named.
+    `config_dir` names folders with components of one's own. The report has the `violations`, each with its input and
+    difference, and the names of the checks that `passed`; printed, it is the text of the command. ValueError for a bad
+    setting, and if no component is named that has checks.
     """
     folders = [f"--config-dir={folder}" for folder in _folders(config_dir)]
     return laws.check([*as_overrides(*settings, **more), *folders])

@@ -141,7 +141,7 @@ def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path):
         for line in lines:
             _, *words = shlex.split(line)
             out = call(installed.ol2r, *words, *(small if words[0] == "run" else ()), cwd=here)
-            assert words[0] != "check" or "none broken" in out, group
+            assert words[0] != "check" or "none failed" in out, group
             assert words[0] != "benchmark" or "my_own (added)" in out, group
         runs = 6 + len(benchmark)  # the first run is one of the sweep's six
         assert len(list(here.glob("outputs/**/summary.json"))) == runs, group

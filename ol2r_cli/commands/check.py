@@ -1,13 +1,13 @@
-"""`ol2r check ranker=NAME`: property checks of components, such as your own: laws that all components keep.
+"""`ol2r check ranker=NAME`: property checks of components, such as your own.
 
 Small simulations take the components through lists of many lengths, several seeds, interruptions and hard cases.
-A broken law is shown with its input and the first difference, an exception with its place in your code.
+A failed check is shown with its input and the first difference, an exception with its place in your code.
 
 examples:
   ol2r check ranker=mine --config-dir choices              a ranker of your own, with what it brings
   ol2r check ranker=mine exploration=mine ranker.l2=.1     several components together, with settings
   ol2r check dataset=letor dataset.path=$HOME/data         a dataset, and a short run on it
-exit codes: 0 all laws are kept, 1 some are broken, 2 bad configuration
+exit codes: 0 all checks passed, 1 some failed, 2 bad configuration
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME_WIDTH = 18  # characters of the longest name of a law
     allow_abbrev=False,
 )
 def main(given: argparse.Namespace) -> int:
-    """Return 1 if a law is broken."""
+    """Return 1 if a check failed."""
     overrides, folders = split_search_path([*given.overrides, *as_options(given.config_dir)])
     with exits_when_interrupted():
         from ol2r_cli.contracts.laws import check

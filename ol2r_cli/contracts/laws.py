@@ -70,11 +70,11 @@ class Violation:
 
 @dataclass(frozen=True, repr=False)
 class CheckReport:
-    """What came of holding choices to the laws. `repr` and `str` are the text that `ol2r check` prints.
+    """What came of the property checks of components. `repr` and `str` are the text that `ol2r check` prints.
 
-    subject: the overrides that were checked. passed: names of the laws that are kept. violations: those that are
-    broken, one for each place. left_out: names of the laws that say nothing here, or could not be checked, with the
-    reason. notes: what is no violation and worth knowing. warnings: what is likely to be a mistake, and breaks no law.
+    subject: the overrides that were checked. passed: names of the checks that passed. violations: those that failed,
+    one for each place. left_out: names of the checks that say nothing here, or could not be made, with the reason.
+    notes: what is no violation and worth knowing. warnings: what is likely to be a mistake, and violates no property.
     """
 
     subject: str
@@ -86,16 +86,16 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Return whether no law is broken."""
+        """Return whether no check failed."""
         return not self.violations
 
     def explanations(self) -> str:
         """Return the violations, the warnings, the notes and the last line."""
-        broken = f"{len(self.violations) or 'none'} broken"
+        failed = f"{len(self.violations) or 'none'} failed"
         unchecked = f", {len(self.left_out)} not checked" if self.left_out else ""
         lines = [f"{violation}\n" for violation in self.violations]
         lines += [f"warning: {warning}" for warning in self.warnings] + [f"note: {note}" for note in self.notes]
-        return "\n".join([*lines, f"{self.subject}: {plural(len(self.passed), 'law')} kept, {broken}{unchecked}"])
+        return "\n".join([*lines, f"{self.subject}: {plural(len(self.passed), 'check')} passed, {failed}{unchecked}"])
 
     def __str__(self) -> str:
         kept = [f"{KEPT} {name}" for name in self.passed]
@@ -120,7 +120,7 @@ def check(overrides: Sequence[str], watching: Watching = lambda *_: None) -> Che
     job = with_measures_listed(job)
     composition = composer(job)
     check_grid(composition, job, "check its choices one by one")
-    notes = [f"{name} has no effect: the laws have their own" for name in names if name in FIXED]
+    notes = [f"{name} has no effect: the checks have their own" for name in names if name in FIXED]
     return check_composition(composition, groups, " ".join(job), notes=notes, watching=watching)
 
 
@@ -214,4 +214,4 @@ def _violation(law: str, error: Exception, subject: Subject) -> tuple[Violation,
         return Violation(scores, situation, str(error)), scores
     what = f"{error_line(error)} ({place_of(error)})"
     lines = "".join(traceback.format_exception(error))
-    return Violation("raises", f"the law `{law}`: {situation}", what, lines), what
+    return Violation("raises", f"the check `{law}`: {situation}", what, lines), what

@@ -172,7 +172,7 @@ def test_a_violation_names_its_place(own, capsys):
     lines = Path(__file__).with_name("broken.py").read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "1 // (random" in text)
     assert re.fullmatch(rf"ZeroDivisionError: .* \(.*broken\.py:{line}, in Raises\.learn\)", violation.difference)
-    assert violation.input == "the law `shapes`: the small world, seeds 3 4 11, round 5"
+    assert violation.input == "the check `shapes`: the small world, seeds 3 4 11, round 5"
     assert violation.traceback.startswith("Traceback")
     assert "order" in report.left_out
     assert main(["ranker=Raises", "--config-dir", str(own)]) == 1
@@ -184,9 +184,9 @@ def test_a_violation_names_its_place(own, capsys):
     assert "Traceback (most recent call last)" in capsys.readouterr().out
     assert main(["intent=none", "positions=3"]) == 0
     printed = capsys.readouterr()
-    assert "note: positions has no effect: the laws have their own\n" in printed.out
+    assert "note: positions has no effect: the checks have their own\n" in printed.out
     assert re.search(r"✓ shares +`shares` returns a number from 0 to 1 for each round and intent", printed.out)
-    assert re.search(r"intent=none positions=3: \d+ laws kept, none broken\n$", printed.out)
+    assert re.search(r"intent=none positions=3: \d+ checks passed, none failed\n$", printed.out)
     assert printed.err == ""
 
 
