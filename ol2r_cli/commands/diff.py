@@ -368,7 +368,7 @@ def _line(row: Mapping[str, Any], columns: Sequence[str]) -> str:
         f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in columns if row[f"{name}.differs"]
     ]
     more = ", .." if len(values) > _VALUES else ""
-    return f"  seed {row['seed']} parts in round {row['round']:,} {where}: {', '.join(values[:_VALUES])}{more}"
+    return f"  seed {row['seed']} diverges in round {row['round']:,} {where}: {', '.join(values[:_VALUES])}{more}"
 
 
 def _text(value: object) -> str:

@@ -123,19 +123,19 @@ def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
     lines = diff(capsys, first, other, "--exit-code", code=1).splitlines()
     at = lines.index("1 of 3 common seeds: the same queries, clicks and NDCG in rounds 1 to 20")
     assert lines[at + 1 : at + 3] == [
-        f"  seed 4 parts in round 7 (query {before[4, 7]['query']}): clicks {before[4, 7]['clicks']} | 11",
-        f"  seed 3 parts in round 12 (query {before[3, 12]['query']}): clicks {before[3, 12]['clicks']} | 9, "
+        f"  seed 4 diverges in round 7 (query {before[4, 7]['query']}): clicks {before[4, 7]['clicks']} | 11",
+        f"  seed 3 diverges in round 12 (query {before[3, 12]['query']}): clicks {before[3, 12]['clicks']} | 9, "
         f"online_ndcg {before[3, 12]['online_ndcg']:.6g} | 0.125",
     ]
     other = changed(first, tmp_path / "inner", "trace.parquet", (5, 4, "blocks", 99), (5, 6, "clicks", 11))
     text = diff(capsys, first, other, "--exit-code", code=1)
-    assert "  seed 5 parts in round 6 " in text
-    assert "\nbefore that, or without it, other columns of the trace differ:\n  seed 5 parts in round 4 " in text
+    assert "  seed 5 diverges in round 6 " in text
+    assert "\nbefore that, or without it, other columns of the trace differ:\n  seed 5 diverges in round 4 " in text
     late = changed(first, tmp_path / "late", "trace.parquet", (5, 8, "blocks", 99), (5, 6, "clicks", 11))
     assert "other columns" not in diff(capsys, first, late), "after the rounds have parted, they may"
     other = changed(first, tmp_path / "tested", "evaluation.parquet", (4, 10, "ndcg_3", 0.75), split="test")
     text = diff(capsys, first, other, "--exit-code", code=1)
-    assert "\noffline evaluations differ:\n  seed 4 parts in round 10 of test: ndcg_3 " in text
+    assert "\noffline evaluations differ:\n  seed 4 diverges in round 10 of test: ndcg_3 " in text
     assert text.rstrip().endswith("| 0.75")
     shutil.copytree(first, tmp_path / "sessions")
     counts = pl.read_parquet(first / "validation_clicks.parquet")
