@@ -81,9 +81,10 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
     paragraphs = [
         "## Order of the field",
-        f"Kendall's tau between the orders of rankers that learn from clicks, with its {LEVEL:.0%} interval over seeds "
-        "and, on data with folds, over folds. On the diagonal: between two draws of the same user's runs. * a draw of "
-        f"both users agrees less than two draws of either user, in {LEVEL:.0%} of the draws.",
+        "Kendall's tau between the orders of rankers that learn from clicks: 1 is the same order, -1 the opposite one. "
+        f"In parentheses: its {LEVEL:.0%} interval over seeds and, on data with folds, over folds. On the diagonal: "
+        f"between two draws of one user's runs. *: two users order the rankers differently: in {LEVEL:.0%} of the "
+        "draws they agree less than either agrees with itself.",
     ]
     for title in dict.fromkeys(title for title, _ in tables):
         for metric in recipe.metrics:
