@@ -24,5 +24,4 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_show_sphinx = False
 html_use_index = False  # no page of the index: pages are found by search
-copybutton_prompt_text = "$ "
-copybutton_only_copy_prompt_lines = False
+copybutton_prompt_text = "$ "  # commands are copied without what they print
