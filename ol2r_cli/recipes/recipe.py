@@ -10,14 +10,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.formatting import nearest
-from ol2r_cli.recipes.trials import AIMS
+from ol2r_cli.lazy import lazy
 from ol2r_cli.report.legend import dataset_name
+
+if TYPE_CHECKING:
+    from ol2r_cli.recipes import trials
+else:
+    trials = lazy("ol2r_cli.recipes.trials")
 
 SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
 
@@ -126,7 +131,7 @@ class Recipe:
     baseline: str = ""
     extend: int = 0
     orders: str = ""
-    aims: list[str] = field(default_factory=lambda: [*AIMS])
+    aims: list[str] = field(default_factory=lambda: [*trials.AIMS])
 
     @property
     def summary(self) -> str:
