@@ -41,7 +41,7 @@ def test_recipes_are_listed_in_the_order_of_the_papers():
     assert {name for name, recipe in OF_PAPERS.items() if recipe.runs == "run"} == FIGURES_AND_TABLES
     fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
     assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
-    assert list(OF_BENCHMARK) == ["linear", "drift", "fairness", "million", "neural", "users"]
+    assert list(OF_BENCHMARK) == ["linear", "clicks", "drift", "fairness", "million", "neural", "users"]
     assert not [group for group in Catalogue().choices if "reproduce" in group or "benchmark" in group]
     assert (config_dir() / "reproduce" / "pairrank_fig3.yaml").is_file()
 
