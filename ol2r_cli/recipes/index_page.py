@@ -9,7 +9,7 @@ import numpy as np
 
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.entries import Entry, Tables, by_unit, for_metric, of_two_settings, places
-from ol2r_cli.recipes.pages import GENERATED, outdated
+from ol2r_cli.recipes.pages import GENERATED, outdated, what_is_better
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.resampling import SEED, times_drawn
 from ol2r_cli.report.measures import digits, gain, heading
@@ -69,7 +69,7 @@ def overview(recipe: Recipe, tables: Tables) -> str:
     shown = " / ".join(heading(metric) for metric in metrics)
     caption = (
         f"Best first by mean rank: that by {heading(metrics[0])} over all columns, with its {LEVEL:.0%} interval over "
-        f"folds or seeds. A column has {shown}."
+        f"folds or seeds. Better is {what_is_better(metrics)}. A column has {shown}."
     )
     return f"## Overview\n\n{caption}\n\n{markdown(_overview_table(tables, metrics))}"
 

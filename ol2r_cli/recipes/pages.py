@@ -110,7 +110,7 @@ def benchmark_page(
         for click, rows in of_dataset.items():
             paragraphs += [
                 f"### {title}, {click}",
-                _what_is_good(recipe.metrics),
+                f"Best first by {heading(recipe.metrics[0])}. Better is {what_is_better(recipe.metrics)}.",
                 markdown(main_table(recipe, rows)),
                 "Settings, all of their values, and their costs. CPU s is that of all seeds and folds together.",
                 markdown(settings_table(recipe, rows, as_typed=True)),
@@ -119,14 +119,13 @@ def benchmark_page(
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
-def _what_is_good(metrics: Sequence[str]) -> str:
-    """Return the caption of a main table: what it is sorted by, and which values are better."""
+def what_is_better(metrics: Sequence[str]) -> str:
+    """Return which values of metrics are better, such as `lower unfairness, and higher cumulative NDCG`."""
     better: dict[str, list[str]] = {}
     for metric in metrics:
         direction = "higher" if described(metric).higher_is_better else "lower"
         better.setdefault(direction, []).append(heading(metric))
-    directions = [f"{direction} {' and '.join(of_direction)}" for direction, of_direction in better.items()]
-    return f"Best first by {heading(metrics[0])}; better is {', and '.join(directions)}."
+    return ", and ".join(f"{direction} {' and '.join(of_direction)}" for direction, of_direction in better.items())
 
 
 def costs_of_runs(tables: Tables) -> str:
