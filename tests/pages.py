@@ -59,7 +59,7 @@ _END = "\x1e"  # before the exit code of each command
 _VARIES = [  # what may differ between two runs of a command
     (re.compile(r", [\d.]+ ?\w+ to start"), ""),  # of a slow start
     (re.compile(r"\d[\d,.]* rounds/s|\d[\d,]*\.\d(?= +\d[\d.]* ?(?:ms|s|min|h)\b)"), "SPEED"),
-    (re.compile(r"\d[\d,.]*(?: ?(?:ms|s|min|h|seconds|minutes|hours)\b)(?:,? \d+ ?(?:s|min)\b)*"), "TIME"),
+    (re.compile(r"(?:\d+ ?(?:d|h|m|min),? )*\d[\d,.]* ?(?:ms|s|m|min|h|seconds|minutes|hours)\b"), "TIME"),
     (re.compile(r"\d[\d,.]* [kMGT]?B\b"), "SIZE"),
     (re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?)?"), "DATE"),
 ]

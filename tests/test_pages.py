@@ -108,6 +108,8 @@ def test_a_failure_that_is_shown_is_none(tmp_path):
         ("pdgd-1  2000/2000  1,446.9  3.5s", "pdgd-1  2000/2000  7.9  14 min", True),
         ("pdgd  0.5  0.7 ..", "pdgd  0.5  0.7  9.1", True),
         ("pdgd  0.5  0.7 ..", "pdgd  0.6  0.7  9.1", False),
+        ("6 jobs in 25.3s: 6 done", "6 jobs in 1m 17s: 6 done", True),
+        ("6 jobs in 25.3s: 6 done", "6 jobs in 2h 1m: 5 done", False),
         ("NDCG .5075 ± 0.0100", "NDCG .5174 ± 0.0250", True),
         ("NDCG 0.5075", "NDCG 0.5475", False),
         ("621.07 ↑", "640.00 ↑", True),
