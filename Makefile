@@ -69,10 +69,11 @@ mutation: setup  ## what the tests protect: the share of seeded mutants that the
 campaign: setup  ## fault campaigns: kills, batches, damaged files, writers, settings (hours; make campaign ARGS="kills --count 50")
 	$(VENV)/bin/python scripts/campaign.py $(ARGS)
 
-check: setup  ## style and types: ruff and mypy
+check: setup  ## style and types: ruff, mypy, and lines of prose above 100 columns
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python scripts/prose.py
 
 format: setup  ## let ruff fix what it can
 	$(VENV)/bin/ruff check --fix .
