@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed_version
+from ol2r_cli import __version__
 
 project = "ol2r"
-release = version = installed_version("ol2r")
+release = version = __version__
 extensions = ["myst_parser", "sphinx_external_toc", "sphinx_copybutton"]
 
 # The sources are those that GitHub shows: README and docs/ of the repository, which is the source folder.
