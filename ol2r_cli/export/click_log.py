@@ -16,9 +16,8 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.report.frames import as_csv
-from ol2r_cli.run import CONFIG
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.recomputed import dataset_settings, local_settings
+from ol2r_cli.run.recomputed import run_settings
 from ol2r_cli.run.run import Run
 from ol2r_cli.simulation import Simulation
 
@@ -30,8 +29,7 @@ def click_log(path: Path, data: Path | None = None, own_targets: Collection[str]
     the run cannot be played again as it was.
     """
     run = Run.read_finished(path)
-    settings = {name: local_settings(value, name, path / CONFIG, own_targets) for name, value in run.settings.items()}
-    experiment = Experiment({**settings, "dataset": dataset_settings(run, own_targets, data)}, run.choices)
+    experiment = Experiment(run_settings(run, own_targets, data), run.choices)
     simulation = experiment.simulation()
     if experiment.id != run.id:
         changed = "its data, its own code, the version of ol2r or the device is another one"

@@ -29,7 +29,7 @@ from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.kinds import kind_of
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
-from ol2r_cli.run.identity import RESULTS_VERSION
+from ol2r_cli.run.identity import HASHED_UNLESS, RESULTS_VERSION
 from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run, damaged_files
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.user_code import check_unchanged
@@ -116,6 +116,13 @@ def _damaged(run: Run, error: Exception) -> ValueError:
     return ValueError(f"{run.path / RANKER} is damaged ({type(error).__name__}): type {run.command} force=true")
 
 
+def run_settings(run: Run, own_targets: Collection[str] = (), data: Path | None = None) -> dict[str, Any]:
+    """Return all settings of a run as they may be used here, as of `local_settings` and `dataset_settings`."""
+    file = run.path / CONFIG
+    stored = {name: local_settings(value, name, file, own_targets) for name, value in run.settings.items()}
+    return {**HASHED_UNLESS, **stored, "dataset": dataset_settings(run, own_targets, data)}
+
+
 def local_settings(settings: Any, name: str, file: Path, own_targets: Collection[str] = ()) -> Any:
     """Return the settings that a run stores in `file` as they may be used here; `name` is the group, or the setting.
 
@@ -149,6 +156,8 @@ def dataset_settings(run: Run, own_targets: Collection[str] = (), data: Path | N
     if not isinstance(dataset, dict):
         raise ValueError(f"{run.path / CONFIG} is damaged (it has no dataset): type {run.command} force=true")
     settings: dict[str, Any] = local_settings(dataset, "dataset", run.path / CONFIG, own_targets)
+    if str(settings.get("_target_")).startswith("ol2r_cli.dataset."):
+        settings = {"popularity": "uniform", **settings}  # which runs from before there was the setting do not name
     if data is not None and "path" not in dataset:
         raise ValueError(f"--data is for data that lie in files, got {data}: {run.path} generates its own")
     return settings if data is None else {**settings, "path": str(data)}

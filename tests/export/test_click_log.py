@@ -85,6 +85,18 @@ def test_a_run_that_cannot_be_played_again_is_refused(tmp_path: Path, capsys: py
     assert not (tmp_path / "log.csv").exists()
 
 
+def test_runs_from_before_a_setting_are_played_again(tmp_path: Path):
+    """Those that came after 27 November 2026 have the values by which runs without them were played."""
+    run = finished(tmp_path, "ranker=pdgd", *TINY, "rounds=10")
+    before = exported(run, tmp_path / "before.csv")
+    config = run / "config.yaml"
+    lines = [line for line in config.read_text().splitlines() if "validation_sessions" not in line]
+    config.write_text("\n".join(line for line in lines if not line.startswith("  popularity")) + "\n")
+    assert "popularity" not in config.read_text()
+    accept_changes(run)
+    assert exported(run, tmp_path / "after.csv").equals(before)
+
+
 @pytest.mark.parametrize(("seed", "number"), [(4, 1), (5, 3), (5, 7)])
 def test_rounds_with_other_clicks_than_the_trace_are_refused(tmp_path: Path, seed: int, number: int):
     """Of two seeds with seven rounds one round had one click more; the rows of a trace may have any order."""
