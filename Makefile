@@ -13,21 +13,26 @@ FAST   := not slow and not gpu and not slurm
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
 
-# torch goes first and alone: any other order lets pip choose a build with gigabytes of CUDA.
-$(VENV)/.installed: pyproject.toml constraints.txt
+PIP    := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# What experiments need. torch goes first and alone: any other order lets pip choose a build with gigabytes of CUDA.
+$(VENV)/.for-runs: pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) torch
+	$(PIP) --editable '.[plots]'
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.for-runs
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 setup: $(VENV)/.installed  ## create .venv and install ol2r with its development tools
 
 # It needs no GPU.
 setup-gpu: setup  ## add the compiler of loops for a GPU to .venv (extra gpu, 130 MB), with which their tests are not skipped
-	@$(VENV)/bin/python -c "import numba_cuda" 2> /dev/null || $(VENV)/bin/python -m pip install --quiet \
-	    --disable-pip-version-check --constraint constraints.txt --editable '.[dev,gpu]'
+	@$(VENV)/bin/python -c "import numba_cuda" 2> /dev/null || $(PIP) --editable '.[dev,gpu]'
 
-run: setup  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
+run: $(VENV)/.for-runs  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
 
 test: setup  ## set up and run the tests, about five minutes on two idle cores (make test ARGS=tests/click)
