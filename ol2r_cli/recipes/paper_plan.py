@@ -46,6 +46,16 @@ def _check_typed(recipe: Recipe, named: Overrides) -> None:
             raise ValueError(f"{name} is what {recipe.name} compares or chooses: leave out {override}")
         if name not in _SEVERAL_VALUES and len(expand(override)) > 1:
             raise ValueError(f"{name} must have one value, got {override}")
+    rounds = value_of(named, "rounds")
+    least = _smoothed_rounds(recipe)
+    if rounds.isdecimal() and int(rounds) < least:
+        raise ValueError(f"rounds must be {least} or more, of which {recipe.name} draws a mean, got {rounds}")
+
+
+def _smoothed_rounds(recipe: Recipe) -> int:
+    """Return how many rounds the longest mean in the figures of a recipe is over, 1 without one."""
+    windows = [spec.get("options", {}).get("window", 1) for spec in recipe.figures]
+    return max(windows, default=1)
 
 
 def _replaced_names(recipe: Recipe, choice: str) -> list[tuple[str, ...]]:

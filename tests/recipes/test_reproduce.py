@@ -105,6 +105,7 @@ def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
         (["pairrank_fig3", "ranker=mgd"], "ranker is what pairrank_fig3 compares or chooses: leave out ranker=mgd"),
         (["pairrank_fig3", "rounds=many"], "rounds must be a whole number, got many"),
         (["pairrank_fig6", "rounds=0", *SMALL], "rounds must be"),
+        (["pairrank_fig7", "rounds=199"], "rounds must be 200 or more, of which pairrank_fig7 draws a mean, got 199"),
     ):
         assert main(typed) == 2, typed
         assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}"), typed
