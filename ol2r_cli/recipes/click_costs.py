@@ -158,7 +158,9 @@ def page(recipe: Recipe, tables: Tables) -> str:
         "What was fixed beforehand: [protocol](protocol.md#settings-chosen-from-clicks).",
         *_claim(found),
         f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
-        "Below 0 clicks have chosen the better cell. `all` is over the users of each row.",
+        "Below 0 clicks have chosen the better cell. `all` is over the users of each row.\n"
+        "The last column compares with the cell of the best cumulative NDCG, which serves another aim: clicks of "
+        "sessions value the ranker that is deployed, not the lists that users saw while it learned.",
         markdown(users_table(found)),
     ]
     for title in dict.fromkeys(title for title, _ in tables):
