@@ -8,13 +8,10 @@ from functools import cache
 
 import numpy as np
 import polars as pl
-import pytest
 from scipy import stats
 
 from ol2r_cli.recipes.results import published_dir
 
-if not (published_dir() / "clicks.parquet").is_file():
-    pytest.skip("not published yet", allow_module_level=True)
 USERS = {"perfect", "navigational", "informational", "yandex_dcm", "baidu_position"}
 COMPARED = (  # columns of the page: metric, aim that labels serve, aim that clicks serve
     ("test_ndcg_10", "offline", "clicks"),
@@ -23,7 +20,7 @@ COMPARED = (  # columns of the page: metric, aim that labels serve, aim that cli
 )
 AIMS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
 AIMS |= {"clicks": "click_dcg_10", "raw": "clicks_a_session"}
-SEARCHED = {"MQ2008": 5, "generated": 10}  # units of an interval
+UNITS = {"MQ2008": 5, "generated": 10}  # units of an interval
 
 
 @cache
@@ -83,7 +80,7 @@ def test_all_users_rows_and_choices_are_there():
 
 
 def test_costs_of_rows_are_paired_differences():
-    for table, units in SEARCHED.items():
+    for table, units in UNITS.items():
         for click in USERS:
             for competitor, *_, clicks, raw, cumulative in lines_below(f"### {table}, {click}"):
                 for column, printed in enumerate((clicks, raw, cumulative)):
@@ -115,7 +112,9 @@ def test_chosen_cells_have_the_best_mean_of_their_choice():
     choices = pl.read_parquet(published_dir() / "clicks_choice.parquet")
     cells = choices.group_by("table", "click", "competitor", "settings").agg(pl.col(*AIMS.values()).mean())
     for (table, click, competitor, aim), values in rows().items():
-        of_row = cells.filter(table=table, click=click, competitor=competitor).sort(AIMS[aim], descending=True)
-        best = of_row["settings"][0].split()
-        is_unstable = competitor == "PDGD" and float(best[0].partition("=")[2]) >= 1
-        assert is_unstable or set(best) <= set(values["words"][0]), (table, click, competitor, aim)
+        of_row = cells.filter(table=table, click=click, competitor=competitor)
+        means = dict(of_row.select("settings", AIMS[aim]).iter_rows())
+        best = max(means, key=means.__getitem__)
+        (chosen,) = (settings for settings in means if set(settings.split()) <= set(values["words"][0]))
+        is_unstable = competitor == "PDGD" and float(best.partition("=")[2]) >= 1
+        assert is_unstable or means[chosen] >= means[best] - 1e-9, (table, click, competitor, aim)
