@@ -185,7 +185,7 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
     if warning:
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
     if click_costs.asks_for_costs(recipe):
-        click_costs.show(tables)
+        click_costs.show(recipe, tables)
         return
     for (title, click), rows in tables.items():
         print(f"\n{title}, {click}\n")

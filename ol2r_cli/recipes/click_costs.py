@@ -7,10 +7,11 @@ docs/benchmark/protocol.md has the claim and the rule, which were fixed before t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from statistics import fmean
 from typing import NamedTuple
 
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.formatting import plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.recipes.entries import Entry, Tables
@@ -156,7 +157,7 @@ def page(recipe: Recipe, tables: Tables) -> str:
         f"This page has {recipe.shows}.",
         f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
         "What was fixed beforehand: [protocol](protocol.md#settings-chosen-from-clicks).",
-        *_claim(found),
+        *_claim(recipe, found),
         f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
         "Below 0 clicks have chosen the better cell. `all` is over the users of each row.\n"
         "The last column compares with the cell of the best cumulative NDCG, which serves another aim: clicks of "
@@ -179,11 +180,14 @@ def page(recipe: Recipe, tables: Tables) -> str:
     return "\n\n".join([*paragraphs, "## How these results were made", made]) + "\n"
 
 
-def _claim(found: Sequence[Cost]) -> list[str]:
-    """Return the paragraph with the claim and what it comes to; none without costs."""
-    users = of_users(found, "by clicks")
-    if not users:
+def _claim(recipe: Recipe, found: Sequence[Cost]) -> list[str]:
+    """Return the paragraph with the claim and what it comes to; none unless there are all rows, and no others."""
+    clicks = expand(by_name(recipe.words)["click"])
+    users_of_recipe = [override.partition("=")[2] for override in clicks]
+    expected = set(product(product(recipe.data, users_of_recipe), recipe.competitors))
+    if {(cost.table, cost.competitor) for cost in found} != expected:
         return []
+    users = of_users(found, "by clicks")
     worst = max(users, key=lambda click: users[click].mean)
     return [
         "**Claim:** choosing by clicks costs less than .01 test NDCG@10 on average over rows against choosing by "
@@ -197,7 +201,7 @@ def _units(tables: Mapping[str, Sequence[Entry]]) -> str:
     return "folds" if any(len(row.group.seeds) > 1 for row in chain(*tables.values())) else "seeds"
 
 
-def show(tables: Tables) -> None:
+def show(recipe: Recipe, tables: Tables) -> None:
     """Print the costs of users and rows, and what the claim comes to."""
     found = costs(tables)
     for table in tables:
@@ -205,5 +209,5 @@ def show(tables: Tables) -> None:
         print_result(rows_table([cost for cost in found if cost.table == table]))
     print()
     print_result(users_table(found))
-    for paragraph in _claim(found):
+    for paragraph in _claim(recipe, found):
         print(f"\n{wrapped(paragraph.replace('*', ''), 0)}")

@@ -11,6 +11,7 @@ from ol2r_cli.recipes.overrides import Overrides, by_name
 from ol2r_cli.recipes.play import run_recipe
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.results import TEST, About, Results, played, published_part
+from ol2r_cli.recipes.trials import AIMS
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.text_table import show
@@ -56,16 +57,18 @@ def _chosen_settings(about: About) -> Overrides:
 
 
 def _comparison(published: Results, repeated: Results) -> list[list[str]]:
-    """Return a line for each repeated run and its settings; those with the same settings for both aims have one."""
+    """Return a line for each repeated run and its settings; those with the same settings for several aims have one."""
     before = {(about.row(run), run.fold): run for run, about in published}
     lines: dict[tuple[Any, ...], list[str]] = {}
+    aims: dict[tuple[Any, ...], list[str]] = {}
     for run, about in repeated:
         row = about.row(run)
         earlier = before.get((row, run.fold))
         if earlier is None:
             continue
         settings = (row._replace(aim=""), run.fold, *about.words)
-        aim = "both" if settings in lines else row.aim
+        aims.setdefault(settings, []).append(row.aim)
+        aim = "both" if aims[settings] == [*AIMS] else ", ".join(aims[settings])
         lines[settings] = [row.slot, row.click, str(run.fold or ""), row.competitor, aim, *_compared(earlier, run)]
     return list(lines.values())
 

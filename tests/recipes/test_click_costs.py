@@ -16,6 +16,8 @@ from ol2r_cli.report.estimates import of_values
 from tests.recipes.small import BENCHMARK, use, write
 
 SMALL = BENCHMARK | {
+    "baseline": "SGD",
+    "competitors": {"SGD": BENCHMARK["competitors"]["SGD"]},
     "aims": ["offline", "online", "clicks", "raw"],
     "choose": "seed=1000 replicas=2 evaluate_on=[validation] validation_sessions=30",
 }
@@ -68,6 +70,8 @@ def test_a_cost_is_what_labels_have_more_than_clicks(made, capsys):
     assert "### small, informational" in page
     assert main(["tiny"]) == 0
     assert f"It is {verdict(users.values())}." in capsys.readouterr().out
+    assert main(["tiny", "click=perfect"]) == 0
+    assert "It is " not in capsys.readouterr().out, "a part of the rows decides nothing"
 
 
 def estimate(*costs_of_rows: float):
