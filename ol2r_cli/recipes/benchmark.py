@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ol2r_cli.formatting import wrapped
@@ -125,7 +126,9 @@ def add(plan: RunPlan) -> int:
     _warn_of_equal_settings(runs)
     known, new = published_choices(plan.recipe.name), choice_frame(runs.grids)
     choices = new if known is None else pl.concat([known, new], how="diagonal_relaxed")
-    _print_tables(plan.recipe, tables_of([*others, *own], choices))
+    tables = tables_of([*others, *own], choices)
+    _print_tables(plan.recipe, tables)
+    _print_added(plan.recipe, tables)
     print(f"runs: {plan.output_dir / 'benchmark'}")
     return runs.code
 
@@ -179,6 +182,16 @@ def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None
     print(f"written: {directory / recipe.name}.md")
 
 
+def _print_added(recipe: Recipe, tables: Tables) -> None:
+    """Print the rows of the ranker that was added once more, as the last lines of long tables."""
+    for (title, click), rows in tables.items():
+        table = main_table(recipe, rows)
+        added = [row for row in table.rows if row[0].text.removesuffix(" †") in recipe.competitors]
+        print(f"\n{title}, {click}, added:\n")
+        print_result(replace(table, rows=added))
+    print()
+
+
 def _print_tables(recipe: Recipe, tables: Tables) -> None:
     """Print the tables, with a warning where the results are of an earlier version."""
     warning = outdated(tables)
@@ -187,11 +200,16 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
     if click_costs.asks_for_costs(recipe):
         click_costs.show(recipe, tables)
         return
+    shown = ""
     for (title, click), rows in tables.items():
+        values, settings = main_table(recipe, rows), settings_table(recipe, rows)
         print(f"\n{title}, {click}\n")
-        print_result(main_table(recipe, rows))
+        print_result(values)
         print()
-        print_result(settings_table(recipe, rows))
+        print_result(settings)
+        shown += " ".join(str(cell) for row in (*values.rows, *settings.rows) for cell in row)
     print()
     for mark, meaning in legend(recipe).items():
-        print(wrapped(f"{mark}: {meaning}"))
+        is_sign = not mark[0].isalpha()
+        if not is_sign or any(sign in shown for sign in mark.split()):
+            print(wrapped(f"{mark}: {meaning}"))

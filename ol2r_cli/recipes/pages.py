@@ -42,7 +42,8 @@ def legend(recipe: Recipe) -> dict[str, str]:
         "selection are not evaluated on test queries: the spread of validation NDCG@10 stands for that of test "
         "NDCG@10",
         "↑ ↓": f"significantly higher or lower than {recipe.baseline}. Differences are paired and contain the model "
-        "selection of both rows; Holm's correction is for a column. With fewer than three folds nothing is tested",
+        "selection of both rows; Holm's correction is for a column. With fewer than three units, folds or seeds, "
+        "nothing is tested",
         "*": "at the end of its grid",
         "‡": "another processor gives other results",
     }
