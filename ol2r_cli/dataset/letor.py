@@ -232,6 +232,9 @@ class Letor:
         location = locate(roots, self.files, self.fold)
         if location is not None:
             return location
+        if roots and roots[0].is_file():
+            typed = "type dataset.path=FOLDER (docs/how-to/own_data.md makes one of a csv or parquet file)"
+            raise ValueError(f"dataset.path must be a folder of LETOR files, got the file {roots[0]}; {typed}")
         names = " or ".join(self.files.get("train", []))
         looked = ", ".join(map(str, roots)) or "nowhere"
         origin = f"get it from {self.source}, then " if self.source else ""

@@ -113,7 +113,7 @@ def test_other_files_are_listed_with_what_to_type(tmp_path: Path):
     for path, message in [
         ("two", r"dataset\.files\.train must name a file of .*type 'dataset\.files\.train=\[NAME\]', and"),
         ("nowhere", r"dataset\.path must be a folder .*/nowhere\); type"),
-        ("two/my_train.txt", r"dataset\.path must be a folder .*/my_train.txt\); type"),
+        ("two/my_train.txt", r"dataset\.path must be a folder .*/my_train.txt; type dataset\.path=FOLDER .*own_data"),
         ("none", r"dataset\.path must be a folder .*/none\); type"),
         ("empty", r"dataset\.path must be a folder .*/empty\); type dataset\.path=FOLDER"),
     ]:
