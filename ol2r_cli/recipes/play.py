@@ -79,7 +79,8 @@ def _play(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> list[Play
     """Return the trials whose runs have all finished; failures are printed, and added to `runs`."""
     jobs = list(dict.fromkeys(chain(*(trial.runs for trial in trials))))
     launcher = plan.launcher or (_ONE_AT_A_TIME if plan.recipe.alone else [])
-    result = sweep([plan.job(job) for job in jobs], launcher, terminal=sys.stderr, kind=plan.kind)
+    words = [plan.job(job) for job in jobs]
+    result = sweep(words, launcher, terminal=sys.stderr, kind=plan.kind, shared=plan.shared)
     for job in result.failed:
         runs.failed.append(f"`{job.command}` ({job.reason})")
         print(f"ol2r {plan.recipe.kind}: failed: {as_called(job.command)} ({job.reason})", file=sys.stderr)

@@ -117,6 +117,13 @@ class RunPlan:
         return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
 
     @property
+    def shared(self) -> Collection[str]:
+        """Return the overrides of the protocol on all datasets, which say nothing about one run."""
+        choose = by_name(self.recipe.choose).values()
+        words = [{*slot.shared.values(), *choose, *slot.choose.values()} for slot in self.slots]
+        return {*set[str].intersection(*words), *self.job([])}
+
+    @property
     def _chooses(self) -> bool:
         return self.scale in ("paper", "full") and self.settings is None
 

@@ -9,7 +9,7 @@ import itertools
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
@@ -217,7 +217,8 @@ def settings_to_pair(sweep_jobs: Sequence[SweepJob]) -> tuple[str, ...]:
 class Plan:
     """The jobs of a sweep after all checks. Nothing is written or started.
 
-    `jobs` are the overrides of each job. A job is named by those that not all jobs have. `launcher` is where they say
+    `jobs` are the overrides of each job. A job is named by those that not all jobs have, and a single job by those that
+    are not `shared`. `launcher` is where they say
     that jobs run, None if no job is good. `duplicates` maps the numbers of jobs that are the same run as an earlier job
     to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `terminal` is where to say how many
     jobs are checked. `check` raises ValueError for an experiment that is bad for other reasons; `kind` is that of all
@@ -231,11 +232,12 @@ class Plan:
         terminal: TextIO | None = None,
         check: Callable[[Experiment], object] = lambda _: None,
         kind: RunKind = KIND,
+        shared: Collection[str] = (),
     ):
         split = [split_launcher(job) for job in jobs]
         if any(set(launcher) != set(split[0][1]) for _, launcher in split):
             raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each setting of it")
-        self.sweep_jobs = _named([words for words, _ in split], composer, kind)
+        self.sweep_jobs = _named([words for words, _ in split], composer, kind, shared)
         self._check_jobs(composer, terminal, check)
         first: dict[Path | None, int] = {}
         numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
@@ -305,9 +307,9 @@ class Plan:
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
 
 
-def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind) -> list[SweepJob]:
-    """Return jobs with these words, each named by those that not all have."""
-    common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set[str]()
+def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind, shared: Collection[str]) -> list[SweepJob]:
+    """Return jobs with these words, each named by those that not all have, a single job by those not `shared`."""
+    common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set(shared)
     sweep_jobs = []
     for number, words in enumerate(jobs):
         name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.name}"

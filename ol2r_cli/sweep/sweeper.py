@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -62,20 +62,22 @@ def sweep(
     keep_going: bool = False,
     terminal: TextIO | None = None,
     kind: RunKind = KIND,
+    shared: Collection[str] = (),
 ) -> SweepResult:
     """Run many jobs. Each is a list of the words of `ol2r run`; they need not have anything in common.
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
     the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
-    for silence. kind: that of all runs. Finished runs are not run again. `BadJobs`, before anything is run, if the
-    configuration of a job is bad, unless `keep_going`.
+    for silence. kind: that of all runs. shared: words that are no part of the name of a job that is the only one.
+    Finished runs are not run again. `BadJobs`, before anything is run, if the configuration of a job is bad, unless
+    `keep_going`.
 
         sweep([["ranker=pdgd", f"seed={seed}"] for seed in range(3)], ["launcher.jobs=2"], terminal=sys.stderr)
     """
     start = time.monotonic()
     if composer is None:
         jobs, composer = _without_folders(jobs, kind)
-    plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind)
+    plan = Plan([[*job, *launcher] for job in jobs], composer, terminal, kind=kind, shared=shared)
     if plan.bad and not keep_going:
         raise _refusal(plan, len(jobs))
     to_run = _unfinished(plan)

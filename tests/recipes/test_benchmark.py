@@ -132,7 +132,8 @@ def test_rankers_join_the_table(published, tmp_path, capfd):
     assert [row[:3] for row in rows][1:-1] == [shown]
     assert rows[-1] == rows[0], "the added row is repeated last"
     assert "small, informational, offline: all settings are equally good" in told
-    rows, _ = added("ranker=random")
+    rows, told = added("ranker=random")
+    assert "[1/1] ranker=random: done" in told, "a job has the name of what it is, not of the protocol"
     assert [row[0] for row in rows] == ["random (baseline)", *["random (added)", "random"], *["random (added)"] * 2]
     assert rows[0][1:3] == rows[1][1:3]
     assert main(["tiny", "click=inf", "--dry-run", "--add", *equal, f"output_dir={tmp_path / 'new'}"]) == 0

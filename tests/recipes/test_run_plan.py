@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ol2r_cli.recipes import play
@@ -153,6 +155,17 @@ def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
     assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
     assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]
+
+
+def test_what_is_not_shared_says_what_a_run_is(tiny):
+    """Words of the protocol, of its choice and of the place are shared; of two datasets, those of both."""
+    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
+    runs = [run for trial in [*plan.candidates(), *plan.final()] for run in trial.runs]
+    own = {" ".join(word for word in plan.job(run) if word not in plan.shared) for run in runs}
+    assert own == {"ranker=pdgd ranker.learning_rate=0.1", "ranker=pdgd ranker.learning_rate=1", "ranker=pdgd"}
+    (slot,) = plan.slots
+    other = replace(slot, shared=slot.shared | {"dataset": "dataset=letor"})
+    assert set(plan.shared) - set(replace(plan, slots=[slot, other]).shared) == {"dataset=synthetic"}
 
 
 def test_a_grid_grows_with_all_other_overrides_of_its_cells(tiny, tmp_path):

@@ -68,6 +68,12 @@ def test_jobs_have_distinct_names_and_the_state_of_their_runs(composer: Composer
         assert sweep_job.state() == ("running", 1)
 
 
+def test_a_single_job_is_named_without_what_is_shared(composer: Composer):
+    words = [*SMOKE, "seed=1"]
+    names = [Plan([words], composer, shared=shared).sweep_jobs[0].name for shared in ([], SMOKE, words)]
+    assert names == [" ".join(words), "seed=1", " ".join(words)]
+
+
 BAD = {
     "ranker=pairnk": "did you mean ranker=pairrank?",
     "ranker.l2=-1": "ranker.l2 must be above 0, got -1",
