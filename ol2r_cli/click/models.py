@@ -110,7 +110,7 @@ class _User(ClickModel):
         if values is None:
             values = [curve(rank) for rank in range(1, places + 1)]
         if len(values) < places:
-            rule = f"{places} probabilities, one per place"
+            rule = f"{places} probabilities, one per rank"
             raise ValueError(f"{self.setting(name)} must be {rule}, got {list(values)}: type positions={len(values)}")
         return torch.tensor(list(values)[:places], dtype=torch.float64, device=context.device)
 

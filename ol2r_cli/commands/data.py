@@ -201,7 +201,7 @@ def _fit_clicks(given: argparse.Namespace) -> None:
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
     what = "continuation" if fit == "dcm" else "examination"
     comments = [
-        f"Users of {file.name}: {what} by place, {fit} of ol2r data fit-clicks.",
+        f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
         f"Fitted to {sizes}{left_out}.",
         f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
         "Assumed: attraction by grade, by quantiles of that of documents: docs/algorithms/real_users.md.",

@@ -252,11 +252,11 @@ def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments:
     lines = [f"# {comment}" for comment in comments]
     if fit == "dcm":
         lines += ["_target_: ol2r_cli.click.models.DependentByPlace"]
-        bias = f"continuation: {by_place}  # lambda_k, one per place"
+        bias = f"continuation: {by_place}  # lambda_k, one per rank"
     else:
         lines += ["_target_: ol2r_cli.click.models.PositionBased"]
         lines += ["eta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"]
-        bias = f"examination: {by_place}  # one probability per place"
+        bias = f"examination: {by_place}  # one probability per rank"
     lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", bias]
     shares_of = "with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
     lines += [f"tables:  # by quantiles of {len(known):,} documents, {shares_of}"]

@@ -126,11 +126,11 @@ class InterventionAware(HistoryRanker):
             if values is None:
                 continue
             if len(values) < positions:
-                least = f"{positions} numbers, one per place"
+                least = f"{positions} numbers, one per rank"
                 raise ValueError(f"{self.setting(name)} must be {least}, got {list(values)}")
             curves[column] = tuple(values[:positions])
         if not any(curves[0]):
-            raise ValueError(f"{self.setting('alpha')} must be above 0 at one place at least, got {list(curves[0])}")
+            raise ValueError(f"{self.setting('alpha')} must be above 0 at one rank at least, got {list(curves[0])}")
         return list(zip(*curves, strict=True))
 
     def learn(self, interaction: Interaction, random: Random) -> None:

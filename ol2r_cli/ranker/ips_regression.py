@@ -83,7 +83,7 @@ class IPSRegression(HistoryRanker):
         exposure = context.exposure_of_places()[:positions]
         if not (exposure > 0).all():
             values = [round(value, 4) for value in exposure.tolist()]
-            raise ValueError(f"exposure must be above 0 at every place with ranker=ips_regression, got {values}")
+            raise ValueError(f"exposure must be above 0 at every rank with ranker=ips_regression, got {values}")
         self.weight = (1 / exposure).to(context.device, context.dtype)  # [K]
         if self.linear:
             self.register_buffer("moment", torch.zeros_like(self.theta[:, 0]))

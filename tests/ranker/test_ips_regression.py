@@ -97,7 +97,7 @@ def test_a_batch_is_drawn_from_all_that_was_shown():
 
 
 def test_a_place_without_exposure_is_refused_where_it_is_shown():
-    message = r"^exposure must be above 0 at every place with ranker=ips_regression, got \[1"
+    message = r"^exposure must be above 0 at every rank with ranker=ips_regression, got \[1"
     with pytest.raises(ValueError, match=message):
         regression(exposed=[1.0, 0.5, 0.2, 0.1, 0.0])
     regression("positions=4", exposed=[1.0, 0.5, 0.2, 0.1, 0.0])

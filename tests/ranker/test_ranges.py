@@ -129,9 +129,9 @@ TOGETHER = [
         "ranker.alpha must be null with ranker.propensities=estimated",
         "intervention_aware ranker.propensities=estimated ranker.alpha=[1,1]",
     ),
-    ("ranker.beta must be 10 numbers, one per place, got [0.1, 0.2]", "intervention_aware ranker.beta=[0.1,0.2]"),
+    ("ranker.beta must be 10 numbers, one per rank, got [0.1, 0.2]", "intervention_aware ranker.beta=[0.1,0.2]"),
     (
-        "ranker.alpha must be above 0 at one place at least, got [0, 0]",
+        "ranker.alpha must be above 0 at one rank at least, got [0, 0]",
         "intervention_aware positions=2 ranker.alpha=[0,0]",
     ),
     ("the exploration Ensemble needs ", "pepairrank ranker.members=1"),
