@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import log2
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -18,6 +19,7 @@ import yaml
 from ol2r_cli.formatting import must_be_one_of, plus_minus, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.program import as_called
+from ol2r_cli.recipes import results
 from ol2r_cli.recipes.entries import Difference, Entry, Tables, for_metric, mean_difference, published_tables
 from ol2r_cli.recipes.pages import outdated
 from ol2r_cli.recipes.results import published_dir
@@ -100,8 +102,13 @@ def read_claims(paper: str = "") -> tuple[list[Claim], list[dict[str, str]]]:
     return claims, [fields for fields in content["not_measured"] if fields["paper"] in wanted]
 
 
-@cache
 def _page(name: str) -> Tables:
+    """Return the published tables of a page, which are read once from each folder."""
+    return _tables(name, results.published_dir())
+
+
+@cache
+def _tables(name: str, folder: Path) -> Tables:
     return published_tables(name)
 
 

@@ -131,3 +131,11 @@ def test_claims_of_a_paper_are_printed(capsys):
     assert "PAPER PairRnk: did you mean PairRank?" in capsys.readouterr().err
     assert main(["claims", "NSGD", "--run"]) == 2
     assert "no options: type ol2r benchmark claims" in capsys.readouterr().err
+
+
+def test_another_folder_of_results_is_read_anew(tmp_path, monkeypatch):
+    """What one folder lacks is not remembered for another."""
+    monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
+    assert not claims._page("million")
+    monkeypatch.undo()
+    assert claims._page("million")
