@@ -110,8 +110,8 @@ class Choice:
             for setting in choice.written_settings():
                 inherited = settings.get(setting.name, setting)
                 settings[setting.name] = setting._replace(comment=setting.comment or inherited.comment)
-        order = [name.partition(".")[0] for name in settings]
-        return sorted(settings.values(), key=lambda setting: order.index(setting.name.partition(".")[0]))
+        blocks = list(dict.fromkeys(name.partition(".")[0] for name in settings))
+        return sorted(settings.values(), key=lambda setting: blocks.index(setting.name.partition(".")[0]))
 
     def written_settings(self) -> list[Setting]:
         """Return the settings in its own file, in their order; behind a block of settings those with a comment."""

@@ -128,7 +128,8 @@ def add(plan: RunPlan) -> int:
     choices = new if known is None else pl.concat([known, new], how="diagonal_relaxed")
     tables = tables_of([*others, *own], choices)
     _print_tables(plan.recipe, tables)
-    _print_added(plan.recipe, tables)
+    if not click_costs.asks_for_costs(plan.recipe):
+        _print_added(plan.recipe, tables)
     print(f"runs: {plan.output_dir / 'benchmark'}")
     return runs.code
 
@@ -210,6 +211,5 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
         shown += " ".join(str(cell) for row in (*values.rows, *settings.rows) for cell in row)
     print()
     for mark, meaning in legend(recipe).items():
-        is_sign = not mark[0].isalpha()
-        if not is_sign or any(sign in shown for sign in mark.split()):
+        if mark[0].isalpha() or any(sign in shown for sign in mark.split()):
             print(wrapped(f"{mark}: {meaning}"))

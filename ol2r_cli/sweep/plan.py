@@ -218,11 +218,11 @@ class Plan:
     """The jobs of a sweep after all checks. Nothing is written or started.
 
     `jobs` are the overrides of each job. A job is named by those that not all jobs have, and a single job by those that
-    are not `shared`. `launcher` is where they say
-    that jobs run, None if no job is good. `duplicates` maps the numbers of jobs that are the same run as an earlier job
-    to the numbers of the earlier jobs; `sweep_jobs` does not contain duplicates. `terminal` is where to say how many
-    jobs are checked. `check` raises ValueError for an experiment that is bad for other reasons; `kind` is that of all
-    runs. ValueError if the settings of the launcher are bad, or not the same for all jobs.
+    are not `shared`. `launcher` is where they say that jobs run, None if no job is good. `duplicates` maps the numbers
+    of jobs that are the same run as an earlier job to the numbers of the earlier jobs; `sweep_jobs` does not contain
+    duplicates. `terminal` is where to say how many jobs are checked. `check` raises ValueError for an experiment that
+    is bad for other reasons; `kind` is that of all runs. ValueError if the settings of the launcher are bad, or not the
+    same for all jobs.
     """
 
     def __init__(
