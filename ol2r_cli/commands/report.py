@@ -140,6 +140,8 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         _say(selection.warnings)
     named = fixed_names(_names(options.name or ()), groups, labels)
     labels = Labels(every_group, named, one_row_each=True)
+    if selection:
+        labels = labels.after_selection(selection.settings)
     metrics = named_metrics or (known_metrics(groups) if all_metrics else usual_metrics(groups))
     comparison = None
     if options.baseline or options.compare:

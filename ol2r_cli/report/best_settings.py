@@ -80,11 +80,15 @@ def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ())
 
 @dataclass(frozen=True)
 class Selection:
-    """The chosen cells, each with the number of cells that it was chosen from, and warnings."""
+    """The chosen cells, each with the number of cells that it was chosen from, and warnings.
+
+    settings: those that may differ between the cells of a grid.
+    """
 
     cells: dict[Group, int]
     warnings: list[str]
     by: str = "validation"
+    settings: frozenset[str] = frozenset()
 
     @property
     def chose(self) -> bool:
@@ -100,8 +104,9 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
     the fullest cell are compared; of equally good cells the first in the order of settings is chosen. ValueError for a
     setting in `keep` that no run has, and without validation.
     """
-    selection = Selection({}, [], by)
-    for cells in grids(groups, keep):
+    settings = _settings_of_grids(groups, keep)
+    selection = Selection({}, [], by, settings)
+    for cells in grids(groups, settings):
         extents = {cell: _extent(cell) for cell in cells}
         fullest = max(extents.values(), key=lambda extent: (sum(extent.values()), len(extent)))
         for cell, extent in extents.items():
@@ -116,8 +121,18 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
     return selection
 
 
-def grids(groups: Sequence[Group], keep: Collection[str] = ()) -> list[list[Group]]:
-    """Return the cells of each competitor, as `select` defines it; ValueError for an unknown setting in `keep`."""
+def grids(groups: Sequence[Group], settings: Collection[str]) -> list[list[Group]]:
+    """Return the cells of each competitor, as `select` defines it, which differ in these settings."""
+    cells_of: dict[str, list[Group]] = {}
+    for group in groups:
+        fixed = {name: value for name, value in group.settings.items() if name not in settings}
+        competitor = json.dumps([group.choices, fixed], sort_keys=True, default=str)
+        cells_of.setdefault(competitor, []).append(group)
+    return list(cells_of.values())
+
+
+def _settings_of_grids(groups: Sequence[Group], keep: Collection[str]) -> frozenset[str]:
+    """Return the settings that a selection chooses; ValueError for an unknown setting in `keep`."""
     known = dict.fromkeys(chain(*(group.settings for group in groups)))
     of_chosen_parts = [name for name in known if part_of(name) in CHOSEN]
     for name in keep:
@@ -125,13 +140,7 @@ def grids(groups: Sequence[Group], keep: Collection[str] = ()) -> list[list[Grou
             examples = [example for example in of_chosen_parts if not example.endswith("._target_")]
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
     # Another version of the code is another competitor.
-    chosen = {name for name in of_chosen_parts if not name.endswith(f".{CODE}")} - set(keep)
-    cells_of: dict[str, list[Group]] = {}
-    for group in groups:
-        fixed = {name: value for name, value in group.settings.items() if name not in chosen}
-        competitor = json.dumps([group.choices, fixed], sort_keys=True, default=str)
-        cells_of.setdefault(competitor, []).append(group)
-    return list(cells_of.values())
+    return frozenset(name for name in of_chosen_parts if not name.endswith(f".{CODE}")) - set(keep)
 
 
 def _extent(cell: Group) -> dict[object, int]:

@@ -6,7 +6,6 @@ within pairs, which cancels the difficulty of a fold or a seed. docs/explanation
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -111,15 +110,9 @@ class Comparison:
         return bool(others) and others <= self.beaten(group, metric)
 
     def row_names(self, labels: Labels) -> dict[Group, str]:
-        """Return the ranker of each compared group, with its settings where a dataset and click model have it twice."""
+        """Return the ranker of each compared group, with the settings of its row."""
         compared = dict.fromkeys(group for d in self.differences for group in (d.group, d.rival))
-        rows = {group: (group.choices["dataset"], group.choices["click"], labels.ranker(group)) for group in compared}
-        count = Counter(rows.values())
-        names = {}
-        for group, row in rows.items():
-            settings = labels.short(group) if count[row] > 1 else ""
-            names[group] = f"{labels.ranker(group)} {settings}".rstrip()
-        return names
+        return {group: f"{labels.ranker(group)} {labels.short(group)}".rstrip() for group in compared}
 
 
 def compare(

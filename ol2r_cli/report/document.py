@@ -223,7 +223,18 @@ class Document:
         if notes.counts_without_relevant(self.groups, self.metrics):
             remarks.append(notes.WITHOUT_RELEVANT)
         table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
-        return table.latex(remarks, self.notes)
+        return table.latex(remarks, [*self.notes, *self._chosen_settings(table.legend)])
+
+    def _chosen_settings(self, legend: Legend) -> list[str]:
+        """Return a line with the settings of each row that a selection chose, whose numbers are not in its name."""
+        if self.selection is None or not self.selection.chose:
+            return []
+        return [
+            f"{panel.title}, {legend.names[group]}: {self.labels.short(group)}"
+            for panel, groups in legend.panels.items()
+            for group in groups
+            if self.labels.told[group]
+        ]
 
     def __repr__(self) -> str:
         return self.text("md")

@@ -1,16 +1,15 @@
 """What groups are called in figures, in the words of the papers, and in which panel each is.
 
-`Legend` is where the name in a legend comes from: the ranker as in the papers (`paper_name`), and the settings in which
-groups of a panel differ; or the name that `--name` or a recipe gives (`Labels.called`). How a name looks is in
-`styles.py`; what groups are called in tables is in `names.py`.
+`Legend` is where the name in a legend comes from: the ranker as in the papers (`paper_name`), and the settings that its
+row has in tables, by the letters of the papers; or the name that `--name` or a recipe gives (`Labels.called`). How a
+name looks is in `styles.py`; what groups are called in tables is in `names.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
@@ -92,7 +91,8 @@ def ranker_names() -> dict[str, str]:
 
 def symbol(setting: str) -> str:
     """Return the papers' letter for a setting, by its dotted name; without one, its last word."""
-    return _SYMBOLS.get(setting) or setting.rpartition(".")[2].replace("_", " ")
+    last = setting.rpartition(".")[2]
+    return _SYMBOLS.get(setting) or ("class" if last == "_target_" else last.replace("_", " "))
 
 
 def paper_name(ranker: str, parts: Mapping[str, str]) -> str:
@@ -128,7 +128,8 @@ class Panel(NamedTuple):
 class Legend:
     """Names, styles and panels of some groups; one panel for each dataset, click model and schedule of intents.
 
-    A name has settings only where a panel has several groups of one ranker. So the PairRanks that validation chose for
+    A name has the settings of `Labels.told`, so that a ranker with another setting is never called by the name of the
+    ranker alone, without the numbers that a selection chose (`Labels.chosen`): the PairRanks that validation chose for
     two click models are both called PairRank. Settings of dataset, users and intents are in the title of the panel.
     ValueError for a fixed name that two groups of a panel have, where labels are `one_row_each`.
     panels: each with its groups. names: of all groups; those with the same name have the same style. styles: by name,
@@ -147,8 +148,7 @@ class Legend:
     def _add(self, ranker: str, groups: Sequence[Group], labels: Labels) -> None:
         """Add the names and styles of the groups of one ranker with the same parts, which the papers call `ranker`."""
         texts = {group: _setting_texts(group, labels) for group in groups}
-        by_panel = [[texts[group] for group in members if group in texts] for members in self.panels.values()]
-        words = _setting_words(distinguishing_settings(by_panel))
+        words = _setting_words(dict.fromkeys(setting for text in texts.values() for setting in text))
         values_by_name: dict[str, list[str]] = {}
         for group, text in texts.items():
             told = [f"{word}={text[setting]}" for setting, word in words.items() if setting in text]
@@ -227,40 +227,24 @@ def _legend_key(group: Group, labels: Labels) -> tuple[Any, ...]:
 
 
 def _setting_texts(group: Group, labels: Labels) -> dict[str, str]:
-    """Return the settings that a name may have, as text: without what only repeats a choice, precision last."""
-    told = labels.told[group]
-    names = [name for name in told if not (_is_of_panel(name) or name.endswith("._target_"))]
+    """Return the settings that a name has, as text; precision last."""
+    told = {name: value for name, value in labels.told[group].items() if not _is_of_panel(name)}
+    names = [name for name in told if name not in labels.chosen or not _is_number(told[name])]
     names.sort(key=lambda name: name in ROUNDING)
-    return {name: _value_text(told[name]) for name in names}
+    return {name: as_typed(told[name]) for name in names}
 
 
-def _value_text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else as_typed(value)  # 0.0001, not 1e-04
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _setting_words(settings: Iterable[str]) -> dict[str, str]:
-    """Return the symbol of each setting; its dotted name where two of them have the same symbol."""
+def _setting_words(settings: Collection[str]) -> dict[str, str]:
+    """Return the symbol of each setting; its dotted name where two have the same one, or the same last word."""
     symbols = {setting: symbol(setting) for setting in settings}
     count = Counter(symbols.values())
-    return {setting: letter if count[letter] == 1 else setting for setting, letter in symbols.items()}
-
-
-def distinguishing_settings(panels: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Return a small set of settings that distinguishes the groups of each panel, from their settings as text.
-
-    Greedy: each step adds the setting that separates most groups that are still equal.
-    """
-    order = list(dict.fromkeys(chain(*chain(*panels))))
-
-    def separated(names: Sequence[str]) -> int:
-        return sum(_different(groups, names) for groups in panels)
-
-    chosen: list[str] = []
-    while separated(chosen) < separated(order):
-        chosen.append(max(order, key=lambda name: separated([*chosen, name])))  # of equally good ones the first
-    return sorted(chosen, key=order.index)
-
-
-def _different(groups: Sequence[Mapping[str, str]], names: Sequence[str]) -> int:
-    """Return how many of the groups can be told apart by the settings `names`."""
-    return len({tuple(map(settings.get, names)) for settings in groups})
+    last_words = Counter(setting.rpartition(".")[2] for setting in settings)
+    words = {}
+    for setting, letter in symbols.items():
+        is_clear = setting in _SYMBOLS or last_words[setting.rpartition(".")[2]] == 1
+        words[setting] = letter if count[letter] == 1 and is_clear else setting
+    return words

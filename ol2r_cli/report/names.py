@@ -9,6 +9,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from itertools import chain
 from typing import Any
 
@@ -28,7 +29,8 @@ class Labels:
     A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, a setting of the run
     (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
     left out. `called` are fixed names, in place of the ranker with its parts; with `one_row_each` each must be the name
-    of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor.
+    of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor. chosen: the settings
+    that a selection chose, whose numbers differ from task to task.
 
     Of each group: parts: its model, exploration and fairness, as far as they are not those that come with its ranker.
     settings: those that distinguish it from others with the same choices, by dotted name. told: the settings that its
@@ -40,12 +42,19 @@ class Labels:
     def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None, one_row_each: bool = False):
         self.called = called or {}
         self.one_row_each = one_row_each
+        self.chosen: Collection[str] = ()
         names = _setting_names(groups)
         self._column = {name: column for column, name in enumerate(names)}
         self.parts = {group: _named_parts(group, groups) for group in groups}
         self.settings = _differing(groups, names)
         self.told = _without_defaults(self.settings)
         self._words = _brief(set().union(*self.settings.values()))
+
+    def after_selection(self, chosen: Collection[str]) -> Labels:
+        """Return the same labels, of groups that are what a selection left, which chose these settings."""
+        labels = copy(self)
+        labels.chosen = chosen
+        return labels
 
     def ranker(self, group: Group) -> str:
         """Return its fixed name; otherwise the ranker, with the parts that do not come with it."""

@@ -102,11 +102,13 @@ def _drawn(request: _Request, groups: Sequence[Group], labels: Labels, look: Loo
         raise
     except ValueError as error:
         try:
-            chosen = [*select(groups, labels).cells]
+            selection = select(groups, labels)
         except ValueError:
             raise error from None
+        chosen = [*selection.cells]
         if len(chosen) == len(groups):
             raise
+        labels = labels.after_selection(selection.settings)
         return draw(request.kind, chosen, labels, **vars(look), **request.options), chosen
 
 

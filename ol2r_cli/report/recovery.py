@@ -68,11 +68,11 @@ def recovery(groups: Sequence[Group], labels: Labels) -> TextTable:
     changes = [change for group in ordered for change in _changes(group, groups)]
     if not changes:
         raise ValueError("--recovery needs runs whose users change their intent: type ol2r run intent=abrupt")
-    return TextTable.about(changes, _columns(Labels(list(dict.fromkeys(change.group for change in changes)))))
+    return TextTable.about(changes, _columns(labels))
 
 
 def _columns(labels: Labels) -> list[TableColumn[Change]]:
-    """Return what a table says of a change. labels: of the groups that have changes."""
+    """Return what a table says of a change."""
 
     def word(heading: str, text: Callable[[Group], str]) -> TableColumn[Change]:
         return TableColumn(heading, lambda change: Cell(text(change.group), values={heading: text(change.group)}))

@@ -145,7 +145,12 @@ def test_comparisons_are_marks_a_table_and_columns(tmp_path):
     assert [row[place].text for row in shown.rows] == ["pairrank", "pdgd (baseline)"]
     assert [(row[-1].mark, row[-1].best) for row in shown.rows] == [("↑", True), ("", False)]
     row = {heading: cell.text for heading, cell in zip(differences.headings, differences.rows[0], strict=True)}
-    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == ["pairrank", "pdgd", "6/0/0", "6"]
+    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == [
+        "pairrank l2=2",
+        "pdgd",
+        "6/0/0",
+        "6",
+    ]
     assert row["difference"].startswith("+0.10050 ± 0.000")
     lettered = replace(marked, comparison=compare(groups, labels, ["test_ndcg_10", "online_ndcg"]))
     assert [(row[0].text, row[-1].mark) for row in lettered.tables[0].rows] == [("a", "b"), ("b", "")]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.best_settings import Selection, select
 from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
@@ -169,10 +169,10 @@ def test_only_what_is_significantly_best_is_bold(tmp_path):
 
 
 def test_rows_of_one_name_are_refused(tmp_path):
-    """Groups whose rankers are two classes of one choice have one name in figures, too."""
-    for target in ("a.Ranker", "a.Changed"):
-        make(tmp_path, f"ranker._target_={target}")
-    with pytest.raises(ValueError, match=r"must not have one name, got PairRank for .*=a.Changed and .*=a.Ranker"):
+    """As those of a ranker of one's own that is called as another one in the papers."""
+    for ranker in ("pairrank", "PairRank"):
+        make(tmp_path, f"ranker={ranker}")
+    with pytest.raises(ValueError, match=r"must not have one name, got PairRank for .*=pairrank .* and .*=PairRank "):
         latex_of(tmp_path, "test_ndcg_10")
 
 
@@ -223,3 +223,19 @@ def test_a_caption_says_what_chose_and_which_tests_were_made(tmp_path):
         text = Document(Collection(), groups, labels, ["test_ndcg_10"], selection, comparison).text("latex")
         assert f"Settings were selected by the {reason}.}}" in text
         assert "significantly" not in text
+
+
+def test_comments_have_the_settings_that_a_selection_chose(tmp_path):
+    for click, best in (("perfect", 1), ("informational", 2)):
+        for l2 in (1, 2):
+            level = {0: 0.5 if l2 == best else 0.25}
+            make(tmp_path, f"click={click}", f"ranker.l2={l2}", test=level, validation=level)
+    groups, labels = groups_and_labels(tmp_path)
+    selection = select(groups, labels)
+    chosen = labels.after_selection(selection.settings)
+    text = Document(Collection(), [*selection.cells], chosen, ["test_ndcg_10"], selection).text("latex")
+    assert "PairRank & 0.5000 & 0.5000 \\\\" in body(text)
+    assert [line for line in text.splitlines() if "l2" in line] == [
+        "% MQ2008, perfect, PairRank: l2=1",
+        "% MQ2008, informational, PairRank: l2=2",
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.report.legend import Legend, distinguishing_settings
+from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.names import Labels
 from tests.report.runs import groups_and_labels, make, play
 
@@ -21,16 +21,37 @@ def test_names_are_those_of_the_papers(tmp_path):
     assert [legend.styles[name].hollow for name in ("PDGD", "Neural-PDGD")] == [False, True]
 
 
-def test_names_have_settings_only_where_a_panel_has_several(tmp_path):
+def test_a_name_has_the_settings_of_its_row_in_tables(tmp_path):
+    """Also where a panel has one group of the ranker: an ablation is not called by the name of the ranker alone."""
     play(tmp_path, "click=perfect", "ranker.l2=0.1")
-    play(tmp_path, "click=informational", "ranker.l2=10")
-    assert list(Legend(*groups_and_labels(tmp_path)).styles) == ["PairRank"]
+    play(tmp_path, "click=informational", "exploration.shuffle=random")
+    groups, labels = groups_and_labels(tmp_path)
+    assert [*Legend(groups, labels).styles] == ["PairRank", "PairRank shuffle=random"]
     play(tmp_path, "click=perfect", "ranker.l2=1", "ranker.pairs=all")
-    names = list(Legend(*groups_and_labels(tmp_path)).styles)
-    assert names == ["PairRank λ=0.1", "PairRank λ=1", "PairRank λ=10"]
+    play(tmp_path, "click=perfect", "ranker.l2=1", "exploration.l2=2", "ranker._target_=a.Changed")
+    names = [*Legend(*groups_and_labels(tmp_path)).styles]
+    assert names == [
+        "PairRank class=a.Changed λ=1 exploration.l2=2",
+        "PairRank class=a.Ranker λ=0.1",
+        "PairRank class=a.Ranker λ=0.1 shuffle=random",
+        "PairRank class=a.Ranker λ=1 pairs=all",
+    ]
     groups, _ = groups_and_labels(tmp_path)
-    called = dict(zip(sorted(groups, key=lambda group: -group.settings["ranker.l2"]), "AZB", strict=True))
-    assert list(Legend(groups, Labels(groups, called)).styles) == ["A", "Z", "B"], "in the order of the caller"
+    called = dict(zip(groups, "AZBC", strict=True))
+    assert list(Legend(groups, Labels(groups, called)).styles) == ["A", "Z", "B", "C"], "in the order of the caller"
+
+
+def test_numbers_that_a_selection_chose_are_in_no_name(tmp_path):
+    """So a ranker has one row in a table of click models, whose numbers differ. Words stay: shuffle=random is another
+    ranker."""
+    for click, l2, shuffle in (("perfect", 0.1, "within"), ("informational", 10, "within"), ("cascade", 1, "random")):
+        play(tmp_path, f"click={click}", f"ranker.l2={l2}", f"exploration.shuffle={shuffle}")
+    groups, labels = groups_and_labels(tmp_path)
+    assert len(Legend(groups, labels).styles) == 3
+    chosen = labels.after_selection(frozenset({"ranker.l2", "exploration.shuffle"}))
+    assert [*Legend(groups, chosen).styles] == ["PairRank shuffle=within", "PairRank shuffle=random"]
+    kept = labels.after_selection(frozenset({"exploration.shuffle"}))
+    assert [*Legend(groups, kept).styles] == [*Legend(groups, labels).styles]
 
 
 def test_settings_of_users_are_in_the_title(tmp_path):
@@ -39,22 +60,6 @@ def test_settings_of_users_are_in_the_title(tmp_path):
     legend = Legend(*groups_and_labels(tmp_path))
     assert list(legend.styles) == ["PairRank"]
     assert [panel.title for panel in legend.panels] == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"]
-
-
-@pytest.mark.parametrize(
-    ("panels", "names"),
-    [
-        ([[{"a": "1"}]], []),
-        ([[{"a": "1", "b": "1"}, {"a": "2", "b": "2"}]], ["a"]),
-        ([[{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]], ["b"]),
-        ([[{"a": x, "b": y, "c": x + y} for x in "12" for y in "12"]], ["c"]),
-        ([[{"a": x, "b": y} for x in "12" for y in "123"]], ["a", "b"]),
-        ([[{"a": "1"}, {}]], ["a"]),
-        ([[{"a": "1"}], [{"a": "2"}]], []),
-    ],
-)
-def test_a_name_has_the_fewest_settings_that_distinguish(panels, names):
-    assert distinguishing_settings(panels) == names
 
 
 @pytest.mark.parametrize(
@@ -88,8 +93,8 @@ def test_a_fixed_name_is_of_one_group_of_a_panel(tmp_path):
         with pytest.raises(ValueError, match=f"^--name must give each row of a figure another name, got {name} for 2"):
             Legend(groups, Labels(groups, called, one_row_each=True))
     with pytest.raises(ValueError, match="got PDGD for 2"):
-        Legend([short, pdgd], Labels(groups, {short: "PDGD"}, one_row_each=True))
-    assert list(Legend(groups, Labels(groups, {short: "a", long: "b"})).styles) == ["a", "b", "PDGD"]
+        Legend([short, pdgd], Labels([short, pdgd], {short: "PDGD"}, one_row_each=True))
+    assert list(Legend(groups, Labels(groups, {short: "a", long: "b"})).styles) == ["a", "b", "PDGD T=4"]
 
 
 def test_a_legend_does_not_tell_defaults_that_nobody_typed(tmp_path):
@@ -110,14 +115,15 @@ def test_a_default_typed_for_one_click_model_has_one_name(tmp_path):
     assert sorted(Legend(*groups_and_labels(tmp_path)).styles) == ["PairRank λ=0.01", "PairRank λ=1"]
 
 
-def test_a_figure_names_precision_where_it_is_all_that_differs(tmp_path):
+def test_a_figure_names_precision(tmp_path):
     for dtype in ("float32", "float64"):
         make(tmp_path, f"device.dtype={dtype}")
     names = list(Legend(*groups_and_labels(tmp_path)).styles)
     assert names == ["PairRank dtype=float32", "PairRank dtype=float64"]
     for rounds, dtype in ((4, "float32"), (8, "float64")):
         make(tmp_path / "more", f"rounds={rounds}", f"device.dtype={dtype}")
-    assert list(Legend(*groups_and_labels(tmp_path / "more")).styles) == ["PairRank T=4", "PairRank T=8"]
+    names = list(Legend(*groups_and_labels(tmp_path / "more")).styles)
+    assert names == ["PairRank T=4 dtype=float32", "PairRank T=8 dtype=float64"], "precision is last"
 
 
 def test_schedules_of_intents_have_panels_of_their_own(tmp_path):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
 
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.recipes.results import published_dir
+from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Labels
+from ol2r_cli.report.parts import TASK_PARTS, part_of
+from ol2r_cli.report.published import read_results
+from ol2r_cli.report.results_table import ResultsTable
+from ol2r_cli.report.run_groups import group_runs
 from tests.report.runs import groups_and_labels, make
 
+PUBLISHED = sorted(path.stem for path in published_dir().glob("*.parquet") if not path.stem.endswith("_choice"))
+SLOW = pytest.mark.slow
+FAST = ("linear_check", "drift", "million")
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
 
 
@@ -128,3 +140,18 @@ def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
     rows, labels = groups_and_labels(tmp_path / "b")
     assert {labels.short(group) for group in rows} == {"fingerprint=before", "fingerprint=after"}
     assert {labels.overrides(group) for group in rows} == {CHOICES}
+
+
+@pytest.mark.parametrize("file", [name if name in FAST else pytest.param(name, marks=SLOW) for name in PUBLISHED])
+def test_published_rows_have_one_name_in_every_form(file):
+    """The settings of a row in Markdown are in its name in figures and in LaTeX; those of users are in titles."""
+    groups = group_runs(run for run, _ in read_results(published_dir() / f"{file}.parquet"))
+    labels = Labels(groups)
+    legend = Legend(groups, labels)
+    for panel, members in legend.panels.items():
+        assert len({legend.names[group] for group in members}) == len(members), panel.title
+    for group in groups:
+        told = {name: value for name, value in labels.told[group].items() if part_of(name) not in TASK_PARTS}
+        assert sorted(re.findall(r"=(\S+)", legend.names[group])) == sorted(map(as_typed, told.values()))
+    table = ResultsTable(groups, labels, ["test_ndcg_10"], None, ()).latex([], [])
+    assert {row[0].text for block in table.blocks for row in block.rows} == {*legend.styles}
