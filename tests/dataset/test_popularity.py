@@ -35,11 +35,12 @@ def asked(*words: str, singly: bool = False, rounds: int = 2000) -> torch.Tensor
     return queries
 
 
-def test_shares_follow_the_law():
-    """Rank r has 1 / r^2 of the share of rank 1; another seed draws other ranks."""
+@pytest.mark.parametrize("zipf", [0.25, 1, 2])
+def test_shares_follow_the_law(zipf):
+    """Rank r has 1 / r^zipf of the share of rank 1; another seed draws other ranks."""
     dataset = experiment().dataset
-    shares = [asked_by(dataset, {"zipf": 2, "seed": seed}).popularity for seed in range(3)]
-    law = 1 / np.arange(1, QUERIES + 1) ** 2
+    shares = [asked_by(dataset, {"zipf": zipf, "seed": seed}).popularity for seed in range(3)]
+    law = 1 / np.arange(1, QUERIES + 1) ** zipf
     for found in shares:
         assert np.sort(found.numpy())[::-1] == pytest.approx(law / law.sum())
     assert len({tuple(found.tolist()) for found in shares}) > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from math import log2
 from pathlib import Path
@@ -22,7 +23,7 @@ LISTS = ((10, 11, 12), (12, 10, 11), (11, 12, 13))
 EXAMINATION = {(1, 0): 1.0, (2, 0): 0.6, (2, 1): 0.9, (3, 0): 0.3, (3, 1): 0.5, (3, 2): 0.7}  # by rank and last click
 
 
-def expected_counts(shown: tuple[int, ...], sessions: float) -> list[dict[str, float]]:
+def expected_counts(shown: tuple[int, ...], sessions: float, attraction: Mapping[int, float]) -> list[dict[str, float]]:
     """What users of the user browsing model do on average: all patterns of clicks, with their probabilities."""
     rows = []
     for clicks in product((False, True), repeat=len(shown)):
@@ -30,15 +31,15 @@ def expected_counts(shown: tuple[int, ...], sessions: float) -> list[dict[str, f
         met = []
         for rank, (document, clicked) in enumerate(zip(shown, clicks, strict=True), 1):
             met.append({"query": 0, "document": document, "rank": rank, "last_click": last, "clicked": clicked})
-            attracted = ATTRACTION[document] * EXAMINATION[rank, last]
+            attracted = attraction[document] * EXAMINATION[rank, last]
             chance *= attracted if clicked else 1 - attracted
             last = rank if clicked else last
         rows += [{**row, "shown": chance, "clicked": chance * row["clicked"]} for row in met]
     return rows
 
 
-def counts(*lists: tuple[int, ...], sessions: float = 1000) -> pl.DataFrame:
-    rows = pl.DataFrame([row for shown in lists for row in expected_counts(shown, sessions)])
+def counts(*lists: tuple[int, ...], attraction: Mapping[int, float] = ATTRACTION) -> pl.DataFrame:
+    rows = pl.DataFrame([row for shown in lists for row in expected_counts(shown, 1000, attraction)])
     return rows.group_by("query", "document", "rank", "last_click").agg(pl.col("shown", "clicked").sum())
 
 
@@ -53,11 +54,15 @@ def test_without_clicks_nothing_attracts():
     assert attractions(rows)["attraction"].to_list() == [0.0] * 4
 
 
-def run_with(root: Path, l2: int, seed: int, fold: int, *lists: tuple[int, ...]) -> Path:
+def run_with(
+    root: Path, l2: int, seed: int, fold: int, *lists: tuple[int, ...], attraction: Mapping[int, float] = ATTRACTION
+) -> Path:
     """A run whose sessions have these lists, 1000 times each."""
     words = f"ranker.l2={l2}", f"dataset.fold={fold}", "validation_sessions=1000"
     path = make(root, *words, test={seed: 0.5})
-    rows = counts(*lists).with_columns(pl.lit(seed).alias("seed"), pl.col("shown", "clicked").round())
+    rows = counts(*lists, attraction=attraction).with_columns(
+        pl.lit(seed).alias("seed"), pl.col("shown", "clicked").round()
+    )
     rows = rows.filter(pl.col("shown") > 0).sort(VALIDATION_CLICKS.key)
     rows = rows.select(pl.col(name).cast(kind) for name, kind in VALIDATION_CLICKS.schema.items())
     directory = RunDirectory(path)
@@ -66,19 +71,24 @@ def run_with(root: Path, l2: int, seed: int, fold: int, *lists: tuple[int, ...])
     return path
 
 
-def worth(shown: tuple[int, ...]) -> float:
-    return sum(ATTRACTION[document] / log2(rank + 1) for rank, document in enumerate(shown, 1))
+def worth(shown: tuple[int, ...], attraction: Mapping[int, float]) -> float:
+    return sum(attraction[document] / log2(rank + 1) for rank, document in enumerate(shown, 1))
 
 
 def test_a_cell_is_worth_the_attraction_of_its_lists(tmp_path):
-    """DCG with attraction as gain, by fold and seed; attractions are of all cells on the same data."""
+    """DCG with attraction as gain, by fold and seed; attractions are of all cells on the same data.
+
+    A number is another document in another fold.
+    """
+    attraction = {1: ATTRACTION, 2: dict(zip(ATTRACTION, reversed(ATTRACTION.values()), strict=True))}
     for fold, l2 in product((1, 2), (1, 2, 3)):
-        run_with(tmp_path, l2, 7, fold, LISTS[(l2 + fold) % 3])
+        run_with(tmp_path, l2, 7, fold, LISTS[(l2 + fold) % 3], attraction=attraction[fold])
     cells, _ = groups_and_labels(tmp_path)
     values = click_values(tuple(cells))
     for cell in cells:
         l2 = cell.settings["ranker.l2"]
-        assert values[cell] == pytest.approx({(fold, 7): worth(LISTS[(l2 + fold) % 3]) for fold in (1, 2)}, abs=0.01)
+        expected = {(fold, 7): worth(LISTS[(l2 + fold) % 3], attraction[fold]) for fold in (1, 2)}
+        assert values[cell] == pytest.approx(expected, abs=0.01)
 
 
 def test_clicks_choose_the_cell_with_the_best_lists(tmp_path, capsys):

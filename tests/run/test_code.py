@@ -72,6 +72,27 @@ def test_the_files_that_a_class_imports_from_its_folder_count(folder, monkeypatc
     assert counting(folder("site-packages")) == own, "of an installed package only its own files"
 
 
+def test_base_classes_of_another_folder_and_packages_around_count(folder, monkeypatch):
+    """Without any import that finds them: the base is in another folder, and nothing names the package itself."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    root = folder()
+    files = {"elsewhere/mybase.py": "class Base: pass\n", "lone/__init__.py": "", "lone/inner/__init__.py": ""}
+    files["lone/inner/mine.py"] = "from mybase import Base\nclass Mine(Base): pass\n"
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+    monkeypatch.syspath_prepend(str(root / "elsewhere"))
+
+    def hash_with(edited: str = "") -> str:
+        for name, content in files.items():
+            (root / name).write_text(f"{content}NEW = 1\n" if name == edited else content)
+        for module in "mybase", "lone", "lone.inner", "lone.inner.mine":
+            sys.modules.pop(module, None)
+        return code_hash_of(import_module("lone.inner.mine").Mine)
+
+    assert len({hash_with(), *map(hash_with, files)}) == 1 + len(files)
+    assert hash_with() == hash_with()
+
+
 def test_parts_of_the_settings_of_the_user_have_hashes(folder):
     """Parts of the settings have hashes where they are the user's."""
     root = folder()

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
 from ol2r_cli import cli
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.run import validation_sessions
 from ol2r_cli.run.recomputed import dataset_settings, dataset_source
 from ol2r_cli.run.run import Run, find_runs
-from tests.worlds import TINY
+from ol2r_cli.run.validation_sessions import played_sessions
+from ol2r_cli.simulation import Simulation
+from tests.worlds import TINY, simulate, tiny
 
 SESSIONS = 60
 WORDS = [*TINY, "device=cpu", "rounds=30", "positions=4", f"validation_sessions={SESSIONS}", "checkpoint_every=0"]
@@ -45,11 +51,28 @@ def test_perfect_users_click_what_is_relevant(tmp_path):
     """Users of the run judge the documents of their own query."""
     words = "click=perfect", "click.click=[0,1,1,1,1]", "click.stop=[0,0,0,0,0]"
     run = played(tmp_path, *words)
-    labels = dataset_source(dataset_settings(run)).load().labels.numpy()
-    counts = run.validation_clicks
-    is_relevant = labels[counts["document"].to_numpy()] > 0
+    dataset, counts = dataset_source(dataset_settings(run)).load(), run.validation_clicks
+    document, offsets = counts["document"].to_numpy(), dataset.offsets.numpy()
+    query = dataset.splits["validation"].numpy()[counts["query"].to_numpy()]
+    assert ((offsets[query] <= document) & (document < offsets[query + 1])).all()
+    is_relevant = dataset.labels.numpy()[document] > 0
     assert (counts["clicked"].to_numpy() == counts["shown"].to_numpy() * is_relevant).all()
     assert 0 < is_relevant.sum() < len(counts)
+
+
+def test_users_judge_documents_of_a_dataset_with_attractions_by_these():
+    """Each click is on a document that attracts, whatever its grade: users look at all, and attraction is 0 or 1."""
+    config = tiny("click=position_based", "click.eta=0", "positions=4")
+    dataset = build(config.dataset).load()
+    attraction = (torch.arange(len(dataset.labels)) % 2).double()
+    dataset = replace(dataset, attraction=attraction)
+    simulation = simulate(config, [0, 1], 1, dataset)
+    ranking = Evaluator(dataset, "validation", torch.tensor([0, 1]), "zero", torch.float64, {})
+    with torch.inference_mode():
+        counts = played_sessions(simulation, ranking, simulation.ranker.deploy(), SESSIONS)
+    attracts = attraction.numpy()[counts["document"].to_numpy()] == 1
+    assert 0 < attracts.sum() < len(counts)
+    assert (counts["clicked"].to_numpy() == counts["shown"].to_numpy() * attracts).all()
 
 
 def test_sessions_do_not_depend_on_other_replicas(tmp_path):
@@ -82,7 +105,8 @@ def test_counts_do_not_depend_on_how_many_are_at_once(tmp_path, monkeypatch):
 
 
 def test_a_run_is_stopped_between_sessions_and_goes_on(tmp_path, monkeypatch, capsys):
-    """A signal in a session stops the run after its rounds, and the same command ends with the same counts."""
+    """A signal in a session stops the run after its rounds, of which the same command plays none again, and it ends
+    with the same counts."""
     whole = played(tmp_path / "whole").validation_clicks
     session = validation_sessions._session
 
@@ -97,6 +121,7 @@ def test_a_run_is_stopped_between_sessions_and_goes_on(tmp_path, monkeypatch, ca
         run = played(tmp_path / "run", code=130)
     assert (run.state, run.round) == ("interrupted", 30)
     assert not (run.path / "validation_clicks.parquet").exists()
+    monkeypatch.setattr(Simulation, "advance", None)
     run = played(tmp_path / "run")
     assert (run.state, run.validation_clicks.equals(whole)) == ("finished", True)
 
