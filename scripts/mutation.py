@@ -1,7 +1,8 @@
 """Measures what the tests protect: makes small changes to the code, one at a time, and counts how many a test notices.
 
     make mutation                                        # 35 mutants of each area, two workers: an hour or more
-    make mutation ARGS="--only rankers --mutants 10 --seed 2"
+    make mutation ARGS="--only rankers sweeps --mutants 10 --seed 2"
+    make mutation ARGS="--since HEAD~100"                # only lines that have changed since this commit
 
 The candidates of an area are sorted by a hash of seed, function and change, and the first are taken, one per line. Each
 worker has a copy of the repository, and runs tests in forks of a process that has imported torch. First every test of
@@ -21,6 +22,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -45,6 +47,14 @@ AREAS = {  # the files to change below ol2r_cli/, and the tests to ask below tes
     "run files": ("run/*.py", ["run/"]),
     "configuration": ("config/*.py", ["config/", "test_simulation.py"]),
     "sweeps": ("sweep/*.py", ["sweep/", "launcher/", "commands/test_run.py"]),
+    "launchers": ("launcher/*.py", ["launcher/", "sweep/"]),
+    "joint launches": ("loops/joint.py", ["loops/test_joint.py", "run/test_batch.py"]),
+    "searches": ("search/*.py", ["search/", "commands/test_search.py"]),
+    "data": ("dataset/*.py", ["dataset/", "commands/test_data.py"]),
+    "users": ("click/*.py", ["click/", "test_contracts.py"]),
+    "reports": ("report/**/*.py", ["report/", "commands/test_report.py"]),
+    "recipes": ("recipes/*.py", ["recipes/"]),
+    "commands": ("commands/*.py", ["commands/"]),
 }
 EQUIVALENT = [  # changes that no test can notice, judged by hand
     "self.rounds += 1 -> self.rounds -= 1",  # only rounds % refresh is looked at
@@ -130,13 +140,30 @@ def candidates(path: Path) -> Iterator[tuple[str, range, str, ast.AST]]:
             container[key] = node
 
 
-def drawn(area: str, seed: int, number: int) -> Iterator[tuple[str, range, str, str]]:
-    """File, lines, change and text of so many mutants."""
+def changed_lines(since: str) -> dict[str, set[int]]:
+    """The numbers of the lines that differ from a commit, by file."""
+    words = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", since, "--", "ol2r_cli"]
+    lines: dict[str, set[int]] = defaultdict(set)
+    file = ""
+    for line in subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines():
+        if line.startswith("+++ "):
+            file = line.removeprefix("+++ b/")
+        elif place := re.match(r"@@ \S+ \+(\d+),?(\d*) @@", line):
+            lines[file] |= {*range(int(place[1]), int(place[1]) + int(place[2] or 1))}
+    return lines
+
+
+def drawn(
+    area: str, seed: int, number: int, among: dict[str, set[int]] | None
+) -> Iterator[tuple[str, range, str, str]]:
+    """File, lines, change and text of so many mutants, of all lines or of those with these numbers."""
     first: dict[tuple[str, int], tuple[str, Path, int]] = {}  # of each line the one with the lowest hash
     for path in (ROOT / "ol2r_cli").glob(AREAS[area][0]):
         for place, (function, lines, change, _) in enumerate(candidates(path)):
             hashed = hashlib.sha1(f"{seed} {function} {change}".encode()).hexdigest()
             line = str(path), lines[0]
+            if among is not None and lines[0] not in among.get(str(path.relative_to(ROOT)), ()):
+                continue
             first[line] = min(first.get(line, (hashed, path, place)), (hashed, path, place))
     for _, path, place in sorted(first.values())[:number]:
         _, lines, change, tree = next(islice(candidates(path), place, None))
@@ -237,14 +264,16 @@ def attempt(task: tuple[tuple[Any, ...], str, list[str], float]) -> tuple[tuple[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=AREAS, metavar="AREA", help=f"of {', '.join(AREAS)}")
+    parser.add_argument("--only", choices=AREAS, nargs="+", metavar="AREA", help=f"of {', '.join(AREAS)}")
+    parser.add_argument("--since", metavar="COMMIT", help="change only lines that differ from this commit")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another sample")
     parser.add_argument("--mutants", type=int, default=35, help="per area (default: 35)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--budget", type=float, default=20, help="seconds of tests per mutant (default: 20)")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    areas = [options.only] if options.only else [*AREAS]
+    areas = options.only or [*AREAS]
+    among = changed_lines(options.since) if options.since else None
     asked = {area: tuple(f"tests/{name}" for name in AREAS[area][1]) for area in areas}
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
     files = [file for file in files if any(file.startswith(tests) for tests in asked.values())]
@@ -263,7 +292,7 @@ def main() -> None:
                     executing[name, int(line)] |= {*tests}
         tasks = []
         for area in areas:
-            for file, lines, change, text in drawn(area, options.seed, options.mutants):
+            for file, lines, change, text in drawn(area, options.seed, options.mutants, among):
                 tests = set().union(*(executing[file, line] for line in lines)) & seconds.keys()
                 tests = tests or {test for test in seconds if test.startswith(asked[area])}
                 chosen, expected = [], 0.0
