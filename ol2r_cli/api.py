@@ -17,7 +17,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -47,6 +47,7 @@ from ol2r_cli.text_table import in_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from ol2r_cli import device
     from ol2r_cli.config import composer
@@ -117,19 +118,31 @@ class Run(run_reader.Run):
         return recomputed.TrainedRanker(self, self._own_targets | trusted_targets(self._config_dirs))
 
     def score(
-        self, file: str | os.PathLike[str], seed: int | None = None, data: str | os.PathLike[str] | None = None
+        self,
+        documents: str | os.PathLike[str] | NDArray[Any],
+        seed: int | None = None,
+        data: str | os.PathLike[str] | None = None,
+        query: Collection[Any] | None = None,
     ) -> pl.Series:
         """Return the scores of all documents of a LETOR file, in the order of the file, as `ol2r score` writes them.
 
-        `seed` selects the replica (None: the first). `data` is the folder of the run's dataset if it has moved.
+        In place of a file, `documents` may be an array of their features [N, F], as they stand in the data of the run,
+        and `query` what query each is of, for which documents of a query follow each other; None: all are of one.
+        `seed` selects the replica (None: the first). `data` is where the run's dataset is if it has moved.
         """
         with torch.inference_mode():
             ranker = self.trained_ranker
             replica = ranker.replica(seed, "seed")
-            documents = ranker.documents(Path(file), None if data is None else Path(data))
-            for line in documents.warnings:
+            source = ranker.feature_source(None if data is None else Path(data))
+            if isinstance(documents, str | os.PathLike):
+                if query is not None:
+                    raise ValueError("query goes with an array of features: leave it out with a file")
+                table = source.of_file(Path(documents))
+            else:
+                table = source.of_array(documents, query)
+            for line in table.warnings:
                 warnings.warn(line, stacklevel=2)
-            scores = ranker.scores(documents, replica)
+            scores = ranker.scores(table, replica)
         return pl.Series("score", scores.numpy())
 
     def plot(self, kind: str = "learning_curve", **options: Any) -> RunFigure:

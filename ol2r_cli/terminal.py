@@ -10,7 +10,9 @@ import codecs
 import errno
 import io
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
@@ -19,6 +21,8 @@ _IN_ASCII = {
     **{"±": "+-", "·": "-", "–": "-", "…": "..", "↑": "^", "↓": "v", "└": "`", "─": "-", "✓": "+", "✗": "x"},
     **dict(zip("ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", "abcdefghijklmnoprstuvwxyz", strict=True)),
 }
+
+_PLAIN_EVERY = 30.0  # seconds between lines that are not on a terminal
 
 
 def _shown(error: UnicodeError) -> tuple[str, int]:
@@ -110,3 +114,31 @@ def _stream(descriptor: _Descriptor, like: Any) -> io.TextIOWrapper:
         errors="ol2r.shown",
         line_buffering=is_unbuffered or getattr(like, "line_buffering", True),
     )
+
+
+@contextmanager
+def share_shown(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show on stderr how much of a long task is done; yields a function that takes how much of `total` that is.
+
+    After a second that is a line on a terminal, which goes when the task ends; elsewhere it is a line every 30 seconds.
+    """
+    is_live = sys.stderr is not None and sys.stderr.isatty()
+    due, drawn = time.monotonic() + (1.0 if is_live else _PLAIN_EVERY), False
+
+    def show(done: int) -> None:
+        nonlocal due, drawn
+        now = time.monotonic()
+        if now < due or not 0 < done < total:
+            return
+        due, drawn = now + (0.25 if is_live else _PLAIN_EVERY), True
+        share, width = f": {100 * done // total} %", shutil.get_terminal_size().columns - 1
+        if is_live:
+            print(f"\r{what[: width - len(share)]}{share}\x1b[K", end="", file=sys.stderr, flush=True)
+        else:
+            print(f"{what}{share}", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if drawn and is_live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

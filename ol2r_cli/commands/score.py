@@ -51,7 +51,7 @@ def main(given: argparse.Namespace) -> None:
         ranker = recomputed.TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
         replica = ranker.replica(given.seed, "--seed")
         with _regular(given.file) as file:
-            documents = ranker.documents(file, given.data)
+            documents = ranker.feature_source(given.data).of_file(file)
         for line in documents.warnings:
             print(f"warning: {line}", file=sys.stderr)
         scores = ranker.scores(documents, replica)

@@ -20,6 +20,7 @@ from ol2r_cli.dataset.cache import digest, expand
 from ol2r_cli.dataset.click_log import ClickLog, read
 from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.position_bias import adjacent_chain
+from ol2r_cli.dataset.prepare import Transformation
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
 
 _DIGITS = 6  # of an attraction, so that it does not depend on how a machine rounds sums
@@ -74,6 +75,10 @@ class ClickCounts:
             attraction=torch.from_numpy(attractions[0]),
         ).judged_by(self.intent)
         return asked_by(dataset, self.popularity)
+
+    def transformation(self, features: int, fingerprint: str) -> Transformation:
+        """Return how features of other documents become those that rankers see: they stay as they are."""
+        return Transformation("none", np.ones(features, bool))
 
     def _file(self) -> Path:
         """Return the file of counts; ValueError if there is none."""

@@ -17,15 +17,19 @@ from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
     ParsedTable,
+    Transformation,
     dataset_of,
     document_groups,
     feature_warnings,
+    fit_transformation,
     group_rule,
     large_features,
     ranking_features,
+    rows_of,
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset
+from ol2r_cli.formatting import one_line
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -68,9 +72,7 @@ class DocumentDataset:
 
     def load(self) -> Dataset:
         """Return the table of the fold; ValueError, which names the row, for documents that are not as they should."""
-        documents = self.documents()
-        table = _table(documents)
-        splits = self._of_split(documents.split, table) if documents.split is not None else self._of_fold(table)
+        table, splits = self._table()
         train, zeroed = splits["train"], zeroed_feature(self.rule)
         group = document_groups(self.cache, table, train, self.normalise, self.rule)
         with np.errstate(over="ignore"):
@@ -80,20 +82,48 @@ class DocumentDataset:
             raise ValueError(f"features must be below 3.4e38 with dataset.normalise={self.normalise}, got larger ones")
         # Other methods normalise in float64.
         rounded = rounded_columns(table.features, table.offsets) if self.normalise == "none" else []
-        rule: Any = self.rule
-        if rule is not None:
-            rule = vars(rule) if isinstance(rule, GroupRule) else self.cache.sha256(rule)
-        queries = {split: numbers.tolist() for split, numbers in splits.items()}
         return dataset_of(
             table,
             splits,
             features,
             group,
             name=self.name,
-            fingerprint=digest(["documents", _content(table), queries, self.normalise, rule]),
+            fingerprint=self._fingerprint(table, splits),
             grades=max(2, int(table.labels.max()) + 1),
             warnings=feature_warnings(rounded, table.large, self.normalise),
         )
+
+    def transformation(self, features: int, fingerprint: str) -> Transformation:
+        """Return how features of `documents` become those that rankers see, which are so many.
+
+        ValueError where it depends on training data that are not found, or have not this `fingerprint`.
+        """
+        zeroed = zeroed_feature(self.rule)
+        if self.normalise != "global_zscore":
+            return Transformation(self.normalise, np.ones(features, bool), zeroed)
+        try:
+            table, splits = self._table()
+        except (OSError, ValueError) as error:
+            needs = "dataset.normalise=global_zscore needs the training data of the run, which cannot be read"
+            raise ValueError(f"{needs}: type --data FILE ({one_line(error)})") from None
+        if self._fingerprint(table, splits) != fingerprint:
+            raise ValueError("the data are others than when the run began: type --data FILE, or run it again")
+        training = rows_of(splits["train"], table.offsets)
+        return fit_transformation(table.features, table.offsets, training, self.normalise, zeroed)
+
+    def _table(self) -> tuple[ParsedTable, dict[str, Int[np.ndarray, "_"]]]:
+        """Return the documents as a table, and the numbers of the queries of each split."""
+        documents = self.documents()
+        table = _table(documents)
+        return table, self._of_fold(table) if documents.split is None else self._of_split(documents.split, table)
+
+    def _fingerprint(self, table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> str:
+        """Return a hash of all that decides the numbers that rankers see."""
+        rule: Any = self.rule
+        if rule is not None:
+            rule = vars(rule) if isinstance(rule, GroupRule) else self.cache.sha256(rule)
+        queries = {split: numbers.tolist() for split, numbers in splits.items()}
+        return digest(["documents", _content(table), queries, self.normalise, rule])
 
     def _of_fold(self, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
         """Return the numbers of the queries of each split, by which part of the fold they are in."""

@@ -1,5 +1,5 @@
-"""Datasets of LETOR files: finding the files of a fold, choosing queries, judgements of intents, the table of the fold,
-and the documents of another file for a trained ranker."""
+"""Datasets of LETOR files: finding the files of a fold, choosing queries, judgements of intents, the table of the
+fold."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, ParsedFile, open_text, parse, rounded_off
+from ol2r_cli.dataset.parse import PARSER_VERSION, DataError, Missing, open_text
 from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.prepare import (
     GroupRule,
     Normalisation,
     ParsedTable,
+    Transformation,
     dataset_of,
     document_groups,
     feature_warnings,
     fit_transformation,
     group_rule,
-    large_features,
     parsed_table,
     ranking_features,
     rows_of,
     zeroed_feature,
 )
-from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, DatasetSource, Intents
+from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, Intents
 from ol2r_cli.formatting import listed
-from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.tensor.shapes import Int
 
 # Of files that are found. The parser reads the first two and says of the others what to type; they are found so that no
 # split is silently missing.
@@ -247,6 +247,28 @@ class Letor:
         """Return the whole fold as it is in the files, before normalisation and the choice of queries."""
         return parsed_table(self.cache, location.files, self.features, self.overflow, self.missing)
 
+    def transformation(self, features: int, fingerprint: str) -> Transformation:
+        """Return how features in the files become those that rankers see, which are so many.
+
+        ValueError where it depends on training data that are not found, or have not this `fingerprint`.
+        """
+        zeroed = zeroed_feature(self.rule)
+        if self.normalise != "global_zscore" and not self.drop_constant:
+            return Transformation(self.normalise, np.ones(features, bool), zeroed)
+        try:
+            location = self.locate()
+        except ValueError:
+            needs = "dataset.normalise=global_zscore and dataset.drop_constant=true need the training data of the run"
+            raise ValueError(
+                f"{needs}, which are no longer in {self.path or self.data_dir}: type --data FOLDER"
+            ) from None
+        dataset = self.load()
+        if dataset.fingerprint != fingerprint:
+            raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
+        table = self.parse(location)
+        training = rows_of(dataset.splits["train"].numpy(), table.offsets)
+        return fit_transformation(table.features, table.offsets, training, self.normalise, zeroed, self.drop_constant)
+
 
 def locate(roots: Sequence[Path], names: Mapping[str, Sequence[str]], fold: int) -> Location | None:
     """Return the files of one fold in the first root that has them, in its folder `Fold<fold>` or directly in the root.
@@ -402,79 +424,3 @@ def _judgements(path: Path) -> Iterator[_Judgement]:
 def _malformed(path: Path, number: int, line: str) -> DataError:
     expected = f"the columns {', '.join(_JUDGEMENT)}, separated by tabs"
     return DataError(f"{path}:{number}: found {line[:60]!r}, expected {expected}")
-
-
-def inference_data(file: Path, source: DatasetSource, features: int, fingerprint: str) -> Dataset:
-    """Return the queries of a file, in its order, as the test split of a table; grades may be anything.
-
-    `source` is the dataset of the run, `features` the number of features that its rankers see, and `fingerprint` that
-    of its content. Features are read and transformed as those of the dataset; for a generated dataset they are taken
-    as they are. Raises ValueError when the file is no LETOR text, when it does not have the features of the dataset,
-    and when the transformation needs the training data but they are not found or have changed.
-    """
-    if not file.is_file():
-        problem = "is a folder" if file.is_dir() else "does not exist"
-        raise ValueError(f"FILE must be a file in LETOR form, got {file}, which {problem}")
-    if isinstance(source, Letor):
-        documents = parse(file, None, source.overflow, source.missing)
-        values = _as_transformed(file, documents, source, features, fingerprint)
-        normalise: Normalisation = source.normalise
-    else:
-        documents = parse(file)
-        values = _as_wide(file, documents, features)
-        normalise = "none"
-    return dataset_of(
-        documents,
-        {"test": np.arange(len(documents.query_ids))},
-        values,
-        name=file.name,
-        fingerprint="",
-        grades=int(documents.labels.max()) + 1,
-        warnings=feature_warnings(rounded_off([documents]), large_features(documents.features), normalise),
-    )
-
-
-def _as_transformed(
-    file: Path, documents: ParsedFile, source: Letor, features: int, fingerprint: str
-) -> Float[np.ndarray, "N F"]:
-    """Return the features of a file's documents, transformed as those of the dataset `source`."""
-    how = source.normalise, zeroed_feature(source.rule), source.drop_constant
-    if source.normalise == "global_zscore" or source.drop_constant:
-        table, training = _training_data(source, fingerprint)
-        values = _as_wide(file, documents, table.features.shape[1])
-        transform, _ = fit_transformation(table.features, table.offsets, training, *how)
-    else:  # the transformation does not depend on data
-        values = _as_wide(file, documents, features)
-        transform, _ = fit_transformation(values, documents.offsets, np.zeros(len(values), bool), *how)
-    return np.concatenate(list(transform(values, documents.offsets)))
-
-
-def _as_wide(file: Path, documents: ParsedFile, width: int) -> Float[np.ndarray, "N F"]:
-    """Return the features of a file's documents, so many; ValueError if the file does not have these features."""
-    present = documents.features.shape[1]
-    if present > width or (present < width and _has_all(file, present)):
-        raise ValueError(f"FILE must have {width} features, as the data of the run, got {file}, which has {present}")
-    return np.pad(documents.features, ((0, 0), (0, width - present)))
-
-
-def _has_all(file: Path, features: int) -> bool:
-    """Return whether each document states all these features: a sparse file may leave out the last ones."""
-    with open_text(file) as lines:
-        contents = (line.split(b"#", 1)[0] for line in lines)
-        return all(content.count(b":") > features for content in contents if content.strip())  # qid has a colon too
-
-
-def _training_data(source: Letor, fingerprint: str) -> tuple[ParsedTable, Bool[np.ndarray, "N"]]:
-    """Return the table of the dataset, and a mark for each of its training documents."""
-    try:
-        location = source.locate()
-    except ValueError:
-        needs = "dataset.normalise=global_zscore and dataset.drop_constant=true need the training data of the run"
-        raise ValueError(
-            f"{needs}, which are no longer in {source.path or source.data_dir}: type --data FOLDER"
-        ) from None
-    dataset = source.load()
-    if dataset.fingerprint != fingerprint:
-        raise ValueError(f"--data must be the data of the run, got {location.root}, which has other data")
-    table = source.parse(location)
-    return table, rows_of(dataset.splits["train"].numpy(), table.offsets)

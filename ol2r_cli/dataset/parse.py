@@ -1,7 +1,8 @@
 """A parser for LETOR text: SVMlight lines with query ids, plain or gzipped.
 
-A compiled loop (`loops/letor_text.py`) reads chunks of whole lines. Where it is not sure of one, or without numba,
-`_strict` reads the file line by line, ten times as slowly, and names the first defect. It defines what is read.
+A file is read in chunks of whole lines, so that its text is never in memory as a whole. A compiled loop
+(`loops/letor_text.py`) reads a chunk. Where it is not sure, or without numba, `_strict_chunk` reads it line by line,
+ten times as slowly; it defines what is read. `_defect_of` names the first defect of a file.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import re
 import shlex
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.dataset.table import LARGEST_GRADE
 from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.terminal import share_shown
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
 CHUNK = 1 << 23  # bytes of text that are converted at once
@@ -60,15 +63,32 @@ class DataError(ValueError):
 
 
 class _Unsure(Exception):
-    """The strict parser has to read the file."""
+    """The strict parser has to read a chunk."""
+
+
+class _Defect(Exception):
+    """A line is malformed."""
+
+    line = 0  # its number, where it is known
+
+    def __init__(self, found: str, expected: str):
+        self.found, self.expected = found, expected
+
+
+class _Form(NamedTuple):
+    """What a file may have: the settings of `parse`."""
+
+    features: int | None
+    overflow: str
+    missing: float | str
 
 
 class _Chunk(NamedTuple):
-    """The documents of some lines."""
+    """The documents of some lines. A query may continue in the next chunk."""
 
     features: Float[np.ndarray, "n f"]
     grades: Int[np.ndarray, "n"]
-    queries: list[str]  # of each document
+    queries: list[tuple[str, int]]  # ids, and the number of documents that follow each other
     rounding: Int[np.ndarray, "2 f"]  # as in `ParsedFile`
 
 
@@ -76,7 +96,7 @@ class _Chunk(NamedTuple):
 class ParsedFile:
     """The documents of one file, in its order: query q owns rows offsets[q] .. offsets[q + 1]."""
 
-    features: Float[np.ndarray, "N F"]  # float32; F is the largest id seen
+    features: Float[np.ndarray, "_ F"]  # F is the largest id seen; no row where `parse` gave them to `keep`
     labels: Int[np.ndarray, "N"]  # int8
     offsets: Int[np.ndarray, "Q1"]  # int64, from 0 to N
     query_ids: list[str]
@@ -94,8 +114,13 @@ def rounded_off(parts: Iterable[ParsedFile]) -> list[int]:
 
 def rounded_columns(features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> list[int]:
     """Return the same of a table of float64: the ids, from 1, of columns that float32 does not hold."""
+    return _often_lost(counted_rounding(features, offsets))
+
+
+def counted_rounding(features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> Int[np.ndarray, "2 F"]:
+    """Return in how many queries each feature of a table of float64 varies, and in how many float32 loses a value."""
     with np.errstate(over="ignore"):
-        return _often_lost(np.sum([_rounding(features[rows], start) for rows, start in blocks(offsets)], 0))
+        return np.sum([_rounding(features[rows], start) for rows, start in blocks(offsets)], 0)
 
 
 def _often_lost(counts: Int[np.ndarray, "2 F"]) -> list[int]:
@@ -103,33 +128,57 @@ def _often_lost(counts: Int[np.ndarray, "2 F"]) -> list[int]:
 
 
 def parse(
-    path: Path, features: int | None = None, overflow: str = "error", missing: float | str = "error"
+    path: Path,
+    features: int | None = None,
+    overflow: str = "error",
+    missing: float | str = "error",
+    dtype: type[np.floating[Any]] = np.float32,
+    keep: Callable[[np.ndarray], None] | None = None,
 ) -> ParsedFile:
     """Return the documents of a file, in its order; a feature that a line leaves out is 0.
 
     `features` is the largest feature id allowed, None for any. `overflow` says what a value beyond the range of float32
     is: an `error`, or `zero` (some publishers write 1.8e308 for "unknown"). `missing` says what the value NULL is: an
     `error`, a number, or the `minimum` of the feature over the documents of the query, 0 where none has a value. NaN is
-    always an error. Raises DataError for the first defect of the file.
+    always an error. Features are of the precision `dtype`. Where `keep` is given, it takes the features [n, f] of one
+    chunk after the other, for a table that need not fit into memory; a missing minimum is then NaN, for
+    `fill_with_minima`. Raises DataError for the first defect of the file.
     """
+    form, chunks = _Form(features, overflow, missing), list[_Chunk]()
     try:
-        documents = _fast(path, features, overflow)
-    except _Unsure:
         with open_text(path) as file:
-            documents = _joined([_strict(file, str(path), features, overflow, missing)])
-    if missing == "minimum":
-        _fill_with_minima(documents)
+            for lines in _lines_of(file, path):
+                chunk = _read_chunk(lines, form, dtype)
+                if keep is not None:
+                    keep(chunk.features)
+                    chunk = chunk._replace(features=chunk.features[:0])
+                chunks.append(chunk)
+        documents = _joined(chunks, dtype)
+    except _Defect:
+        with open_text(path) as file:
+            raise _defect_of(file, str(path), form) from None
+    if missing == "minimum" and keep is None:
+        fill_with_minima(documents.features, documents.offsets)
     return documents
 
 
-def _fill_with_minima(documents: ParsedFile) -> None:
+def fill_with_minima(features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> None:
     """Replace each NaN by the minimum of the feature over the documents of the query, or by 0 if all are NaN."""
-    for rows, start in blocks(documents.offsets):
-        block = documents.features[rows]
+    for rows, start in blocks(offsets):
+        block = features[rows]
         missing = np.isnan(block)
         if missing.any():
             low = np.nan_to_num(np.fmin.reduceat(block, start))
             block[missing] = np.repeat(low, np.diff(start, append=len(block)), 0)[missing]
+
+
+def _lines_of(file: BufferedIOBase, path: Path) -> Iterator[bytes]:
+    """Yield chunks of whole lines, of about `CHUNK` bytes, and show how far the file is read."""
+    raw = getattr(file, "fileobj", file)  # of a gzipped file
+    with share_shown(f"parsing {path}", path.stat().st_size) as show:
+        for lines in iter(lambda: file.read(CHUNK) + file.readline(), b""):
+            yield lines if lines.endswith(b"\n") else lines + b"\n"
+            show(raw.tell())
 
 
 @contextmanager
@@ -165,19 +214,18 @@ def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarr
         first = last
 
 
-def _fast(path: Path, features: int | None, overflow: str) -> ParsedFile:
+def _read_chunk(text: bytes, form: _Form, dtype: type[np.floating[Any]]) -> _Chunk:
+    """Return the documents of whole lines; _Defect where one is malformed."""
+    try:
+        return _fast_chunk(text, form.features or LARGEST_FEATURE, form.overflow, dtype)
+    except _Unsure:
+        return _strict_chunk(text, form, dtype)
+
+
+def _fast_chunk(text: bytes, largest_id: int, overflow: str, dtype: type[np.floating[Any]]) -> _Chunk:
+    """Return the documents of whole lines; _Unsure where one has an unusual form, and without numba."""
     if not loops.compiled():
         raise _Unsure
-    chunks = []
-    with open_text(path) as file:
-        for lines in iter(lambda: file.read(CHUNK) + file.readline(), b""):
-            text = lines if lines.endswith(b"\n") else lines + b"\n"
-            chunks.append(_fast_chunk(text, features or LARGEST_FEATURE, overflow))
-    return _joined(chunks)
-
-
-def _fast_chunk(text: bytes, largest_id: int, overflow: str) -> _Chunk:
-    """Return the table of whole lines; _Unsure where one has an unusual form."""
     from ol2r_cli.loops.letor_text import Written, read  # imports numba
 
     lines, colons = text.count(b"\n"), text.count(b":")  # there are no more documents and features
@@ -200,21 +248,28 @@ def _fast_chunk(text: bytes, largest_id: int, overflow: str) -> _Chunk:
         raise _Unsure
     value[outside] = 0
     queries = [text[begin:end].decode() for begin, end in written.query[:documents].tolist()]
-    return _chunk(written.row[:count], written.key[:count], value, written.grade[:documents], queries)
+    return _chunk(written.row[:count], written.key[:count], value, written.grade[:documents], queries, dtype)
 
 
-def _chunk(row: np.ndarray, key: np.ndarray, value: np.ndarray, grades: np.ndarray, queries: list[str]) -> _Chunk:
-    """Return the table of these values, which are in the order of the file. Keys are ids of features."""
-    offsets = _offsets(queries)
-    features = np.zeros((len(grades), int(key.max(initial=0))), np.float32)
+def _chunk(
+    row: Int[np.ndarray, "v"],
+    key: Int[np.ndarray, "v"],
+    value: Float[np.ndarray, "v"],
+    grades: Int[np.ndarray, "n"],
+    queries: list[str],
+    dtype: type[np.floating[Any]],
+) -> _Chunk:
+    """Return the documents with these values, in the order of the file. Keys are ids of features."""
+    runs = [(query, len(list(run))) for query, run in groupby(queries)]
+    features = np.zeros((len(grades), int(key.max(initial=0))), dtype)
     rounding = np.zeros((2, features.shape[1]), np.int64)
-    for rows, start in blocks(offsets):
+    for rows, start in blocks(_offsets(runs)):
         first, end = np.searchsorted(row, [rows.start, rows.stop])
         exact = np.zeros(features[rows].shape)
         exact[row[first:end] - rows.start, key[first:end] - 1] = value[first:end]
         features[rows] = exact
         rounding += _rounding(exact, start)
-    return _Chunk(features, grades, queries, rounding)
+    return _Chunk(features, grades, runs, rounding)
 
 
 def _rounding(exact: Float[np.ndarray, "n f"], start: Int[np.ndarray, "q"]) -> Int[np.ndarray, "2 f"]:
@@ -228,25 +283,27 @@ def _rounding(exact: Float[np.ndarray, "n f"], start: Int[np.ndarray, "q"]) -> I
     return np.stack([varies.sum(0), (varies & (error > LOST * extent)).sum(0)])
 
 
-def _offsets(queries: list[str]) -> Int[np.ndarray, "q1"]:
-    return np.cumsum([0, *(len(list(run)) for _, run in groupby(queries))], dtype=np.int64)
+def _offsets(queries: Iterable[tuple[str, int]]) -> Int[np.ndarray, "q1"]:
+    return np.cumsum([0, *(length for _, length in queries)], dtype=np.int64)
 
 
 def _padded(counts: Int[np.ndarray, "2 f"], features: int) -> Int[np.ndarray, "2 F"]:
     return np.pad(counts, ((0, 0), (0, features - counts.shape[1])))
 
 
-def _joined(chunks: list[_Chunk]) -> ParsedFile:
-    """Concatenate the chunks, which are released as they are copied; a query may continue in the next chunk."""
+def _joined(chunks: list[_Chunk], dtype: type[np.floating[Any]]) -> ParsedFile:
+    """Concatenate the chunks, which are released as they are copied; _Defect without a document, and for a query in two
+    places."""
     labels = np.concatenate([np.zeros(0, np.int8), *(chunk.grades for chunk in chunks)])
-    queries = list(chain.from_iterable(chunk.queries for chunk in chunks))
-    query_ids = [query for query, _ in groupby(queries)]
+    parts = groupby(chain.from_iterable(chunk.queries for chunk in chunks), key=itemgetter(0))
+    queries = [(query, sum(length for _, length in of_query)) for query, of_query in parts]
+    query_ids = [query for query, _ in queries]
     if not query_ids or len(set(query_ids)) < len(query_ids):
-        raise _Unsure
+        raise _Defect("", "")
     width = max(chunk.features.shape[1] for chunk in chunks)
     rounding = sum((_padded(chunk.rounding, width) for chunk in chunks), np.zeros((2, width), np.int64))
-    features = np.zeros((len(labels), width), np.float32)
-    end = len(labels)
+    end = sum(len(chunk.features) for chunk in chunks)
+    features = np.zeros((end, width), dtype)
     while chunks:
         table = chunks.pop().features
         features[end - len(table) : end, : table.shape[1]] = table
@@ -254,44 +311,52 @@ def _joined(chunks: list[_Chunk]) -> ParsedFile:
     return ParsedFile(features, labels, _offsets(queries), query_ids, rounding)
 
 
-class _Defect(Exception):
-    """A line is malformed."""
-
-    def __init__(self, found: str, expected: str):
-        self.found, self.expected = found, expected
-
-
-def _strict(lines: Iterable[bytes], name: str, features: int | None, overflow: str, missing: float | str) -> _Chunk:
-    """Read line by line; DataError for the first defect. A minimum is NaN until the query is complete."""
+def _strict_chunk(text: bytes, form: _Form, dtype: type[np.floating[Any]]) -> _Chunk:
+    """Read line by line; _Defect for the first defect. A missing minimum is NaN."""
     grades, queries = array("b"), list[str]()
     row, key, value = array("l"), array("l"), array("d")
-    began: dict[str, int] = {}  # the first line of each query
-    number = 1
-    try:
-        for number, line in enumerate(lines, 1):
-            tokens = _TOKEN.findall(line.split(b"#", 1)[0])
-            if not tokens:
-                continue
+    for _, grade, query, ids, values in _documents(BytesIO(text), form):
+        row.extend([len(grades)] * len(ids))
+        key.extend(ids)
+        value.extend(values)
+        grades.append(grade)
+        queries.append(query)
+    return _chunk(np.array(row, int), np.array(key, int), np.array(value), np.array(grades), queries, dtype)
+
+
+def _documents(lines: Iterable[bytes], form: _Form) -> Iterator[tuple[int, int, str, list[int], list[float]]]:
+    """Yield number of the line, grade, query, ids and values of each document; _Defect for the first defect of a
+    line."""
+    for number, line in enumerate(lines, 1):
+        tokens = _TOKEN.findall(line.split(b"#", 1)[0])
+        if not tokens:
+            continue
+        try:
             if line.startswith(_BYTE_ORDER_MARKS):  # that of UTF-32 begins with one of UTF-16
                 raise _Defect("a byte order mark", f"UTF-8 text without one: type {_REMOVES_MARK}")
             grade = _read_grade(tokens[0])
             query = _read_query(tokens[1] if len(tokens) > 1 else b"")
-            if queries[-1:] != [query]:
-                if query in began:
-                    again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
-                    raise _Defect(again, "the documents of a query on consecutive lines")
-                began[query] = number
-            ids, values = _read_features(tokens[2:], features, overflow, missing)
-            row.extend([len(grades)] * len(ids))
-            key.extend(ids)
-            value.extend(values)
-            grades.append(grade)
-            queries.append(query)
-        if not grades:
-            raise _Defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
+            ids, values = _read_features(tokens[2:], form)
+        except _Defect as defect:
+            defect.line = number
+            raise
+        yield number, grade, query, ids, values
+
+
+def _defect_of(lines: Iterable[bytes], name: str, form: _Form) -> DataError:
+    """Return the error of the first defect of a file that has one."""
+    began: dict[str, int] = {}  # the first line of each query
+    last, number = None, 1
+    try:
+        for number, _, query, _, _ in _documents(lines, form):
+            if query != last and query in began:
+                again = f"{f'qid:{query}'[:40]!r} again, after other queries (it began at line {began[query]})"
+                raise _Defect(again, "the documents of a query on consecutive lines")
+            began[query], last = began.get(query, number), query
+        raise _Defect("no document", "lines of the form 2 qid:10 1:0.5 2:0.25")
     except _Defect as defect:
-        raise DataError(f"{name}:{number}: found {defect.found}, expected {defect.expected}") from None
-    return _chunk(np.array(row, int), np.array(key, int), np.array(value), np.array(grades), queries)
+        at = defect.line or number
+        return DataError(f"{name}:{at}: found {defect.found}, expected {defect.expected}")
 
 
 def _read_grade(token: bytes) -> int:
@@ -312,11 +377,9 @@ def _read_query(token: bytes) -> str:
     raise _Defect(f"query id {token[4:44]!r}", "UTF-8 text without NUL")
 
 
-def _read_features(
-    tokens: Iterable[bytes], features: int | None, overflow: str, missing: float | str
-) -> tuple[list[int], list[float]]:
-    """Return the ids of the features and their values; the settings are those of `parse`."""
-    largest = LARGEST_FEATURE if features is None else features
+def _read_features(tokens: Iterable[bytes], form: _Form) -> tuple[list[int], list[float]]:
+    """Return the ids of the features and their values."""
+    largest = LARGEST_FEATURE if form.features is None else form.features
     ids, values = [], []
     previous = 0
     for token in tokens:
@@ -329,7 +392,7 @@ def _read_features(
             expected = f"ascending feature ids from 1 to {largest} (dataset.features)"
             raise _Defect(f"feature id {feature} after {previous}", expected)
         ids.append(feature)
-        values.append(_read_value(text, feature, overflow, missing))
+        values.append(_read_value(text, feature, form.overflow, form.missing))
         previous = feature
     return ids, values
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,7 +31,7 @@ import torch
 
 from ol2r_cli.config.ranges import Count, Range, check_settings
 from ol2r_cli.dataset.cache import Cache, digest, expand
-from ol2r_cli.dataset.parse import ParsedFile, blocks, parse, rounded_off
+from ol2r_cli.dataset.parse import ParsedFile, blocks, fill_with_minima, parse, rounded_off
 from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
 from ol2r_cli.formatting import listed
 from ol2r_cli.source import code_hash
@@ -38,7 +39,6 @@ from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
-Transformation = Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]]  # (features, offsets) -> blocks, float32
 
 
 def rows_of(queries: Int[np.ndarray, "q"], offsets: Int[np.ndarray, "Q1"]) -> Bool[np.ndarray, "N"]:
@@ -89,7 +89,7 @@ def parsed_table(
     code = code_hash("dataset", "loops"), np.__version__
     identity = {"code": code, "files": sha256, "features": features, "overflow": overflow, "missing": missing}
     key = digest(identity)[:24]
-    arrays = cache.open(key, lambda folder: _write_table(folder, _parsed(files, features, overflow, missing), features))
+    arrays = cache.open(key, lambda folder: _write_table(folder, files, features, overflow, missing))
     return ParsedTable(
         key=key,
         features=arrays["features"],
@@ -103,44 +103,81 @@ def parsed_table(
     )
 
 
-def _parsed(
-    files: Mapping[str, Path], features: int | None, overflow: str, missing: float | str
-) -> dict[str, ParsedFile]:
-    """Return the documents of the file of each split."""
+def _write_table(
+    folder: Path, files: Mapping[str, Path], features: int | None, overflow: str, missing: float | str
+) -> None:
+    """Write the arrays of one table, a file each, from the file of each split, without holding it in memory."""
     parts = {}
-    for split, file in files.items():
-        start = time.perf_counter()
-        parts[split] = parse(file, features, overflow, missing)
-        log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
-    return parts
-
-
-def _write_table(folder: Path, parts: Mapping[str, ParsedFile], features: int | None) -> None:
-    """Write the arrays of one table, a file each, from those of the splits; it has so many features, None as needed."""
-    files = parts.values()
-    largest_id = max(part.features.shape[1] for part in files)
-    width = features or largest_id
-    lengths = np.concatenate([np.diff(part.offsets) for part in files])
-    large = [large_features(part.features) for part in files]
+    with _FeatureFile(folder / "features.npy", features or 0) as table:
+        for split, file in files.items():
+            start = time.perf_counter()
+            parts[split] = parse(file, features, overflow, missing, keep=table.add)
+            log.info("parsed %s: %d documents in %.1f s", file, len(parts[split].labels), time.perf_counter() - start)
+    read = parts.values()
+    offsets = np.cumsum([0, *chain.from_iterable(np.diff(part.offsets) for part in read)], dtype=np.int64)
+    if missing == "minimum":
+        written = np.load(folder / "features.npy", mmap_mode="r+")
+        fill_with_minima(written, offsets)
+        written.flush()
     arrays = {
-        "labels": np.concatenate([part.labels for part in files]),
-        "offsets": np.cumsum([0, *lengths], dtype=np.int64),
-        "query_ids": np.array(list(chain.from_iterable(part.query_ids for part in files))),
+        "labels": np.concatenate([part.labels for part in read]),
+        "offsets": offsets,
+        "query_ids": np.array(list(chain.from_iterable(part.query_ids for part in read))),
         "counts": np.array([len(parts[split].query_ids) if split in parts else 0 for split in SPLITS]),
-        "largest_id": np.array([largest_id]),
-        "rounded": np.array(rounded_off(files), np.int64),
-        "large": np.unique(list(chain.from_iterable(large))),
+        "largest_id": np.array([max(part.features.shape[1] for part in read)]),
+        "rounded": np.array(rounded_off(read), np.int64),
+        "large": 1 + np.flatnonzero(table.size > LARGE_FEATURE),
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    _write_features(folder, (int(lengths.sum()), width), _padded_blocks(files, width))
 
 
-def _padded_blocks(parts: Iterable[ParsedFile], width: int) -> Iterator[Float[np.ndarray, "n F"]]:
-    """Yield the features of all documents, block by block, with zeros beyond those that a file has."""
-    for part in parts:
-        for rows, _ in blocks(part.offsets):
-            yield np.pad(part.features[rows], ((0, 0), (0, width - part.features.shape[1])))
+class _FeatureFile:
+    """A float32 array in a file, to which blocks of rows are added; columns that a block does not have are 0.
+
+    It has so many columns, or as many as the widest block. `size` is the largest absolute value of each, NaN left out.
+    """
+
+    def __init__(self, file: Path, columns: int = 0):
+        self.file, self.size = file, np.zeros(columns)
+        self.blocks: list[tuple[int, int]] = []  # rows and columns of each as it was written
+
+    def __enter__(self) -> _FeatureFile:
+        self._out = self.file.open("wb")
+        self._out.write(_header(1, 1))  # the space for it
+        return self
+
+    def add(self, block: Float[np.ndarray, "n f"]) -> None:
+        """Write rows below those that were added before."""
+        block = np.pad(block, ((0, 0), (0, max(0, len(self.size) - block.shape[1]))))
+        before = np.pad(self.size, (0, block.shape[1] - len(self.size)))
+        self.size = np.fmax(before, np.fmax.reduce(np.abs(block), 0, initial=0))
+        self.blocks.append((len(block), block.shape[1]))
+        np.ascontiguousarray(block, "<f4").tofile(self._out)
+
+    def __exit__(self, *_: object) -> None:
+        rows, columns = sum(rows for rows, _ in self.blocks), len(self.size)
+        self._out.close()
+        if all(width == columns for _, width in self.blocks):
+            with self.file.open("r+b") as out:
+                out.write(_header(rows, columns))
+            return
+        narrow = self.file.replace(self.file.with_suffix(".narrow"))
+        with narrow.open("rb") as written, self.file.open("wb") as out:
+            written.seek(len(_header(1, 1)))
+            out.write(_header(rows, columns))
+            for rows, width in self.blocks:
+                block = np.fromfile(written, "<f4", rows * width).reshape(rows, width)
+                np.pad(block, ((0, 0), (0, columns - width))).tofile(out)
+        narrow.unlink()
+
+
+def _header(rows: int, columns: int) -> bytes:
+    """Return the beginning of an .npy file of float32, of a length that does not depend on its shape."""
+    with BytesIO() as out:
+        shape = rows, columns
+        np.lib.format.write_array_header_1_0(out, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        return out.getvalue()
 
 
 def large_features(features: Float[np.ndarray, "N F"]) -> list[int]:
@@ -164,18 +201,10 @@ def feature_warnings(rounded: Sequence[int], large: Sequence[int], normalise: st
     return tuple(lines)
 
 
-def _write_features(folder: Path, shape: tuple[int, int], parts: Iterable[np.ndarray]) -> None:
-    """Write a float32 array of `shape` from blocks of rows, without holding the table in memory."""
-    with (folder / "features.npy").open("wb") as out:
-        np.lib.format.write_array_header_1_0(out, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        for part in parts:
-            np.ascontiguousarray(part, "<f4").tofile(out)
-
-
 def ranking_features(
     cache: Cache, table: ParsedTable, train: Int[np.ndarray, "q"], method: str, zeroed: int | None, drop_constant: bool
 ) -> Float[np.ndarray, "N G"]:
-    """Return the features that rankers see, after the transformation that `fit_transformation` describes."""
+    """Return the features that rankers see, after the `Transformation` of the table."""
     if method == "none" and zeroed is None and not drop_constant:
         return table.features
     depends = train.tolist() if method == "global_zscore" or drop_constant else None
@@ -183,10 +212,64 @@ def ranking_features(
 
     def build(folder: Path) -> None:
         training = rows_of(train, table.offsets)
-        transform, width = fit_transformation(table.features, table.offsets, training, method, zeroed, drop_constant)
-        _write_features(folder, (len(table.labels), width), transform(table.features, table.offsets))
+        fitted = fit_transformation(table.features, table.offsets, training, method, zeroed, drop_constant)
+        with _FeatureFile(folder / "features.npy", fitted.width) as written:
+            for block in fitted.by_block(table.features, table.offsets):
+                written.add(block)
 
     return cache.open(digest(identity)[:24], build)["features"]
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """How features, as they stand in the data, become those that rankers see.
+
+    `method` normalises, then the feature `zeroed` (an id from 1) becomes 0, and `columns` marks those that are kept.
+    mean, scale: those of `global_zscore` for each feature, 0 and 1 otherwise.
+    """
+
+    method: str
+    columns: Bool[np.ndarray, "F"]
+    zeroed: int | None = None
+    mean: Float[np.ndarray, "F"] | float = 0.0
+    scale: Float[np.ndarray, "F"] | float = 1.0
+
+    @property
+    def width(self) -> int:
+        """How many features rankers see."""
+        return int(self.columns.sum())
+
+    def __call__(self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]) -> Float[np.ndarray, "N G"]:
+        """Return the features that rankers see of the documents of whole queries, float32."""
+        return np.concatenate([*self.by_block(features, offsets)])
+
+    def by_block(
+        self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"]
+    ) -> Iterator[Float[np.ndarray, "n G"]]:
+        """Yield the same for one block of `blocks` after the other."""
+        for rows, start in blocks(offsets):
+            block = self._normalised(features[rows].astype(np.float64), start).astype(np.float32)
+            if self.zeroed is not None:
+                block[:, self.zeroed - 1] = 0
+            yield block[:, self.columns]
+
+    def _normalised(self, x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
+        if self.method == "none":
+            return x
+        if self.method == "global_zscore":
+            return (x - self.mean) * self.scale
+        length = np.diff(start, append=len(x))
+        low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
+        if self.method == "query_minmax":
+            return (x - np.repeat(low, length, 0)) * np.repeat(_inverse(high - low), length, 0)
+        centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
+        sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
+        return centred * np.repeat(_inverse(np.where(low == high, 0.0, sd)), length, 0)
+
+
+def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
+    """Return 1 / x, and 0 where x is 0."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
 
 
 def fit_transformation(
@@ -194,74 +277,34 @@ def fit_transformation(
     offsets: Int[np.ndarray, "Q1"],
     training: Bool[np.ndarray, "N"],
     method: str,
-    zeroed: int | None,
-    drop_constant: bool,
-) -> tuple[Transformation, int]:
-    """Return the transformation from the features in files to those that rankers see, and how many these are.
+    zeroed: int | None = None,
+    drop_constant: bool = False,
+) -> Transformation:
+    """Return the transformation of a table, with what depends on data fitted to the documents marked in `training`.
 
-    `method` normalises, then feature `zeroed` (an id from 1) becomes 0, and `drop_constant` leaves out columns that are
-    then constant over the documents marked in `training`. What depends on data depends on these documents.
-    ValueError when `drop_constant` would leave no column.
+    These are mean and scale of `global_zscore`, which several passes compute for accuracy, and with `drop_constant` the
+    columns that are then constant, which it leaves out. ValueError when it would leave none.
     """
-    normalise = normaliser(method, features, offsets, training)
-    columns = np.ones(features.shape[1], dtype=bool)
+    fitted = Transformation(method, np.ones(features.shape[1], dtype=bool), zeroed)
+    if method == "global_zscore":
 
-    def transform(features: np.ndarray, offsets: np.ndarray) -> Iterator[np.ndarray]:
-        for block in normalise(features, offsets):
-            if zeroed is not None:
-                block[:, zeroed - 1] = 0
-            yield block[:, columns]
+        def documents() -> Iterator[np.ndarray]:
+            return (features[rows][training[rows]].astype(np.float64) for rows, _ in blocks(offsets))
 
+        count, zeros = np.count_nonzero(training), np.zeros(features.shape[1])
+        mean = sum((part.sum(0) for part in documents()), zeros) / count
+        squares = sum((((part - mean) ** 2).sum(0) for part in documents()), zeros)
+        scale = _inverse(np.where(constant_columns(documents()), 0.0, np.sqrt(squares / count)))
+        fitted = replace(fitted, mean=mean, scale=scale)
     if drop_constant:
-        transformed = zip(blocks(offsets), transform(features, offsets), strict=True)
-        columns = ~constant_columns(block[training[rows]] for (rows, _), block in transformed)  # from now on
+        transformed = zip(blocks(offsets), fitted.by_block(features, offsets), strict=True)
+        columns = ~constant_columns(block[training[rows]] for (rows, _), block in transformed)
         if not columns.any():
             raise ValueError(
                 "dataset.drop_constant must be false here: every feature is constant over the training split"
             )
-    return transform, int(columns.sum())
-
-
-def normaliser(
-    method: str, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "Q1"], train: Bool[np.ndarray, "N"]
-) -> Transformation:
-    """Return the function that normalises a table, block by block.
-
-    Only `global_zscore` depends on data: on the training rows `train` of the table `features`, which are read in
-    several passes for accuracy.
-    """
-
-    def inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
-        return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
-
-    if method == "global_zscore":
-
-        def training() -> Iterator[np.ndarray]:
-            return (features[rows][train[rows]].astype(np.float64) for rows, _ in blocks(offsets))
-
-        count, zeros = np.count_nonzero(train), np.zeros(features.shape[1])
-        mean = sum((part.sum(0) for part in training()), zeros) / count
-        squares = sum((((part - mean) ** 2).sum(0) for part in training()), zeros)
-        scale = inverse(np.where(constant_columns(training()), 0.0, np.sqrt(squares / count)))
-
-    def of_block(x: Float[np.ndarray, "n F"], start: Int[np.ndarray, "q"]) -> Float[np.ndarray, "n F"]:
-        if method == "none":
-            return x
-        if method == "global_zscore":
-            return (x - mean) * scale
-        length = np.diff(start, append=len(x))
-        low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
-        if method == "query_minmax":
-            return (x - np.repeat(low, length, 0)) * np.repeat(inverse(high - low), length, 0)
-        centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
-        sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
-        return centred * np.repeat(inverse(np.where(low == high, 0.0, sd)), length, 0)
-
-    def normalise(features: np.ndarray, offsets: np.ndarray) -> Iterator[np.ndarray]:
-        for rows, start in blocks(offsets):
-            yield of_block(features[rows].astype(np.float64), start).astype(np.float32)
-
-    return normalise
+        fitted = replace(fitted, columns=columns)
+    return fitted
 
 
 def constant_columns(parts: Iterable[Float[np.ndarray, "n F"]]) -> Bool[np.ndarray, "F"]:
@@ -339,8 +382,7 @@ def document_groups(
         if method == "none":
             values = column[:, 0]  # in its own precision
         else:
-            normalise = normaliser(method, column, table.offsets, training)
-            values = np.concatenate(list(normalise(column, table.offsets)))[:, 0]
+            values = fit_transformation(column, table.offsets, training, method)(column, table.offsets)[:, 0]
         not_exceeded = [values <= threshold for threshold in _thresholds(rule, values[training])]
         np.save(folder / "group.npy", np.sum(not_exceeded, axis=0).astype(np.int8))
 

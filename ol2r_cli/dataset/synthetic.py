@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
 from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
+from ol2r_cli.dataset.prepare import Transformation
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, SPLITS, Dataset, Intents
 from ol2r_cli.tensor.memory import available_memory
 
@@ -118,6 +119,10 @@ class Synthetic:
         if self.intents is not None:
             check_settings(GeneratedIntents, self.intents, "dataset.intents")
             GeneratedIntents(**self.intents).mix()
+
+    def transformation(self, features: int, fingerprint: str) -> Transformation:
+        """Return how features of other documents become those that rankers see: they stay as they are."""
+        return Transformation("none", np.ones(features, bool))
 
     def group_shares(self) -> list[float]:
         """Return the share of documents in each group."""

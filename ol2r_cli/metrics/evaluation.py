@@ -66,10 +66,15 @@ class _Groups(NamedTuple):
     tables: list[tuple[Float[Tensor, "N F"], float]]
 
 
+def groups_by_length(split: Split, at_once: int) -> list[Int[Tensor, "Q"]]:
+    """Return the numbers of the queries of a split in groups of similar length, of at most so many documents."""
+    by_length = split.length.argsort(stable=True)
+    return [by_length[i] for i in _even_groups(split.length[by_length].tolist(), at_once)]
+
+
 def _groups_of(split: Split, at_once: int, cached_bytes: int, with_tables: bool) -> _Groups:
     """Return the groups of a split, of at most so many documents."""
-    by_length = split.length.argsort(stable=True)
-    numbers = [by_length[i] for i in _even_groups(split.length[by_length].tolist(), at_once)]
+    numbers = groups_by_length(split, at_once)
     served = [split.serve(group) for group in numbers]
     size = sum(labels.numel() for _, labels in served) * split.features.shape[1] * split.dtype.itemsize
     if size > cached_bytes:

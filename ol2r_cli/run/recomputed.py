@@ -23,10 +23,11 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.config.trusted import check_stored
-from ol2r_cli.dataset.letor import inference_data
+from ol2r_cli.dataset.inference import FeatureSource
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.kinds import kind_of
+from ol2r_cli.metrics.evaluation import GROUP, groups_by_length
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
 from ol2r_cli.run.identity import HASHED_UNLESS, RESULTS_VERSION
@@ -55,6 +56,7 @@ class TrainedRanker:
         if kind.name != "run":
             raise ValueError(f"RUN must be of `ol2r run`, got {run.path}, which is of ol2r {kind.name}")
         self.run, self.own_targets = run, own_targets
+        self._sources: dict[Path | None, FeatureSource] = {}  # by where the data are
         file = run.path / RANKER
         try:
             self.deployed, self.seeds, self.features, stored = _content_of(run)
@@ -77,22 +79,27 @@ class TrainedRanker:
         except (RuntimeError, LookupError, ValueError, TypeError) as error:
             raise _damaged(run, error) from None
 
-    def documents(self, file: Path, data: Path | None = None) -> Dataset:
-        """Return the documents of a LETOR file, in its order, with the features that the ranker sees.
+    def feature_source(self, data: Path | None = None) -> FeatureSource:
+        """Return what makes the features that the ranker sees of documents that are to be scored.
 
-        `data` is the folder where the run's data are now, None where they were: they are needed when normalisation
-        depends on the training split. Raises ValueError as `inference_data` does.
+        `data` is where the run's data are now, None where they were: they are needed when normalisation depends on the
+        training split. Raises ValueError as `FeatureSource` does.
         """
-        source = dataset_source(dataset_settings(self.run, self.own_targets, data))
-        return inference_data(file, source, self.features, self.run.fingerprint)
+        if data not in self._sources:
+            source = dataset_source(dataset_settings(self.run, self.own_targets, data))
+            self._sources[data] = FeatureSource(source, self.features, self.run.fingerprint)
+        return self._sources[data]
 
     def scores(self, documents: Dataset, replica: int = 0) -> Float[Tensor, "N"]:
-        """Return the scores of the `documents` of a file, in its order, by a replica."""
+        """Return the scores of `documents`, in their order, by a replica. They are served as in the evaluation."""
         split = documents.split("test", dtype=self.deployed.dtype)
         deployed = self.deployed[replica : replica + 1]
-        # One query at a time: nothing is padded, and documents stay in order.
-        candidates = (split.serve(torch.tensor([query]))[0] for query in range(len(split)))
-        return torch.cat([self.ranker.score(deployed, of_query)[0, 0] for of_query in candidates])
+        scores = self.deployed.new_empty(len(documents.labels))
+        for group in groups_by_length(split, GROUP):
+            candidates, _ = split.serve(group)
+            of_group = self.ranker.score(deployed, candidates)[0]
+            scores[candidates.document[candidates.mask]] = of_group[candidates.mask]
+        return scores
 
     def replica(self, seed: int | None, name: str) -> int:
         """Return the replica of a seed, 0 for None; ValueError, which has how it is typed, for an unknown seed."""

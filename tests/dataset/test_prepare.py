@@ -11,7 +11,7 @@ import torch
 
 from ol2r_cli.dataset import parse
 from ol2r_cli.dataset.parse import blocks
-from ol2r_cli.dataset.prepare import normaliser
+from ol2r_cli.dataset.prepare import fit_transformation
 from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, letor, write_fold
 
 
@@ -36,7 +36,7 @@ def test_normalised_variants_follow_the_definition(tmp_path: Path, monkeypatch: 
         letor(TINY, tmp_path, normalise=method).load()
         assert sorted(file.name for file in tmp_path.iterdir()) == built, method
         constant, whole = np.full((7, 1), 0.1), np.array([0, 7])  # the mean of seven 0.1 is not 0.1
-        (block,) = normaliser(method, constant, whole, np.ones(7, bool))(constant, whole)
+        (block,) = fit_transformation(constant, whole, np.ones(7, bool), method).by_block(constant, whole)
         assert not block.any(), method
     offsets = np.cumsum([0, 4, 4, 4, 25, 1, 9, 1])
     got = [(rows.start, rows.stop, start.tolist()) for rows, start in blocks(offsets)]

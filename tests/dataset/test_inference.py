@@ -1,0 +1,202 @@
+"""Scores of documents in a file or an array are those by which the run itself ranked them, for every class of
+datasets."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli import api, cli
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.export.ranked_split import RankedSplit
+from ol2r_cli.run.run import find_runs
+from tests.export.finished import refused
+
+QUERIES, DOCUMENTS = 15, 4
+RANDOM = np.random.default_rng(3)
+# Features of very different sizes, of which the last is constant, so that an order without normalisation is another.
+RAW = RANDOM.uniform(size=(QUERIES * DOCUMENTS, 4)) * [1, 2000, 1e-3, 0] + [0, 50, 0, 7]
+LABELS = (RAW[:, 0] > 0.6).astype(int) + (RAW[:, 2] > 6e-4)
+NAMES = [f"q{row // DOCUMENTS}" for row in range(len(RAW))]
+LINES = [
+    " ".join([f"{label} qid:{name}", *(f"{number}:{value!r}" for number, value in enumerate(row, 1) if value)])
+    for label, name, row in zip(LABELS.tolist(), NAMES, RAW.tolist(), strict=True)
+]
+THIRD = np.arange(len(RAW)) % 3  # what the sparse file has in place of features 3 and 4
+SPARSE = [
+    line.rsplit(" ", 2)[0] + (f" 3:{value}" if value else "") for line, value in zip(LINES, THIRD.tolist(), strict=True)
+]
+CLASSES = """
+    from dataclasses import replace
+    from pathlib import Path
+
+    import numpy as np
+    import torch
+
+    from ol2r_cli.dataset.documents import DocumentDataset, Documents
+    from ol2r_cli.dataset.table import Dataset
+
+    HERE = Path(__file__).parent
+
+    class Table(DocumentDataset):
+        def __init__(self, normalise="query_minmax", group=None, shift=0.0, cache_dir=str(HERE / "cache")):
+            super().__init__("table", 1, normalise, group, cache_dir)
+            self.shift = shift
+
+        def documents(self):
+            labels, names = np.load(HERE / "labels.npy"), np.load(HERE / "names.npy")
+            return Documents(names, labels, np.load(HERE / "raw.npy") + [0, self.shift, 0, 0])
+
+    class Plain:
+        def load(self):
+            raw, queries = torch.from_numpy(np.load(HERE / "raw.npy")), {QUERIES}
+            return Dataset(
+                "plain", "plain", self.made(raw), torch.from_numpy(np.load(HERE / "labels.npy")).to(torch.int8),
+                torch.arange(queries + 1) * {DOCUMENTS}, [f"q{{n}}" for n in range(queries)], 3,
+                {{"train": torch.arange(10), "test": torch.arange(10, queries)}},
+            )
+
+        def made(self, raw):
+            return (raw.log1p()).float()
+
+    class Declared(Plain):
+        def transformation(self, features, fingerprint):
+            return lambda raw, offsets: self.made(torch.from_numpy(raw)).numpy()
+
+    class Changed(Table):
+        def load(self):
+            return replace(super().load(), name="changed")
+"""
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the same documents as LETOR files, as SVMlight files that leave out zeros, and for own classes."""
+    folder = tmp_path_factory.mktemp("inference")
+    for name, lines in (("letor", LINES), ("sparse", SPARSE)):
+        (folder / name).mkdir()
+        for file, part in (("train", lines[:40]), ("test", lines[40:])):
+            (folder / name / f"{file}.txt").write_text("\n".join(part) + "\n")
+    np.save(folder / "raw.npy", RAW)
+    np.save(folder / "labels.npy", LABELS)
+    np.save(folder / "names.npy", np.array(NAMES))
+    classes = textwrap.dedent(CLASSES).format(QUERIES=QUERIES, DOCUMENTS=DOCUMENTS)
+    (folder / "inferred_classes.py").write_text(classes)
+    (folder / "dataset").mkdir()
+    for name in ("Table", "Plain", "Declared", "Changed"):
+        settings = ["normalise: query_minmax", "group: null", "shift: 0.0"] if name in ("Table", "Changed") else []
+        text = "\n".join([f"_target_: inferred_classes.{name}", *settings]) + "\n"
+        (folder / "dataset" / f"own_{name.lower()}.yaml").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def trained(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., api.Run]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def run(*words: str) -> api.Run:
+        common = ["ranker=pdgd", "click=perfect", "rounds=20", "evaluate_every=20", f"output_dir={tmp_path / 'out'}"]
+        common += [f"cache_dir={here / 'cache'}", "--config-dir", str(here)]
+        assert cli.main(["run", *common, "--quiet", *words]) == 0
+        (path,) = find_runs(tmp_path / "out")
+        return api.Run(path, config_dir=here)
+
+    return run
+
+
+def rows_of_test(dataset: Dataset) -> np.ndarray:
+    start, end = (dataset.offsets[dataset.splits["test"] + add].tolist() for add in (0, 1))
+    return np.concatenate([np.arange(*rows) for rows in zip(start, end, strict=True)])
+
+
+METHODS = ("none", "query_minmax", "query_zscore", "global_zscore")
+LETOR = "dataset=letor", "dataset.path={}/letor"
+DATASETS = {
+    **{f"letor {method}": (*LETOR, f"dataset.normalise={method}") for method in METHODS},
+    "letor dropped": (*LETOR, "dataset.drop_constant=true"),
+    "letor grouped": (*LETOR, "dataset.group={{feature: 1, threshold: 0.5}}"),
+    "sparse": ("dataset=letor", "dataset.path={}/sparse"),
+    **{f"own {method}": ("dataset=own_table", f"dataset.normalise={method}") for method in METHODS},
+    "own seconds": ("dataset=own_table", "dataset.shift=1.7e9"),  # more digits than single precision has
+    "own grouped": ("dataset=own_table", "dataset.group={{feature: 1, quantiles: 2}}"),
+    "own declared": ("dataset=own_declared",),
+    "own plain": ("dataset=own_plain",),
+    "synthetic": ("dataset=synthetic", "dataset.queries={{train: 9, validation: 3, test: 4}}", "dataset.features=6"),
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_test_split_gets_the_scores_of_the_ranking_of_the_run(here, tmp_path, trained, name):
+    """By `score` of a file and of an array, and by `export`: the same scores, so that the order is the same."""
+    run = trained(*(word.format(here) for word in DATASETS[name]))
+    with torch.inference_mode():
+        split = RankedSplit(run.path, "test", own_targets=run.trained_ranker.own_targets)
+        expected = torch.zeros(len(split.dataset.labels), dtype=torch.float64)
+        for lists in split.lists():
+            real = torch.arange(lists.score.shape[2]) < lists.length[:, None]
+            expected[lists.document[0][real]] = lists.score[0][real]
+    dataset, rows = split.dataset, rows_of_test(split.dataset)
+    raw = RAW + np.array([0, 1.7e9 * (name == "own seconds"), 0, 0])
+    if name in ("own plain", "synthetic"):
+        raw = dataset.features.numpy()
+    elif name == "sparse":
+        raw = np.stack([RAW[:, 0], RAW[:, 1], THIRD], 1)
+    queries = np.repeat(dataset.query_ids, dataset.offsets.diff())[rows].tolist()
+    lines = [
+        " ".join([f"0 qid:{query}", *(f"{n}:{value!r}" for n, value in enumerate(row, 1))])
+        for query, row in zip(queries, raw[rows].tolist(), strict=True)
+    ]
+    (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
+    wanted = expected[rows].tolist()
+    assert len({round(score, 9) for score in wanted}) > len(wanted) / 2, "not all documents are alike"
+    if name == "own plain":
+        with pytest.warns(UserWarning, match="Plain has no method `transformation`.*: they are taken as they are"):
+            found = run.score(tmp_path / "new.txt")
+    else:
+        found = run.score(tmp_path / "new.txt")
+        assert run.score(raw[rows], query=queries).to_list() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+        one = queries.count(queries[0])
+        assert run.score(raw[rows[:one]]).to_list() == pytest.approx(wanted[:one], rel=1e-6, abs=1e-9)
+    assert found.to_list() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+
+
+def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, trained, capsys):
+    run = trained("dataset=own_changed")
+    words = ["score", run.path, here / "letor" / "test.txt", "--config-dir", here]
+    assert refused(capsys, *words).startswith("Changed has a `load` of its own, so that nothing says how it makes feat")
+
+
+def test_arrays_that_are_no_documents_are_refused(here, trained):
+    run = trained(*(word.format(here) for word in DATASETS["letor query_minmax"]))
+    for array, query, message in (
+        (RAW[:, :3], None, r"features must be 4 for each document, as in the data of the run, got 3"),
+        (RAW[0], None, r"features must have a row for each document, got the shape \[4\]"),
+        (RAW[:0], None, r"features must have a row for each document, got the shape \[0, 4\]"),
+        (RAW[:4] * np.nan, None, r"features must be numbers, got nan in row 0, column 0"),
+        ([["a"]], None, "features must be numbers, a row for each document"),
+        (RAW[:3], ["a", "b"], "query must have a value for each of 3 documents, got 2"),
+        (RAW[:3], ["a", "b", "a"], "documents of a query must follow each other"),
+        (here / "letor" / "test.txt", ["a"], "query goes with an array of features: leave it out with a file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run.score(array, query=query)
+
+
+def test_training_data_that_have_changed_are_refused(here, tmp_path, trained, capsys):
+    """Where normalisation depends on them."""
+    run = trained("dataset=own_table", "dataset.normalise=global_zscore")
+    words = ["score", run.path, here / "letor" / "test.txt", "--config-dir", here]
+    content = (here / "raw.npy").read_bytes()
+    try:
+        np.save(here / "raw.npy", RAW + 1)
+        assert refused(capsys, *words).startswith("the data are others than when the run began: type --data FILE")
+        (here / "raw.npy").unlink()
+        assert "needs the training data of the run, which cannot be read: type --data" in refused(capsys, *words)
+    finally:
+        (here / "raw.npy").write_bytes(content)
