@@ -39,7 +39,7 @@ def test_each_value_follows_from_the_order_by_score(runs):
     file = runs["data"] / "test.txt"
     with torch.inference_mode():
         ranker = TrainedRanker(Run.read_finished(runs["linear"]))
-        scores = iter(ranker.scores(ranker.documents(file), ranker.replica(seed, "seed")).tolist())
+        scores = iter(ranker.scores(ranker.feature_source().of_file(file), ranker.replica(seed, "seed")).tolist())
     rows = {row["query_id"]: row for row in table(runs["linear"]).filter(seed=seed).to_dicts()}
     for place, (query, documents) in enumerate(read(file).items()):
         grades = [grade for grade, _ in documents]
