@@ -1,18 +1,31 @@
-"""Overrides as Hydra's grammar reads them, through `hydra.core.override_parser`, and the values that they list."""
+"""Overrides as Hydra's grammar reads them, through `hydra.core.override_parser`, and the values that they list.
+
+The functions of sweeps, such as `range(..)`, do what Hydra's documentation says ("Extended Override syntax"). Hydra's
+code sorts some ranges to other numbers, adds steps in binary, and loses an order or quotes.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from hydra._internal.grammar import grammar_functions
+from hydra._internal.grammar.functions import Functions
 from hydra.core.override_parser import overrides_parser, overrides_visitor
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, Override
+from hydra.core.override_parser.overrides_parser import OverridesParser, create_functions
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, RangeSweep, Sweep
 from hydra.errors import HydraException
 
-from ol2r_cli.config.mistyped import unreadable
+from ol2r_cli.config.mistyped import uncomputable, unreadable
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.formatting import must_be_one_of
+
+MOST = 1_000_000  # values of a range
 
 if not __debug__:  # Hydra's parser takes steps in assert statements, which PYTHONOPTIMIZE leaves out
     source = inspect.getsource(overrides_visitor)
@@ -28,25 +41,37 @@ def parse(word: str) -> Override:
     if not word.lstrip("+~").partition("=")[0]:
         raise ValueError(unreadable(word))
     try:
-        return OverridesParser.create().parse_override(word)
-    except HydraException:
-        raise ValueError(unreadable(word)) from None
+        return OverridesParser(_functions()).parse_override(word)
+    except HydraException as error:
+        raise ValueError(uncomputable(word, str(error), _functions().functions) or unreadable(word)) from None
 
 
 def with_one_value(override: Override, choices: Sequence[str] = ()) -> list[str]:
     """Return one override for each value of an override; `choices` are the names among which `glob(..)` selects.
 
-    ValueError for an interval, which lists no values.
+    ValueError for an interval, which lists no values, and where there is no value or more than `MOST`.
     """
-    key = override.get_key_element()
+    key, typed = override.get_key_element(), str(override.input_line)
     value: Any = override.value()
     if not override.is_sweep_override():
-        return [str(override.input_line)]
+        is_drawn = isinstance(value, list) and "shuffle(" in typed  # each reading would draw another order
+        return [f"{key}={_typed(override._value)}" if is_drawn else typed]
     if isinstance(value, Glob):
-        return [f"{key}={name}" for name in value.filter(list(choices))]
-    if override.is_discrete_sweep():
-        return [f"{key}={text}" for text in override.sweep_string_iterator()]
-    raise ValueError(f"{override.input_line} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
+        names = value.filter(list(choices))
+        if not choices:
+            raise ValueError(f"{typed} must list its values: glob(..) chooses among those of a group, such as ranker")
+        if not names:
+            raise ValueError(must_be_one_of(key, choices, typed.partition("=")[2]))
+        return [f"{key}={name}" for name in names]
+    if not override.is_discrete_sweep():
+        raise ValueError(f"{typed} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
+    try:
+        values = _listed(value).list
+    except ValueError as error:
+        raise ValueError(f"{key}={error}") from None
+    if any(isinstance(element, Sweep | Glob) for element in values):
+        raise ValueError(f"{typed} must be values, or one function with all of them, such as {key}=range(0,3)")
+    return [f"{key}={_typed(element)}" for element in (random.sample(values, len(values)) if value.shuffle else values)]
 
 
 def expand(word: str) -> list[str]:
@@ -55,3 +80,77 @@ def expand(word: str) -> list[str]:
     ValueError for an override that cannot be read.
     """
     return with_one_value(parse(word))
+
+
+@cache
+def _functions() -> Functions:
+    """Return Hydra's functions, those of sweeps as they are documented."""
+    functions = create_functions()
+    for name in ("int", "float", "str", "bool"):
+        functions.functions[name] = _in_the_order_given(functions.functions[name])
+    functions.functions["sort"] = _sort
+    functions.functions["choice"] = grammar_functions.choice
+    functions.definitions["choice"] = inspect.signature(lambda *values: None)  # of any type, also null, as in a,b
+    return functions
+
+
+def _in_the_order_given(cast: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a cast that leaves shuffled values shuffled."""
+
+    def in_order(*values: Any, **value: Any) -> Any:
+        made = cast(*values, **value)
+        if isinstance(made, ChoiceSweep | RangeSweep):
+            made.shuffle = any(getattr(given, "shuffle", False) for given in (*values, *value.values()))
+        return made
+
+    return in_order
+
+
+def _sort(*values: Any, **named: Any) -> Any:
+    """Return values in their order, those of a range, too, in place of another range, whatever shuffled them before."""
+    given = [_listed(value) for value in values]
+    made = grammar_functions.sort(*given, **{name: _listed(value) for name, value in named.items()})
+    if isinstance(made, ChoiceSweep):
+        made.shuffle = False
+    return made
+
+
+def _listed(value: Any) -> Any:
+    """Return the numbers of a range as a choice, and anything else as it is; ValueError as `_numbers`."""
+    return ChoiceSweep(list=[*_numbers(value)]) if isinstance(value, RangeSweep) else value
+
+
+def _numbers(numbers: RangeSweep) -> list[int | float]:
+    """Return start + i * step below stop (above it, where the step is negative), added as decimals, as they are typed.
+
+    ValueError for no number at all, and for more than `MOST`.
+    """
+    assert numbers.start is not None  # as the stop, an argument of the function
+    assert numbers.stop is not None
+    ends = [numbers.start, numbers.stop, numbers.step]
+    typed = f"range({','.join(map(str, ends[: 2 if numbers.step == 1 else 3]))})"
+    if not all(math.isfinite(end) for end in ends) or not numbers.step:
+        raise ValueError(f"{typed} must be range(START,STOP,STEP) of numbers, with a STEP that is not 0")
+    start, stop, step = (Fraction(str(end if isinstance(end, float) else int(end))) for end in ends)
+    count = math.ceil((stop - start) / step)
+    if count <= 0:
+        other = f"range({numbers.start},{numbers.stop},{-numbers.step})"
+        hint = f"type {other}" if start != stop else "STOP itself is left out"
+        raise ValueError(f"{typed} has no values: {hint}")
+    if count > MOST:
+        raise ValueError(f"{typed} must have at most {MOST:,} values, got {count:,}")
+    as_number = int if all(isinstance(end, int) for end in ends) else float
+    return [as_number(start + place * step) for place in range(count)]
+
+
+def _typed(value: Any) -> str:
+    """Return a value as it is typed, with quotes where text would be read as something else."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_typed, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_typed(key)}:{_typed(content)}" for key, content in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = Override._get_value_element_as_str(value)
+    is_text = isinstance(value, str) and not isinstance(parse(f"text={text}").value(), str)
+    return as_typed(value) if is_text else text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from hydra.core.override_parser.types import Override
 
-from ol2r_cli.config.grammar import with_one_value
+from ol2r_cli.config.grammar import MOST, with_one_value
 
 Axis = tuple[str, ...]  # the settings of a sweep that advance together; most are alone
 
@@ -19,7 +20,7 @@ def jobs_of(
 
     Of a setting that is there twice the last override decides. `choices` are the names of each group, among which
     `glob(..)` selects. The settings in each group of `paired` advance together; ValueError where these have different
-    numbers of values.
+    numbers of values, and for more jobs than `MOST`.
     """
     values: dict[str, list[str]] = {}  # of each setting, as overrides
     for override in overrides:
@@ -27,6 +28,9 @@ def jobs_of(
         values[override.get_key_element()] = with_one_value(override, names)
     axis_of = _axes(paired, values)
     axes = list(dict.fromkeys(axis_of.get(name, (name,)) for name in values))
+    count = math.prod(len(values[axis[0]]) for axis in axes)
+    if count > MOST:
+        raise ValueError(f"a sweep must have at most {MOST:,} jobs, got {count:,}: type fewer values")
     jobs = []
     for steps in itertools.product(*(range(len(values[axis[0]])) for axis in axes)):
         step_of = {name: step for axis, step in zip(axes, steps, strict=True) for name in axis}

@@ -4,6 +4,7 @@ Each kind of mistake has a function here. `Composer` asks them in this order, Hy
 
 check_words         'rounds=9 seed=1', `seed=0-4`, `hydra.run.dir=x`: several words, ranges and settings of Hydra
 unreadable          `ranker=(a`: not in Hydra's grammar
+uncomputable        `seed=rnge(3)`, `seed=int(abc)`: a function that does not exist, or cannot have these values
 several_values      `seed=1,2` without -m
 bad_choice          `ranker=pairnk`: no choice of the group
 refused_by_hydra    `+rounds=5`: what only Hydra finds
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,6 +109,26 @@ def unreadable(override: str) -> str:
     if "~" in value and "~" not in with_home:
         return f"{override} cannot be read: write $HOME instead of ~, type {name}={with_home}"
     return f"{override} cannot be read: if the value has signs of its own, type '{name}=\"{value}\"'"
+
+
+def uncomputable(override: str, reason: str, functions: Collection[str]) -> str:
+    """Return the message for a call such as `range(a,b)`, by what Hydra says of it; empty where it says no such thing.
+
+    `functions` are the names of all that there are.
+    """
+    failed = re.match(r"\w+ while evaluating '(\w+)\(.*': (.*)", reason)
+    if not failed:
+        return ""
+    name, _, value = override.partition("=")
+    function, why = failed.groups()
+    if function not in functions:
+        hint = nearest(function, functions) or f": choose from {', '.join(sorted(functions))}"
+        return f"{name}: there is no function {function}{hint}; a text with brackets needs quotes, '{name}=\"{value}\"'"
+    if "mismatch type" in why:
+        why = f"{function} takes no such value"
+    elif "not supported between" in why:
+        why = f"{function} takes values of one type"
+    return f"{override} cannot be computed: {why}"
 
 
 def several_values(name: str, values: str) -> str:

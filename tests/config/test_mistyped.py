@@ -104,6 +104,7 @@ device=cuda:1 | got cuda:1: type device=cuda, and CUDA_VISIBLE_DEVICES=1 before 
 -m --paired seed,seed seed=1,2 | --paired may name seed once: type --paired with all that go together$
 --multrun | there is no option --multrun | did you mean --multirun?
 --cfg jbo | argument --cfg | jbo | choose from | job
+-m seed=range(3,0) | seed=range(3,0) has no values: type range(3,0,-1)$
 -m seed=range(0,3 | seed=range(0,3 | as many closing as opening brackets
 rounds | 'rounds' must be SETTING=VALUE or GROUP=CHOICE
 dataset.path=~/MQ2008 | write $HOME instead of ~, type dataset.path=$HOME/MQ2008$
