@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ else:
     grammar, recomputed = lazy("ol2r_cli.config.grammar"), lazy("ol2r_cli.run.recomputed")
 
 PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
+_RECIPES = ("reproduce", "benchmark")  # those whose runs choose settings with other seeds than those that are reported
 
 
 class RunFilter:
@@ -92,13 +94,15 @@ class Collection:
     """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
 
     elsewhere: the number of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in
-    them, are named.
+    them, are named. choosing: the runs below each folder by which a recipe chose settings, with other seeds than those
+    that it reports, beside which they are left out.
     """
 
     runs: list[FinishedRun] = field(default_factory=list)
     unfinished: Counter[Path] = field(default_factory=Counter)
     damaged: list[str] = field(default_factory=list)
     elsewhere: Counter[Path] = field(default_factory=Counter)
+    choosing: dict[Path, list[FinishedRun]] = field(default_factory=dict)
 
     @property
     def left_out(self) -> list[str]:
@@ -106,21 +110,26 @@ class Collection:
         lines = [f"{plural(n, 'run')} not finished: {_line('status', path)}" for path, n in self.unfinished.items()]
         for path, n in self.elsewhere.items():
             lines.append(f"{plural(n, 'run')} of {path.name} left out: {_line('report', path)}")
+        for path, runs in self.choosing.items():
+            for seed, n in Counter(run.seeds[0] for run in runs).items():
+                place = _line("report", path, f"seed={seed}")
+                lines.append(f"{plural(n, 'run')} of model selection left out, which has other seeds: {place}")
         if self.damaged:
             first = f"the first is {self.damaged[0]}" if len(self.damaged) > 1 else self.damaged[0]
             lines.append(f"{plural(len(self.damaged), 'run')} damaged: {first}")
         return list(map(printable, lines))
 
 
-def _line(command: str, folder: Path) -> str:
-    return shlex.join(["ol2r", command, str(folder)])
+def _line(command: str, folder: Path, *words: str) -> str:
+    return shlex.join(["ol2r", command, str(folder), *words])
 
 
 def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
     """Return all runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
     A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
-    `RunFilter`. ValueError for a folder that does not exist and for a word that no run has.
+    `RunFilter`. Runs by which a recipe chose settings are left out, unless there are no others: their seeds are not
+    those that count. ValueError for a folder that does not exist and for a word that no run has.
     """
     collection, chosen = Collection(), RunFilter(words)
     seen: set[str] = set()  # real paths
@@ -142,7 +151,15 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
             if run is not None and chosen.run(run):
                 _add(run, path, folder, verify, collection)
     chosen.check()
+    if not collection.runs:
+        collection.runs, collection.choosing = [*chain(*collection.choosing.values())], {}
     return collection
+
+
+def _chooses(run: Run, path: Path) -> bool:
+    """Return whether a recipe chose settings by a finished run: such runs are not evaluated on test queries."""
+    of_recipe = Path(os.path.realpath(path)).parents[1].name in _RECIPES
+    return of_recipe and "test" not in run.flat_settings.get("evaluate_on", ["test"])
 
 
 def _published_settings(run: FinishedRun) -> dict[str, Any]:
@@ -169,7 +186,8 @@ def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collectio
         wrong = next(recomputed.differences(run), None) if verify else None
         if wrong:
             raise ValueError(wrong)
-        collection.runs.append(finished)
+        runs = collection.choosing.setdefault(folder, []) if _chooses(run, path) else collection.runs
+        runs.append(finished)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         collection.damaged.append(f"{path} ({error_line(error)})")
 

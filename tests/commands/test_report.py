@@ -116,6 +116,29 @@ def test_runs_of_other_commands_are_left_out_unless_named(tmp_path, capsys):
         assert "left out:" not in out
 
 
+def test_seeds_that_chose_settings_are_not_mixed_with_others(tmp_path, capsys):
+    """Neither with the runs that a recipe reports, nor with published ones; by themselves they are a report."""
+    folder = tmp_path / "benchmark" / "mq2008"
+    make(folder, "ranker=pdgd", test={0: 0.25, 1: 0.25})
+    make(folder, "ranker=pdgd", "seed=1000", "evaluate_on=[validation]", test={1000: 0.75}, evaluated=False)
+    make(folder, "ranker=dbgd", "seed=1000", "evaluate_on=[validation]", test={1000: 0.75}, evaluated=False)
+    for named in (tmp_path / "benchmark", folder):
+        assert main([str(named), "--metric", "online_ndcg", "--json"]) == 0
+        out, told = capsys.readouterr()
+        (row,) = json.loads(out)
+        assert (row["ranker"], row["n"], row["online_ndcg_mean"]) == ("pdgd", 2, 0.25)
+        assert f"2 runs of model selection left out, which has other seeds: ol2r report {named} seed=1000\n" in told
+    assert main([str(folder), "seed=1000", "--json"]) == 0
+    out, told = capsys.readouterr()
+    assert [row["n"] for row in json.loads(out)] == [1, 1]
+    assert "left out" not in told
+    elsewhere = tmp_path / "own" / "mq2008"  # how others choose is not known
+    make(elsewhere, "ranker=pdgd", test={0: 0.25})
+    make(elsewhere, "ranker=pdgd", "seed=1000", "evaluate_on=[validation]", test={1000: 0.75}, evaluated=False)
+    assert main([str(elsewhere), "--metric", "online_ndcg", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["n"] == 2
+
+
 def test_narrow_terminals_say_columns_of_one_value_once(mixed, monkeypatch, capsys):
     """On a narrow terminal, columns with one value are said once."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
