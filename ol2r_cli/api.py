@@ -265,7 +265,8 @@ def draw(kind: str, *places: RunOrFolder, names: Mapping[str, str] | None = None
     and where no run has the data that the figure shows.
     """
     rows = group_runs(chosen_runs(_paths(places)).runs)
-    labels = Labels(rows, fixed_names(names or {}, rows, Labels(rows)), one_row_each=True)
+    named = fixed_names(names or {}, rows, Labels(rows))
+    labels = Labels(rows, named.of_rows, one_row_each=True, rankers=named.of_rankers)
     return RunFigure(drawing.draw(kind, rows, labels, **options))
 
 

@@ -96,7 +96,7 @@ FIGURE_FOLDER = Path("figures")  # without --out
         "--name",
         metavar="OVERRIDES=NAME",
         nargs="+",
-        help="names of rows: pairrank=ours; OVERRIDES as for --baseline",
+        help="names of rows: OVERRIDES as for --baseline; a ranker names all of its rows: pairrank=ours",
     ),
     argument("--figure", metavar="KIND", nargs="*", help="figures in place of the table; without KIND, list the kinds"),
     argument("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd, ylim=0,1"),
@@ -139,7 +139,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         groups = [*selection.cells]
         _say(selection.warnings)
     named = fixed_names(_names(options.name or ()), groups, labels)
-    labels = Labels(every_group, named, one_row_each=True)
+    labels = Labels(every_group, named.of_rows, one_row_each=True, rankers=named.of_rankers)
     if selection:
         labels = labels.after_selection(selection.settings)
     metrics = named_metrics or (known_metrics(groups) if all_metrics else usual_metrics(groups))

@@ -95,11 +95,14 @@ def symbol(setting: str) -> str:
     return _SYMBOLS.get(setting) or ("class" if last == "_target_" else last.replace("_", " "))
 
 
-def paper_name(ranker: str, parts: Mapping[str, str]) -> str:
-    """Return a ranker as in the papers, such as Neural-PDGD; `parts` do not come with it: those of `Labels.parts`."""
+def paper_name(ranker: str, parts: Mapping[str, str], called: str = "") -> str:
+    """Return a ranker as in the papers, such as Neural-PDGD; `parts` do not come with it: those of `Labels.parts`.
+
+    called: another name of the ranker.
+    """
     model, exploration, fairness = (parts.get(part, "") for part in NAMED_PARTS)
-    name = ranker_names().get(ranker, ranker)
-    if (ranker, fairness) == _FAIRCO:
+    name = called or ranker_names().get(ranker, ranker)
+    if (ranker, fairness) == _FAIRCO and not called:
         name, fairness = "FairCo", ""
     if model:
         name = f"{_MODEL_NAMES[model]}-{name}" if model in _MODEL_NAMES else f"{name} ({model})"
@@ -211,7 +214,8 @@ def _by_paper_name(groups: Iterable[Group], labels: Labels) -> dict[str, list[Gr
     """Return the groups of each ranker with its parts, both in the order of the legend."""
     by_name: dict[str, list[Group]] = {}
     for group in sorted(groups, key=lambda group: _legend_key(group, labels)):
-        name = paper_name(group.choices["ranker"], labels.parts[group])
+        ranker = group.choices["ranker"]
+        name = paper_name(ranker, labels.parts[group], labels.rankers.get(ranker, ""))
         by_name.setdefault(name, []).append(group)
     return by_name
 

@@ -29,8 +29,9 @@ class Labels:
     A setting of a part (`ranker.l2`) is compared among groups with the same choice of that part, a setting of the run
     (`rounds`) among all groups. A setting of the exploration that only follows the ranker's setting of the same name is
     left out. `called` are fixed names, in place of the ranker with its parts; with `one_row_each` each must be the name
-    of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor. chosen: the settings
-    that a selection chose, whose numbers differ from task to task.
+    of one row of a panel, as of `--name`, where recipes give one name to all rows of a competitor. `rankers` are other
+    names of rankers, by their choice. chosen: the settings that a selection chose, whose numbers differ from task to
+    task.
 
     Of each group: parts: its model, exploration and fairness, as far as they are not those that come with its ranker.
     settings: those that distinguish it from others with the same choices, by dotted name. told: the settings that its
@@ -39,8 +40,15 @@ class Labels:
     same without them.
     """
 
-    def __init__(self, groups: Sequence[Group], called: Mapping[Group, str] | None = None, one_row_each: bool = False):
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        called: Mapping[Group, str] | None = None,
+        one_row_each: bool = False,
+        rankers: Mapping[str, str] | None = None,
+    ):
         self.called = called or {}
+        self.rankers = rankers or {}
         self.one_row_each = one_row_each
         self.chosen: Collection[str] = ()
         names = _setting_names(groups)
@@ -59,7 +67,8 @@ class Labels:
     def ranker(self, group: Group) -> str:
         """Return its fixed name; otherwise the ranker, with the parts that do not come with it."""
         parts = [f"{part}={choice}" for part, choice in self.parts[group].items()]
-        return self.called.get(group) or " ".join([group.choices["ranker"], *parts])
+        ranker = group.choices["ranker"]
+        return self.called.get(group) or " ".join([self.rankers.get(ranker, ranker), *parts])
 
     def short(self, group: Group) -> str:
         """Return the settings of `told` as `l2=0.01 alpha=0.1`; with the part where the short name is ambiguous."""

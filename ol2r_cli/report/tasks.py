@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ol2r_cli.formatting import nearest
 from ol2r_cli.report.collection import is_typed
@@ -43,8 +42,7 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
 
     words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
     """
-    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in words.split())
-    matching = [group for group in task if _has(group, wanted)]
+    matching = _matching(words, task)
     if len(matching) > 1:
         first, *others = map(labels.words, matching)
         raise ValueError(
@@ -52,6 +50,11 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
             f"{task_name(matching[0], labels)}: add what distinguishes them, such as {_difference(first, others)}"
         )
     return matching[0] if matching else None
+
+
+def _matching(words: str, task: Iterable[Group]) -> list[Group]:
+    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in words.split())
+    return [group for group in task if _has(group, wanted)]
 
 
 def some_row(words: str, groups: Iterable[Group]) -> str:
@@ -75,21 +78,42 @@ def _difference(first: Mapping[str, str], others: Sequence[Mapping[str, str]]) -
     return ""
 
 
-def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> dict[Group, str]:
-    """Return the name of each group that is named, as `--name OVERRIDES=NAME`: in every task the row that matches them.
+class FixedNames(NamedTuple):
+    """Names that were typed: of rows, and of rankers, whose rows are told apart by what else they are."""
 
-    names: by words. ValueError for words that match no row or several of a task, and where two rows of a task have one
-    name.
+    of_rows: dict[Group, str]
+    of_rankers: dict[str, str]
+
+
+def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Labels) -> FixedNames:
+    """Return the names that `--name OVERRIDES=NAME` gives: in every task the row that matches the overrides has it.
+
+    Where they are a ranker alone, of which some task has several rows, it is the name of the ranker in all of its rows.
+    names: by words. ValueError for words that match no row or, with settings, several of a task, and where rows of
+    different words have one name in a task.
     """
-    named: dict[Group, str] = {}
+    of_rows: dict[Group, str] = {}
+    of_rankers: dict[str, str] = {}
     for words, name in names.items():
-        rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
-        if not any(rows):
+        matching = [_matching(words, task) for task in tasks(groups)]
+        if not any(matching):
             raise ValueError(f"--name must begin with {some_row(words, groups)}")
-        named |= {row: name for row in rows if row}
+        ranker = words.strip().removeprefix("ranker=")
+        if max(map(len, matching)) > 1 and ranker in {group.choices["ranker"] for group in groups}:
+            of_rankers[ranker] = name
+            continue
+        rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
+        of_rows |= {row: name for row in rows if row}
     for task in tasks(groups):
-        count = Counter(named.get(group) or labels.ranker(group) for group in task)
-        for name in {named[group] for group in task if group in named}:
-            if count[name] > 1:
-                raise ValueError(f"--name must give each row of a task another name, got {name} for {count[name]}")
-    return named
+        holders: dict[str, set[Group | str]] = {}
+        for group in task:
+            ranker = group.choices["ranker"]
+            is_of_ranker = ranker in of_rankers and group not in of_rows
+            name = of_rows.get(group) or of_rankers.get(ranker) or labels.ranker(group)
+            holders.setdefault(name, set()).add(ranker if is_of_ranker else group)
+        for name in (*of_rows.values(), *of_rankers.values()):
+            if len(holders.get(name, ())) > 1:
+                raise ValueError(
+                    f"--name must give each row of a task another name, got {name} for {len(holders[name])}"
+                )
+    return FixedNames(of_rows, of_rankers)

@@ -53,20 +53,39 @@ def test_names_of_rows_are_given_by_words(tmp_path):
         for words in ((), ("ranker=pdgd",), ("ranker=pdgd", "ranker/model=mlp")):
             make(tmp_path, f"click={click}", *words)
     groups, labels = groups_and_labels(tmp_path)
-    called = fixed_names({"pairrank": "ours", "ranker=pdgd ranker/model=mlp": "a network"}, groups, labels)
-    assert sorted(called.values()) == ["a network"] * 2 + ["ours"] * 2
+    called, rankers = fixed_names({"pairrank": "ours", "ranker=pdgd ranker/model=mlp": "a network"}, groups, labels)
+    assert (sorted(called.values()), rankers) == (["a network"] * 2 + ["ours"] * 2, {})
     named = Labels(groups, called)
     assert {named.ranker(group) for group in groups} == {"ours", "a network", "pdgd"}
     assert list(Legend(groups, named).styles) == ["ours", "PDGD", "a network"]
     for names, message in (
         ({"pairank": "ours"}, r"must begin with .* of some row, got pairank: did you mean pairrank\?"),
         (
-            {"pdgd": "theirs"},
-            "must match one row of each task, got pdgd, which matches 2 .*: add what distinguishes them",
+            {"pdgd exploration=plackett_luce": "theirs"},
+            "must match one row of each task, got pdgd exploration=plackett_luce, which matches 2 .*: add what disti",
         ),
         ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
         ({"pairrank": "x", "ranker/model=mlp": "x"}, "must give each row of a task another name, got x for 2"),
         ({"ranker/model=mlp": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
+        ({"pdgd": "x", "pairrank": "x"}, "must give each row of a task another name, got x for 2"),
+        ({"pdgd": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
     ):
         with pytest.raises(ValueError, match=f"^--name {message}"):
             fixed_names(names, groups, labels)
+
+
+def test_all_rows_of_a_ranker_have_its_name(tmp_path):
+    """They are told apart as before, and one of them may have a name of its own."""
+    for click in ("perfect", "informational"):
+        for words in (("ranker.learning_rate=1",), ("ranker.learning_rate=2",), ("ranker/model=mlp",)):
+            make(tmp_path, "ranker=pdgd", f"click={click}", *words)
+        make(tmp_path, f"click={click}")
+    groups, labels = groups_and_labels(tmp_path)
+    for words in ("pdgd", "ranker=pdgd"):
+        called, rankers = fixed_names({words: "ours"}, groups, labels)
+        named = Labels(groups, called, one_row_each=True, rankers=rankers)
+        assert {named.ranker(group) for group in groups} == {"ours", "ours ranker/model=mlp", "pairrank"}
+        assert list(Legend(groups, named).styles) == ["PairRank", "ours η=1", "ours η=2", "Neural-ours"]
+    called, rankers = fixed_names({"pdgd": "ours", "pdgd ranker.learning_rate=2": "fast"}, groups, labels)
+    named = Labels(groups, called, one_row_each=True, rankers=rankers)
+    assert list(Legend(groups, named).styles) == ["PairRank", "ours η=1", "fast", "Neural-ours"]
