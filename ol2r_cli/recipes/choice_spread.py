@@ -13,6 +13,7 @@ from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
 from ol2r_cli.recipes.resampling import SEED, times_drawn
 from ol2r_cli.recipes.trials import AIMS, aim_of
+from ol2r_cli.tensor.shapes import Float
 
 
 def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
@@ -25,19 +26,28 @@ def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
     """
     if cells["settings"].n_unique() < 2:
         return 0.0
+    return float(values_of_choices(cells, metric, AIMS[aim_of(metric)]).std())
+
+
+def values_of_choices(cells: pl.DataFrame, metric: str, maximised: str) -> Float[np.ndarray, "draws"]:
+    """Return the mean of a metric over all choosing runs, of the cell that is chosen in each draw.
+
+    maximised: the column whose mean over the folds and seeds of a draw chooses. Conditions with equally many folds and
+    seeds have the same draws. Otherwise as `spread_of_choice`.
+    """
     column = re.sub("^test_", "validation_", metric)
     if column not in cells.columns or cells[column].null_count():
         raise ValueError(f"{metric} must be a metric of the choosing runs, so that its intervals contain the choice")
     cells = cells.sort("settings", "fold", "seed")
     folds, seeds = cells["fold"].n_unique(), cells["seed"].n_unique()
-    maximised = cells[AIMS[aim_of(metric)]].to_numpy().reshape(-1, folds * seeds)
+    aims = cells[maximised].to_numpy().reshape(-1, folds * seeds)
     values = cells[column].to_numpy().reshape(-1, folds * seeds)
     random = np.random.default_rng(SEED)
     drawn_folds = times_drawn(random, folds)
     drawn_seeds = times_drawn(random, seeds)
     weights = (drawn_folds[:, :, None] * drawn_seeds[:, None, :]).reshape(len(drawn_folds), -1)
-    chosen = (weights @ maximised.T).argmax(axis=1)
-    return float(values.mean(axis=1)[chosen].std())
+    chosen = (weights @ aims.T).argmax(axis=1)
+    return np.asarray(values.mean(axis=1)[chosen])
 
 
 def with_choice(half_width: float, *spreads: float) -> float:

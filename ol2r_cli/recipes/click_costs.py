@@ -11,16 +11,19 @@ from itertools import chain, groupby, product
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
+
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.formatting import plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL
+from ol2r_cli.recipes.choice_spread import values_of_choices, with_choice
 from ol2r_cli.recipes.entries import Entry, Tables
 from ol2r_cli.recipes.overrides import brief, by_name
 from ol2r_cli.recipes.pages import GENERATED, command_of, costs_of_runs, made_with, outdated
 from ol2r_cli.recipes.recipe import Recipe
-from ol2r_cli.recipes.trials import BY_CLICKS
+from ol2r_cli.recipes.trials import AIMS, BY_CLICKS
 from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import Estimate, of_values
+from ol2r_cli.report.estimates import ALPHA, Estimate, Values, holm, of_values, paired_t, unit_values
 from ol2r_cli.text_table import TextTable, markdown, print_result
 
 MARGIN = 0.01  # of test NDCG@10, which the claim says that choosing by clicks costs less than
@@ -42,6 +45,16 @@ class Cost(NamedTuple):
     difference: Estimate
     by_labels: Entry
     by_clicks: Entry
+
+    @property
+    def paired(self) -> Values:
+        """Return the cost of each fold and seed."""
+        return paired(self.by_labels.group, self.by_clicks.group, _COMPARED[self.compared][0])
+
+    @property
+    def is_same_cell(self) -> bool:
+        """Return whether labels and clicks choose the same settings."""
+        return self.by_labels.about.words == self.by_clicks.about.words
 
 
 def asks_for_costs(recipe: Recipe) -> bool:
@@ -89,6 +102,22 @@ def of_all(found: Sequence[Cost], compared: str) -> Estimate | None:
     return over_rows(map(fmean, by_row.values()))
 
 
+def spread_of_choices(found: Sequence[Cost]) -> float | None:
+    """Return what both choices add to the standard error of the mean of costs; None without the choosing runs.
+
+    In every draw of folds and seeds both choices are made again, in all rows; the spread is that of the mean cost.
+    """
+    draws = []
+    for cost in found:
+        cells = cost.by_labels.choices
+        if cells is None:
+            return None
+        metric, labels, clicks = _COMPARED[cost.compared]
+        of_labels, of_clicks = (values_of_choices(cells, metric, (AIMS | BY_CLICKS)[aim]) for aim in (labels, clicks))
+        draws.append(of_labels - of_clicks)
+    return float(np.mean(draws, axis=0).std())
+
+
 def verdict(users: Iterable[Estimate]) -> str:
     """Return what the rule says of the claim: confirmed, refuted, or undecided."""
     means = list(users)
@@ -105,7 +134,12 @@ def users_table(found: Sequence[Cost]) -> TextTable:
 
     def line(click: str) -> list[str]:
         estimates = all_rows if click == "all" else {name: by_choice[name].get(click) for name in _COMPARED}
-        return [click, *(_text(compared, estimate) for compared, estimate in estimates.items())]
+        cells = [click]
+        for compared, estimate in estimates.items():
+            averaged = [cost for cost in found if cost.compared == compared and click in ("all", cost.table[1])]
+            spread = spread_of_choices(averaged) if averaged else None
+            cells.append(_text(compared, estimate, spread))
+        return cells
 
     lines = [line(click) for click in (*by_choice["by clicks"], "all")]
     return TextTable.of(["user"], [_heading(compared) for compared in _COMPARED], lines)
@@ -130,10 +164,15 @@ def _heading(compared: str) -> str:
     return f"cost {compared}" if _COMPARED[compared][0] == "test_ndcg_10" else "cost, cumulative NDCG"
 
 
-def _text(compared: str, estimate: Estimate | None) -> str:
+def _text(compared: str, estimate: Estimate | None, spread: float | None = None) -> str:
+    """Return `+0.002 ± 0.001 (0.003)`; in parentheses half the interval with the spread of the choices."""
     if estimate is None:
         return ""
-    return plus_minus(estimate.mean, estimate.half_width, _DIGITS[_COMPARED[compared][0]], sign="+")
+    digits = _DIGITS[_COMPARED[compared][0]]
+    text = plus_minus(estimate.mean, estimate.half_width, digits, sign="+")
+    if spread is None or estimate.half_width is None:
+        return text
+    return f"{text} ({with_choice(estimate.half_width, spread):.{digits}f})"
 
 
 def _chosen(entry: Entry) -> str:
@@ -158,7 +197,10 @@ def page(recipe: Recipe, tables: Tables) -> str:
         f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
         "What was fixed beforehand: [protocol](protocol.md#settings-chosen-from-clicks).",
         *_claim(recipe, found),
+        _rows_that_differ(found),
         f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
+        "In parentheses: half the interval that contains both choices, made again from drawn folds and seeds; the "
+        "spread of validation NDCG@10 stands for that of test NDCG@10.\n"
         "Below 0 clicks have chosen the better cell. `all` is over the users of each row.\n"
         "The last column compares with the cell of the best cumulative NDCG, which serves another aim: clicks of "
         "sessions value the ranker that is deployed, not the lists that users saw while it learned.",
@@ -191,9 +233,39 @@ def _claim(recipe: Recipe, found: Sequence[Cost]) -> list[str]:
     worst = max(users, key=lambda click: users[click].mean)
     return [
         "**Claim:** choosing by clicks costs less than .01 test NDCG@10 on average over rows against choosing by "
-        f"labels, for every user.\n**It is {verdict(users.values())}.** The largest mean is that of `{worst}`, "
-        f"{_text('by clicks', users[worst])}."
+        f"labels, for every user.\n**It is {verdict(users.values())}** for {len(users)} users, "
+        f"{len(recipe.competitors)} rankers and {' and '.join(recipe.data)}, by {_sessions(recipe, found)} sessions a "
+        f"choice. The largest mean is that of `{worst}`, {_text('by clicks', users[worst])}.\n"
+        f"Other users may be outside: [limits]({_EXPLAINED}#limits)."
     ]
+
+
+def _sessions(recipe: Recipe, found: Sequence[Cost]) -> str:
+    """Return how many sessions one choice has, from the fewest to the most of a row."""
+    of_run = int(by_name(recipe.choose)["validation_sessions"].partition("=")[2])
+    counts = [of_run * len(cost.by_labels.choices) for cost in found if cost.by_labels.choices is not None]
+    return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts)))) if counts else str(of_run)
+
+
+def _rows_that_differ(found: Sequence[Cost]) -> str:
+    """Return in how many rows the choices differ, and in which of them the cost is not 0 after Holm's correction."""
+    rows = [cost for cost in found if cost.compared == "by clicks"]
+    other = [cost for cost in rows if not cost.is_same_cell and cost.difference.half_width is not None]
+    same = sum(cost.is_same_cell for cost in rows)
+    text = f"In {same} of {len(rows)} rows clicks choose the cell that labels choose."
+    if not other:
+        return text
+    p_of_rows = [paired_t(unit_values(cost.paired)) for cost in other]
+    named = [
+        f"{cost.competitor} with `{cost.table[1]}` on {cost.table[0]}, {_text('by clicks', cost.difference)}"
+        for cost, p in zip(other, holm(p_of_rows), strict=True)
+        if p < ALPHA
+    ]
+    return (
+        f"{text}\nWith the cells fixed, the interval of {sum(p < ALPHA for p in p_of_rows)} of the others excludes 0; "
+        f"after Holm's correction for {len(other)} rows the cost is significant in "
+        f"{f'{len(named)}: ' if named else 'none'}{'; '.join(named)}."
+    )
 
 
 def _units(tables: Mapping[str, Sequence[Entry]]) -> str:

@@ -31,7 +31,7 @@ PAPERS = {  # the name of a paper in recipes: its short name, its citation
     "olranknet": ("olRankNet", "Jia and Wang, Learning neural ranking models online, 2022"),
     "p2neurrank": ("P2NeurRank", "Jia and Wang, Scalable exploration for neural OL2R, SIGIR 2022"),
     "fairexp": ("FairExp", "Jia and Wang, Calibrating explore-exploit trade-off for fair OL2R, 2021"),
-    "dissertation": ("Dissertation", "Jia, Online learning to rank for reliable decision making"),
+    "dissertation": ("Dissertation", "Jia, Toward Reliable Decision-making in Information Systems, 2022"),
     "pdgd": ("PDGD", "Oosterhuis and de Rijke, Differentiable unbiased online learning to rank, CIKM 2018"),
 }
 _ORDER = (*PAPERS, "linear")  # in which recipes are listed; those of other names follow

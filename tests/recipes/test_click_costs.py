@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import fmean
 
 import polars as pl
@@ -66,10 +67,11 @@ def test_a_cost_is_what_labels_have_more_than_clicks(made, capsys):
     assert list(users) == ["perfect", "informational"]
     assert of_all(found, "by clicks").n == 1, "one row, the mean over its users"
     page = (made / "tiny.md").read_text()
-    assert f"**It is {verdict(users.values())}.**" in page
+    assert f"**It is {verdict(users.values())}** for 2 users, 1 rankers and small, by " in page
+    assert re.search(r"\| all +\| +[+-][\d.]+ ", page)
     assert "### small, informational" in page
     assert main(["tiny"]) == 0
-    assert f"It is {verdict(users.values())}." in capsys.readouterr().out
+    assert f"It is {verdict(users.values())} for 2 users" in capsys.readouterr().out
     assert main(["tiny", "click=perfect"]) == 0
     assert "It is " not in capsys.readouterr().out, "a part of the rows decides nothing"
 

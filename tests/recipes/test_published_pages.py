@@ -87,8 +87,10 @@ def spread(page: str, key: tuple[str, str, str], row: pl.DataFrame, metric: str)
     return float(values.mean((1, 2))[chosen].std())
 
 
-def arrows(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, str]:
-    """The mark of each row: Student's t of paired differences, corrected by Holm over rows with different runs."""
+def differences(
+    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
+) -> dict[str, tuple[float, float]]:
+    """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
     rows = {name: row for name in names if (row := row_for(page, table, click, name, metric)) is not None}
     if (base := rows.get(baseline)) is None:
         return {}
@@ -99,17 +101,23 @@ def arrows(page: str, table: str, click: str, names: list[str], metric: str, bas
         units = by_unit(row, metric)
         if runs[name] == runs[baseline] or len(units) != len(base_units) or len(units) < 3:
             continue
-        differences = units - base_units
+        apart = units - base_units
         spreads = [spread(page, (table, click, of), rows[of], metric) for of in (name, baseline)]
-        wide = (half(differences) ** 2 + (NORMAL**2) * sum(each**2 for each in spreads)) ** 0.5
+        wide = (half(apart) ** 2 + (NORMAL**2) * sum(each**2 for each in spreads)) ** 0.5
         degrees = len(units) - 1
-        t = abs(differences.mean()) / (wide / stats.t.ppf(0.975, degrees)) if wide else np.inf
-        tests[runs[name]] = differences.mean(), 2 * stats.t.sf(t, degrees)
-    highest, marks = 0.0, {}
+        t = abs(apart.mean()) / (wide / stats.t.ppf(0.975, degrees)) if wide else np.inf
+        tests[runs[name]] = apart.mean(), 2 * stats.t.sf(t, degrees)
+    highest, corrected = 0.0, {}
     for place, (of_runs, (mean, p)) in enumerate(sorted(tests.items(), key=lambda item: item[1][1])):
-        highest = max(highest, (len(tests) - place) * p)
-        marks[of_runs] = "" if highest >= 0.05 else "↑" if mean > 0 else "↓"
-    return {name: marks.get(of_runs, "") for name, of_runs in runs.items()}
+        highest = max(highest, min(1.0, (len(tests) - place) * p))
+        corrected[of_runs] = mean, highest
+    return {name: corrected[of_runs] for name, of_runs in runs.items() if of_runs in corrected}
+
+
+def arrows(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, str]:
+    """The mark of each row that differs significantly."""
+    found = differences(page, table, click, names, metric, baseline)
+    return {name: "" if p >= 0.05 else "↑" if mean > 0 else "↓" for name, (mean, p) in found.items()}
 
 
 def tables_in(text: str) -> list[tuple[str, list[dict[str, str]]]]:

@@ -1,7 +1,7 @@
 """Exposure of groups, and how unfair it is.
 
 Jia and Wang, "Calibrating Explore-Exploit Trade-off for Fair Online Learning to Rank" (2021), sections 3.2 and 4.2.1,
-Eq. (2) and (4); chapter 3 of Jia's dissertation "Online learning to rank for reliable decision making" prints the
+Eq. (2) and (4); chapter 3 of Jia's dissertation "Toward Reliable Decision-making in Information Systems" prints the
 formulas, Eq. (3.1.1) and (3.1.2).
 
 A list is written as the groups of its documents, top first: "AAB" has an A at ranks 1 and 2 and a B at rank 3. So a
