@@ -97,7 +97,7 @@ _TRACE = (
     ),
     # Share of certain pairs among the first ten places.
     Column("certain_top10", "certain top10", "Float32", "last_tenth", None, 4, "share of certain pairs in the top 10"),
-    Column("unfairness", "unfairness", "Float64", "size", False, 3, "|cumulative unfairness|"),  # signed, cumulative
+    Column("unfairness", "unfairness", "Float64", "size", False, 3, "cumulative unfairness"),  # signed, cumulative
     Column("exposure_0", type="Float32", summary="none"),  # of group 0 in this round's list
     Column("exposure_1", type="Float32", summary="none"),
     # Certain pairs broken among the shown.
@@ -157,8 +157,10 @@ def metrics_of(columns: Iterable[RunColumns]) -> dict[str, Column]:
 
 
 def _metrics_of_trace(column: Column) -> list[Column]:
-    """Return the metrics of a column of the trace."""
-    metrics = [column] if column.summary != "none" else []
+    """Return the metrics of a column of the trace. The name of an absolute value has the bars of one."""
+    metrics = [column] if column.summary not in ("none", "size") else []
+    if column.summary == "size":
+        metrics.append(replace(column, label=f"|{column.heading}|", axis=f"|{column.axis or column.heading}|"))
     if column.summary == "mean":
         axis = f"{(column.axis or column.heading).removeprefix('mean ')}, last tenth"
         label = f"{column.heading} last tenth"

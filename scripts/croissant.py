@@ -89,7 +89,7 @@ COLUMNS = {
     "seed": "seed of the replica",
     "clicks": "clicks in all rounds",
     "pairs": "pairs of documents inferred from clicks",
-    "unfairness": "exposure of groups of documents beyond what is due to them, summed over rounds",
+    "unfairness": "absolute value of the exposure of a group beyond what is due to it, summed over rounds",
     "dynamic_regret": "NDCG of the best list minus that of the list shown, summed over rounds, while users change",
     "click_dcg_10": "DCG@10 of a list that clicks on validation queries say, with attraction as gain",
     "clicks_a_session": "clicks on the first ten ranks of a list of validation queries",

@@ -33,12 +33,15 @@ def test_metrics_follow_from_columns():
     assert metrics["test_ndcg_10"].heading == "test NDCG@10"
     assert metrics["online_ndcg_last_tenth"].axis == "online NDCG@10, last tenth"
     assert metrics["unfairness"].higher_is_better is False
+    assert (metrics["unfairness"].heading, metrics["unfairness"].axis) == ("|unfairness|", "|cumulative unfairness|")
     assert metrics["best_round"].digits == 2
     assert "query" not in metrics
     traced = Column("mine", "my own"), Column("added", summary="sum"), Column("kept", summary="none")
     metrics = metrics_of([RunColumns({column.name: column for column in traced}, {})])
     assert list(metrics) == ["mine", "mine_last_tenth", "added", "best_round"]
     assert metrics["mine_last_tenth"].heading == "my own last tenth"
+    size = metrics_of([RunColumns({"mine": Column("mine", "my own", summary="size")}, {})])["mine"]
+    assert (size.heading, size.axis) == ("|my own|", "|my own|"), "of any column whose sign is lost"
     metrics = metrics_of([RunColumns({}, {"mine": Column("mine", "my own", higher_is_better=False)})])
     assert {name: (column.heading, column.higher_is_better) for name, column in metrics.items()} == {
         "test_mine": ("test my own", False),

@@ -57,8 +57,8 @@ def declared_columns(groups: Sequence[Group]) -> list[str]:
 def check_metrics(metrics: Sequence[str], groups: Sequence[Group], option: str = "--metric") -> list[str]:
     """Return the names of metrics, or of headings such as `test NDCG@10`; ValueError for what no run has."""
     known = known_metrics(groups)
-    by_heading = {heading(name).lower(): name for name in reversed(known)}
-    names = [name if name in known else by_heading.get(name.lower(), name) for name in metrics]
+    by_heading = {heading(name).lower().strip("|"): name for name in reversed(known)}
+    names = [name if name in known else by_heading.get(name.lower().strip("|"), name) for name in metrics]
     for name in names:
         if name not in known:
             usual = [metric for metric in ndcg_metrics(groups) if metric in known]

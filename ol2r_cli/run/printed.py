@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.columns import main_cutoff, ndcg_columns
+from ol2r_cli.columns import main_cutoff, metrics_of, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
 from ol2r_cli.formatting import duration, plural, printable, unbroken, wrapped
@@ -76,7 +76,7 @@ def _main_metrics(run: Run) -> dict[str, str]:
         f"test {ndcg.heading}": "".join(_metric(run, name, 4, words) for name, words in of_test.items()),
         online.heading: "".join(_metric(run, name, 4, words) for name, words in of_lists.items()),
         cumulative.heading: _metric(run, cumulative.name, 2),
-        "unfairness": _metric(run, "unfairness", 3) if shows_unfairness(run.manifest) else "",
+        "|unfairness|": _metric(run, "unfairness", 3) if shows_unfairness(run.manifest) else "",
     }
 
 
@@ -95,10 +95,11 @@ def _metrics_of_measures(run: Run) -> dict[str, str]:
         for name, column in declared.evaluation.items()
         if name != ndcg.name
     }
+    metrics = metrics_of([run.columns])
     of_lists = {
-        column.heading: _metric(run, name, column.digits)
+        metrics[name].heading: _metric(run, name, column.digits)
         for name, column in declared.trace.items()
-        if name not in (online.name, cumulative.name)
+        if name in metrics and name not in (online.name, cumulative.name)
     }
     return of_test | of_lists
 

@@ -21,7 +21,7 @@ SEED, DRAWS = 20_260_001, 2000
 COLUMNS = {
     "test NDCG@10": "test_ndcg_10",
     "cumulative NDCG": "cumulative_ndcg",
-    "unfairness": "unfairness",
+    "|unfairness|": "unfairness",
     "dynamic regret": "dynamic_regret",
 }
 LOWER_IS_BETTER = ("unfairness", "dynamic_regret")
@@ -125,7 +125,9 @@ def tables_in(text: str) -> list[tuple[str, list[dict[str, str]]]]:
     found: list[tuple[str, list[dict[str, str]]]] = []
     title, head = "", None
     for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else None
+        cells = None
+        if line.startswith("|"):
+            cells = [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line[1:-1])]
         if line.startswith("#"):
             title = line.lstrip("# ")
         elif cells and head is None:

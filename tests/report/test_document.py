@@ -18,7 +18,7 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.shown_metrics import METRICS, check_metrics, usual_metrics
 from ol2r_cli.text_table import Cell, TextTable, markdown, print_tables
 from tests.manifests import edited_summary
-from tests.report.runs import groups_and_labels, groups_below, make
+from tests.report.runs import groups_and_labels, groups_below, make, play
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 LOWER = {seed: 0.25 + 0.01 * seed for seed in range(6)}
@@ -106,12 +106,22 @@ def test_headings_and_usual_metrics(tmp_path):
         "cumulative_ndcg": "cumulative NDCG",
         "online_ndcg_last_tenth": "online NDCG last tenth",
         "block_size_10": "block size 10",
+        "unfairness": "|unfairness|",
     }.items():
         assert heading(metric) == words
     make(tmp_path, "ranker=pairrank")
     assert usual_metrics(groups_below(tmp_path)) == METRICS
     make(tmp_path, "ranker=pairrank", "fairness=fairexp")
     assert usual_metrics(groups_below(tmp_path)) == (*METRICS, "unfairness", "violations")
+    play(tmp_path / "groups", trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
+    assert table(tmp_path / "groups", "unfairness") == [
+        ["dataset", "click", "ranker", "n", r"\|unfairness\|"],
+        ["mq2008", "perfect", "pairrank", "2", f"3.000 ± {T1:.3f}"],
+    ]
+    for typed in "unfairness", "|Unfairness|":
+        assert check_metrics([typed], groups_below(tmp_path / "groups")) == ["unfairness"]
+    frame = Document(Collection(), *groups_and_labels(tmp_path / "groups"), ["unfairness"]).frame()
+    assert frame["unfairness_mean"].to_list() == [3]
 
 
 def test_comparisons_are_marks_a_table_and_columns(tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 import torch
 
+from ol2r_cli.columns import Column
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.run import Run
@@ -138,7 +140,7 @@ def test_the_text_has_experiment_results_and_what_to_type(run, tmp_path, monkeyp
         "0.5000 ± 0.0000 at the best round by validation",
         "  online NDCG      0.0500 ± 0.0000 of the lists shown, 0.5000 ± 0.0000 in the last tenth",
         f"  cumulative NDCG  40.00 ± {t * 40 / 2:.2f}",
-        "  unfairness       10.000 ± 0.000",
+        "  |unfairness|     10.000 ± 0.000",
         "  time             3m 05s at 1,234 rounds/s (cpu, 1 thread)",
         "  files            outputs/mslr_web10k/a b",
         "  next             ol2r list (other users, rankers and datasets to try)",
@@ -176,6 +178,18 @@ def test_on_a_terminal_the_text_is_wrapped_between_words(run, monkeypatch):
     wrapped = text_of(run, "outputs/mslr_web10k/a b").splitlines()
     assert max(map(len, wrapped)) <= 80
     assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())
+
+
+def test_an_absolute_value_is_printed_between_bars(run):
+    """Of unfairness, and of what a measure of the user declares."""
+    gap = asdict(Column("unfairness_too", "gap", summary="size"))
+    choices = {"dataset": "mq2008", "ranker": "pdgd", "click": "perfect"}
+    shown = Run("outputs/mq2008/a", run.manifest | {"choices": choices, "columns": {"trace": [gap]}})
+    summary = summarise(run)
+    shown.summary_file = summary | {"metrics": summary["metrics"] | {"unfairness_too": over_two(4, 4)}}
+    text = render(shown)
+    assert "  |unfairness|     10.000 " in text
+    assert "  |gap|            4.0000 " in text
 
 
 def test_unfairness_is_shown_to_users_who_chose_it(run):
