@@ -4,7 +4,7 @@ LETOR files."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -43,13 +43,21 @@ class Documents:
 
     query: the name of each document's query. label: its grade, from 0. features: its features, float64 or less. split:
     train, validation or test, the same for all documents of a query; None: a fifth of the queries tests, another one
-    validates.
+    validates. names: those of the features. document: the name of each document. place: where a row is in a file, for
+    messages, such as documents.csv:3; None: its number from 0.
     """
 
     query: Collection[Any]
     label: Collection[Any]
     features: Float[np.ndarray, "N F"]
     split: Collection[str] | None = None
+    names: Sequence[str] | None = None
+    document: Sequence[str] | None = None
+    place: Callable[[int], str] | None = None
+
+    def at(self, row: int) -> str:
+        """Return where a row is, for a message."""
+        return f"row {row}" if self.place is None else self.place(row)
 
 
 class DocumentDataset:
@@ -115,7 +123,7 @@ class DocumentDataset:
         """Return the documents as a table, and the numbers of the queries of each split."""
         documents = self.documents()
         table = _table(documents)
-        return table, self._of_fold(table) if documents.split is None else self._of_split(documents.split, table)
+        return table, self._of_fold(table) if documents.split is None else self._of_split(documents, table)
 
     def _fingerprint(self, table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> str:
         """Return a hash of all that decides the numbers that rankers see."""
@@ -137,20 +145,19 @@ class DocumentDataset:
         marks = {"train": ~(test | validation), "validation": validation, "test": test}
         return {split: np.flatnonzero(mark) for split, mark in marks.items()}
 
-    def _of_split(self, given: Collection[str], table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
+    def _of_split(self, documents: Documents, table: ParsedTable) -> dict[str, Int[np.ndarray, "_"]]:
         """Return the numbers of the queries of each split that the documents name."""
         if self.fold != 1:
             raise ValueError(f"dataset.fold must be 1 where documents name their split, got {self.fold}")
-        names = np.array([*given]).astype(str)
+        names = np.array([*(documents.split or ())]).astype(str)
         unknown = set(names.tolist()) - set(SPLITS)
         if unknown:
             raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {min(unknown)!r}")
         first = names[table.offsets[:-1]]  # of each query
         differs = np.flatnonzero(names != np.repeat(first, np.diff(table.offsets)))
         if len(differs):
-            raise ValueError(
-                f"split must be the same for all documents of a query, got another one in row {differs[0]}"
-            )
+            another = f"got another one in {documents.at(int(differs[0]))}"
+            raise ValueError(f"split must be the same for all documents of a query, {another}")
         if "train" not in first:
             raise ValueError("split must be train for some queries, got none")
         return {split: np.flatnonzero(first == split) for split in SPLITS}
@@ -171,17 +178,21 @@ def _table(documents: Documents) -> ParsedTable:
     no_number = np.argwhere(~np.isfinite(features))
     if len(no_number):
         row, column = no_number[0].tolist()
-        raise ValueError(f"features must be numbers, got {features[row, column]} in row {row}, feature {column + 1}")
+        raise ValueError(
+            f"features must be numbers, got {features[row, column]} in {documents.at(row)}, feature {column + 1}"
+        )
     no_grade = np.flatnonzero(~((label >= 0) & (label <= LARGEST_GRADE) & (label % 1 == 0)))
     if len(no_grade):
         row = int(no_grade[0])
-        raise ValueError(f"label must be a whole number from 0 to {LARGEST_GRADE}, got {label[row]:g} in row {row}")
+        raise ValueError(
+            f"label must be a whole number from 0 to {LARGEST_GRADE}, got {label[row]:g} in {documents.at(row)}"
+        )
     starts = np.flatnonzero(np.append(True, query[1:] != query[:-1]))
     names = query[starts].tolist()
     again = np.delete(starts, np.unique(names, return_index=True)[1])
     if len(again):
-        name = str(query[again[0]])
-        raise ValueError(f"documents of a query must follow each other, got {name!r} again in row {again[0]}")
+        name, row = str(query[again[0]]), documents.at(int(again[0]))
+        raise ValueError(f"documents of a query must follow each other, got {name!r} again in {row}")
     table = ParsedTable(
         key="",
         features=features,

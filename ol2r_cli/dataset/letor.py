@@ -411,7 +411,7 @@ class _Judgement(NamedTuple):
 
 def _judgements(path: Path) -> Iterator[_Judgement]:
     """Yield the judgements of a file; DataError for a malformed line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # as an editor counts them
     if lines[:1] != ["\t".join(_JUDGEMENT)]:
         raise _malformed(path, 1, "".join(lines[:1]))
     for number, line in enumerate(lines[1:], 2):

@@ -413,7 +413,7 @@ def _read_groups(file: Path, documents: int) -> Int[np.ndarray, "N"]:
     """Return the groups in a file; ValueError if it is not one for so many documents."""
     if not file.is_file():
         raise ValueError(f"dataset.group.file must be a file, got {file}")
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # as an editor counts them
     for number, line in enumerate(lines, 1):
         if not line.strip().isdecimal() or int(line) > LARGEST_INT8:
             raise ValueError(f"{file}:{number}: found {line[:40]!r}, expected a whole number from 0 to {LARGEST_INT8}")

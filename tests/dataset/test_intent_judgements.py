@@ -44,6 +44,7 @@ def test_what_is_malformed_or_missing_is_explained(tmp_path):
         "expected the columns": "a\t1\tD2\t3\n",
         "intents.tsv:1: found": "",
         "intents.tsv:2: found": f"{HEAD}a\t0\tD2\t3\n",
+        "intents.tsv:3: found 'bad'": f"{HEAD}a\t1\tD\u20282\t3\nbad\n",  # where Python ends a line, but no editor
         "intents.tsv:3: found": f"{HEAD}a\t1\tD2\t3\na 1 D1 1\n",
         "must have judgements of documents of the data": f"{HEAD}z\t1\tD2\t3\n",
     }.items():

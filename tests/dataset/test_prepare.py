@@ -119,6 +119,7 @@ def test_groups_from_a_file(tmp_path: Path):
     file.write_text("0\n1\n10\n")
     assert source.load().fingerprint != before.fingerprint
     for text, message in (
+        ("0\x0c\n-1\n2\n", r"groups\.txt:2: found '-1', expected"),  # where Python ends a line, but no editor
         ("0\n-1\n2\n", r"groups\.txt:2: found '-1', expected a whole number from 0 to 127"),
         ("0\n1\n", r"one line per document \(3\), got 2 lines"),
     ):

@@ -438,7 +438,7 @@ def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightg
 
     def scored() -> torch.Tensor:
         ranker = TrainedRanker(Run.read_finished(path))
-        return ranker.scores(ranker.documents(tmp_path / "new.txt"))
+        return ranker.scores(ranker.feature_source().of_file(tmp_path / "new.txt"))
 
     before = scored()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
