@@ -207,7 +207,7 @@ class Simulation(nn.Module):
 
     def advance(self, rounds: int) -> Interaction | None:
         """Play up to `rounds` rounds together and return None; where the roles do not allow it, play one round and
-        return what happened in it."""
+        return what happened in it. ValueError unless `rounds` are among those that are left."""
         launch = self.prepare(rounds)
         if launch is None:
             _, interaction = next(self.play())
@@ -220,11 +220,23 @@ class Simulation(nn.Module):
         """Return the launch that plays up to `rounds` rounds together; None where the roles do not allow it.
 
         Every stage does what a role does in a single round, with the same random numbers. `launched` must follow when
-        it was played.
+        it was played. Stages write to arrays with a place for each round that there is room for, without looking
+        whether there is one: ValueError for more rounds than are left, or than `measurement` has room for.
         """
+        first = int(self.round)
+        left = self.context.rounds - first
+        if left:
+            self.measurement.begin(first + 1)
+        if not 1 <= rounds <= left:
+            if not left:
+                raise ValueError(f"all {first:,} rounds have been played")
+            raise ValueError(f"rounds must be from 1 to {left:,}, which are left of {first + left:,}, got {rounds:,}")
         if self.together is None:
             return None
-        first = int(self.round)
+        room = self.measurement.rounds - self.measurement.recorded
+        if rounds > room:
+            what = f"rounds must be at most {room:,}, for which there is room before measures are taken, got {rounds:,}"
+            raise ValueError(f"{what}: ask `rounds_until`, and call measurement.measures() when it is full()")
         split, context, measurement = self.train_split, self.context, self.measurement
         parts: list[Any] = [self.ranker, self.exploration, self.click]
         ranker, exploration, user = (part.stages() for part in parts)
@@ -234,7 +246,6 @@ class Simulation(nn.Module):
         intents = torch.zeros(rounds, context.replicas, dtype=torch.int64, device=context.device)
         if self.intents is not None:
             intents = self.intents(first, rounds)
-        measurement.begin(first + 1)
         recorded = slice(measurement.recorded, measurement.recorded + rounds)
         reasons = [array[recorded] for measure in self.together for array in measure.memory()]
         sizes = loops.rounds.Sizes(context.positions, ranker.members, context.pairs)

@@ -233,6 +233,40 @@ def test_measures_that_are_not_taken_are_asked_for():
         list(running.play_until(lambda t: False))
 
 
+WRITE_BY_ROUND = [  # histories, policies, windows and layers have a place for each round
+    *((f"ranker={name}",) for name in ("pdgd", "pairrank", "intervention_aware", "ips_regression", "coltr", "mgd")),
+    ("ranker=pdgd", "ranker/model=mlp"),
+]
+
+
+@pytest.mark.parametrize("overrides", WRITE_BY_ROUND, ids=" ".join)
+def test_no_more_rounds_are_played_than_there_is_room_for(overrides):
+    """Loops do not look whether there is."""
+    running = simulation(overrides, rounds=30, regret=False)
+    with torch.inference_mode():
+        for rounds in (31, 0, -1):
+            with pytest.raises(ValueError, match=f"rounds must be from 1 to 30, which are left of 30, got {rounds}"):
+                running.advance(rounds)
+        while int(running.round) < 30:
+            running.advance(30 - int(running.round))
+        with pytest.raises(ValueError, match="all 30 rounds have been played"):
+            running.advance(1)
+
+
+def test_no_more_rounds_are_played_than_can_be_measured():
+    running = simulation(("ranker=pdgd",), rounds=5_000, regret=False)
+    with torch.inference_mode():
+        with pytest.raises(ValueError, match=r"rounds must be at most 1,024, for which there is room .*, got 1,500"):
+            running.advance(1500)
+        assert running.rounds_until(lambda t: False) == running.measurement.rounds
+        running.advance(1000)
+        with pytest.raises(ValueError, match="at most 24"):
+            running.advance(25)
+        running.advance(24)
+        first, measures = running.measurement.measures()
+    assert (first, len(measures["clicks"]), int(running.round)) == (1, 1024, 1024)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(8))
 def test_every_combination(share):
