@@ -24,7 +24,7 @@ from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import listed, number, wrapped
+from ol2r_cli.formatting import listed, number, plural, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.text_table import show
 
@@ -189,7 +189,8 @@ def _fit_clicks(given: argparse.Namespace) -> None:
     except parse.DataError as error:
         raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
     queries = int(log.query.max()) + 1
-    left_out = f", {skipped:,} malformed rows left out" if skipped else ""
+    left_out = f", {plural(skipped, 'malformed row')} left out" if skipped else ""
+    left_out += f", {plural(log.repeats, 'repeated row')} left out" if log.repeats else ""
     sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
     if fit == "dcm" and log.pages is None:

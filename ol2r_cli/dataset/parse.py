@@ -205,6 +205,34 @@ def open_text(path: Path) -> Iterator[BufferedIOBase]:
             raise DataError(f"{path}: found a damaged gzip file ({error}), expected {expected}") from None
 
 
+@contextmanager
+def open_utf8(path: Path) -> Iterator[BufferedIOBase]:
+    """Open a file as `open_text` does, behind a byte order mark of UTF-8; DataError for a mark of another encoding."""
+    with open_text(path) as file:
+        first = file.read(4)
+        file.seek(len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0)
+        if first.startswith(_BYTE_ORDER_MARKS[1:]):
+            raise _other_encoding(path, 1, "UTF-16")
+        yield file
+
+
+def utf8_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a plain or gzipped file; DataError, with the line, for one that is not UTF-8."""
+    with open_utf8(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.decode()
+            except UnicodeDecodeError:
+                raise _other_encoding(path, number, "LATIN1") from None
+
+
+def _other_encoding(path: Path, line: int, likely: str) -> DataError:
+    command = f"iconv -f {likely} -t UTF-8 {shlex.quote(str(path))} > NEW"
+    return DataError(
+        f"{path}, line {line}: found text in another encoding, expected UTF-8: if it is {likely}, type {command}"
+    )
+
+
 def blocks(offsets: Int[np.ndarray, "Q1"]) -> Iterator[tuple[slice, Int[np.ndarray, "q"]]]:
     """Yield ranges of whole queries, of about `BLOCK` rows, each with the starts of its queries relative to it."""
     first = 0

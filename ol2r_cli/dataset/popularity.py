@@ -6,6 +6,7 @@ power law (Baeza-Yates et al., "The impact of caching on search engines", SIGIR 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Range, check_settings
 from ol2r_cli.dataset.cache import digest
-from ol2r_cli.dataset.parse import DataError
+from ol2r_cli.dataset.parse import DataError, utf8_lines
 from ol2r_cli.dataset.table import Dataset
 
 Popularity = Literal["uniform"] | Mapping[str, Any]
 _PLACE = "dataset.popularity"
+_QUERY_AND_COUNT = re.compile(r"(\S.*?)(?:[ \t]*[,\t][ \t]*|[ \t]+)([^\s,]+)")
+_MOST_MISSING = 0.5  # of the training queries, and of the queries of the file
 
 
 @dataclass(frozen=True)
@@ -39,27 +42,30 @@ class Zipf:
 
 @dataclass(frozen=True)
 class CountFile:
-    """A file with a line for each query: its id, and how often it was asked, separated by a comma, tab or blanks."""
+    """A file with a line for each query: its id, and how often it was asked, separated by a comma, tab or blanks.
+
+    It is UTF-8, plain or gzipped. Counts of a query that has several lines are added. An id with blanks or commas
+    stands in quotes or not.
+    """
 
     file: str
 
-    def counts(self, queries: list[str]) -> NDArray[np.float64]:
-        """Return how often each query was asked: 0 for one that is not in the file. DataError for a malformed file."""
-        path = Path(self.file).expanduser()
+    def by_query(self) -> dict[str, float]:
+        """Return how often each query of the file was asked; DataError for a malformed file."""
+        path, counts = Path(self.file).expanduser(), dict[str, float]()
         try:
-            lines = path.read_text().splitlines()
+            for number, line in enumerate(utf8_lines(path), 1):
+                if not line.strip():
+                    continue
+                match = _QUERY_AND_COUNT.fullmatch(line.strip())
+                if match is None or not _is_count(match[2]):
+                    said = line.strip()[:80]
+                    raise DataError(f"{path}, line {number} must be a query and a count, got {said!r}")
+                query = match[1][1:-1].replace('""', '"') if match[1][0] == match[1][-1] == '"' else match[1]
+                counts[query] = counts.get(query, 0.0) + float(match[2])
         except OSError as error:
             raise ValueError(f"{_PLACE}.file must be a file that can be read, got {path} ({error.strerror})") from None
-        counts: dict[str, float] = {}
-        for number, line in enumerate(lines, 1):
-            words = line.replace(",", " ").split()
-            if len(words) != 2 or not _is_count(words[1]):
-                raise DataError(f"{path}, line {number} must be a query and a count, got {line[:80]!r}")
-            counts[words[0]] = float(words[1])
-        found = np.array([counts.get(query, 0.0) for query in queries])
-        if not found.any():
-            raise DataError(f"{path} has a count for none of the {len(queries)} training queries, such as {queries[0]}")
-        return found
+        return counts
 
 
 def _is_count(word: str) -> bool:
@@ -85,9 +91,33 @@ def asked_by(dataset: Dataset, popularity: Popularity) -> Dataset:
     rule = checked(popularity)
     if rule is None:
         return dataset
-    counts = rule.counts([dataset.query_ids[number] for number in dataset.splits["train"].tolist()])
+    queries = [dataset.query_ids[number] for number in dataset.splits["train"].tolist()]
+    counts, told = _joined(rule, queries, dataset) if isinstance(rule, CountFile) else (rule.counts(queries), ())
     shares = counts / counts.sum()
     # Of Zipf's law the setting counts, because processors round powers differently.
     decisive = counts.tolist() if isinstance(rule, CountFile) else vars(rule)
     fingerprint = digest({"dataset": dataset.fingerprint, "popularity": decisive})
-    return replace(dataset, fingerprint=fingerprint, popularity=torch.from_numpy(shares))
+    warnings = dataset.warnings + told
+    return replace(dataset, fingerprint=fingerprint, popularity=torch.from_numpy(shares), warnings=warnings)
+
+
+def _joined(file: CountFile, queries: list[str], dataset: Dataset) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return how often each training query was asked, 0 for one that is not in the file, and a line if some are not.
+
+    DataError where the file is of other queries: it has less than half of the training queries, and less than half of
+    its queries are of the dataset, so that ids are likely to be written otherwise.
+    """
+    by_query, known = file.by_query(), set(dataset.query_ids)
+    counts = np.array([by_query.get(query, 0.0) for query in queries])
+    never, foreign = [query for query in queries if query not in by_query], by_query.keys() - known
+    if not counts.any():
+        raise DataError(
+            f"{file.file} has a count for none of the {len(queries)} training queries, such as {queries[0]}"
+        )
+    joined = f"{file.file} has a count for {len(queries) - len(never)} of the {len(queries)} training queries"
+    unknown = f"{len(foreign)} of its {len(by_query)} queries, such as {min(foreign, default='')}, are not in the data"
+    if len(never) > _MOST_MISSING * len(queries) and len(foreign) > _MOST_MISSING * len(by_query):
+        raise DataError(f"{joined}, not for {never[0]}, and {unknown}: half of one of both must be joined")
+    if not never:
+        return counts, ()
+    return counts, (f"{joined}; the others, such as {never[0]}, are never asked" + (f"; {unknown}" if foreign else ""),)

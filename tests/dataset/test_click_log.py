@@ -306,6 +306,68 @@ def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, hea
     assert read(file, "malformed")[1] == number
 
 
+def test_repeats_of_a_session_are_left_out_and_counted_apart(tmp_path: Path, capsys, caplog):
+    """Of 160 rows that are there twice or three times one counts, with --skip-bad and without it. A place with two
+    documents, or with a click and without one, is malformed in all its rows."""
+    caplog.set_level("INFO")
+    pages, file = sessions(position_based(), 100), tmp_path / "log.csv"
+    log = written(pages, file)
+    written_twice = pl.concat([pages, pages[50:130], pages[90:170]]).sample(fraction=1, shuffle=True, seed=1)
+    written_twice.write_csv(file)
+    for leave_out in "none", "malformed":
+        again, left_out = read(file, leave_out)
+        assert (again.repeats, left_out) == (160, 0)
+        assert (again.impressions == log.impressions).all()
+        assert (again.clicks == log.clicks).all()
+        assert len(again.pages[0]) == 100
+    other_click = pages[:2].with_columns(~pl.col("click"))  # of two places
+    other_document = pages[7:8].with_columns(pl.col("document") + 1)
+    pl.concat([pages, other_click, pages[:1], other_document, pages[20:21]]).write_csv(file)
+    again, left_out = read(file, "malformed")
+    assert (again.impressions.sum(), left_out, again.repeats) == (597, 7, 1)
+    assert main(["fit-clicks", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert f"{file}, line 2: a row must have each place of a session once, got session 0," in error
+    assert "(malformed rows in all: 7)" in error
+    main(["fit-clicks", str(file), "--skip-bad", "--fit", "pbm"])
+    assert "7 malformed rows left out, 1 repeated row left out" in caplog.text
+
+
+def test_a_log_is_read_in_parts_as_it_is_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also where a part would end within a quoted field, and with the line of a malformed row."""
+    pages = sessions(position_based(), 40).with_columns(pl.format('a "quoted"\nline, {}', "query").alias("query"))
+    lists = pages.group_by("session", "query").agg("document", "click")
+    lists = lists.rename({"query": "query_id", "document": "query_doc_ids", "click": "clicks"})
+    pages.write_csv(tmp_path / "log.csv")
+    for table, name in (pages, "log.parquet"), (lists, "lists.parquet"):
+        table.write_parquet(tmp_path / name)
+    bad = tmp_path / "bad.csv"
+    bad.write_text((tmp_path / "log.csv").read_text() + '9999,"two\nlines",1,0,1\n')
+    whole = read(tmp_path / "log.csv")[0]
+    sizes = {"_BLOCK_BYTES": 64, "_BLOCK_ROWS": 7, "_BLOCK_LISTS": 3}
+    for name, size in sizes.items():
+        monkeypatch.setattr(f"ol2r_cli.dataset.click_log.{name}", size)
+    for name in "log.csv", "log.parquet", "lists.parquet":
+        log, _ = read(tmp_path / name)
+        assert (log.impressions == whole.impressions).all(), name
+        assert (log.clicks == whole.clicks).all(), name
+        assert (log.query_ids, log.document_ids) == (whole.query_ids, whole.document_ids), name
+        assert sorted(map(tuple, log.pages[0].tolist())) == sorted(map(tuple, whole.pages[0].tolist())), name
+    with pytest.raises(ValueError, match=r"line 482: a row must have place from 1 to 1000, got session 9999"):
+        read(bad)
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("utf-8-sig", 0), ("latin-1", 3), ("utf-16", 1)])
+def test_marks_of_utf8_are_read_and_other_encodings_named(tmp_path: Path, encoding: str, line: int):
+    file = tmp_path / "log.csv"
+    file.write_text(f"{HEADER}\nq,a,1,10,3\nq,ü,2,10,1\n", encoding=encoding)
+    if line:
+        with pytest.raises(ValueError, match=rf"{file}, line {line}: found text in another encoding, .* type iconv"):
+            read(file)
+    else:
+        assert read(file)[0].document_ids == ["a", "ü"]
+
+
 def test_the_line_is_that_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """A quoted field with a line break makes a row of two lines, which has the number of the first; blank lines are no
     rows."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +73,51 @@ def test_a_file_says_how_often(tmp_path: Path):
     counts = Counter(queries.flatten().tolist())
     assert counts.keys() == {1, 4}
     assert counts[1] / counts.total() == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("content", [
+    "\ufefftrain-1,30\ntrain-2,10\n",  # with a byte order mark, as Excel writes it
+    "train-1,8\ntrain-2,10\ntrain-1,22\n",  # counts of a query are added, as those of click logs are
+    '"train-1",30\r\n"train-2" , 10\r\n\r\n',
+])  # fmt: skip
+def test_counts_of_a_file_are_those_of_its_queries(content: str, tmp_path: Path):
+    file = tmp_path / "counts.csv"
+    for written in content.encode(), gzip.compress(content.encode()):
+        file.write_bytes(written)
+        dataset = asked_by(experiment().dataset, {"file": str(file)})
+        assert dataset.popularity.tolist() == [0.75, 0.25, *[0.0] * (QUERIES - 2)]
+
+
+def test_how_many_queries_were_joined_is_said(tmp_path: Path):
+    """A file of all training queries says nothing; with an umlaut and a blank in an id it is joined, too."""
+    file, plain = tmp_path / "counts.csv", experiment().dataset
+    of_words = replace(plain, query_ids=["größe 7,5", *plain.query_ids[1:]])
+    lines = [f"{query},1" for query in of_words.query_ids[:QUERIES]]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    assert asked_by(of_words, {"file": str(file)}).warnings == ()
+    file.write_text("\n".join(["other,9", *lines[2:]]), encoding="utf-8")
+    (line,) = asked_by(of_words, {"file": str(file)}).warnings
+    never = "the others, such as größe 7,5, are never asked"
+    foreign = "1 of its 7 queries, such as other, are not in the data"
+    assert line == f"{file} has a count for 6 of the {QUERIES} training queries; {never}; {foreign}"
+
+
+def test_a_file_of_other_queries_is_refused(tmp_path: Path):
+    """It has less than half of the training queries, and less than half of its queries are in the data."""
+    file, dataset = tmp_path / "counts.csv", experiment().dataset
+    file.write_text("train-1 1\ntrain-2 1\nTRAIN-3 1\nTRAIN-4 1\n")  # half of its queries are there
+    assert len(asked_by(dataset, {"file": str(file)}).warnings) == 1
+    file.write_text("train-1 1\ntrain-2 1\nTRAIN-3 1\nTRAIN-4 1\nTRAIN-5 1\n")
+    with pytest.raises(ValueError, match=r"a count for 2 of the 8 training queries, not for train-3, and 3 of its 5"):
+        asked_by(dataset, {"file": str(file)})
+
+
+@pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1)])
+def test_another_encoding_is_named_with_file_and_line(encoding: str, line: int, tmp_path: Path):
+    file = tmp_path / "counts.csv"
+    file.write_text("train-1 3\ngröße 2\n", encoding=encoding)
+    with pytest.raises(ValueError, match=rf"^{file}, line {line}: found text in another encoding, .* type iconv -f"):
+        asked_by(experiment().dataset, {"file": str(file)})
 
 
 @pytest.mark.parametrize(
