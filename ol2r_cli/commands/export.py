@@ -1,4 +1,5 @@
-"""`ol2r export RUN|DIR --to WHAT --out PATH`: finished runs for other tools (values by query, TREC files, trackers).
+"""`ol2r export RUN|DIR --to WHAT --out PATH`: finished runs for other tools (values by query, TREC files, weights to
+serve, trackers).
 Exporting again replaces what was exported before.
 
 examples:
@@ -7,6 +8,7 @@ examples:
   ol2r export 0123456789 --to per-query --split validation --out queries.csv
   ol2r export 0123456789 --to trec --out trec                    trec/seed-0.run, .. and trec/qrels.txt
   ol2r export 0123456789 --to clicks --out log.parquet           clicks and examination; or log.csv, log.txt
+  ol2r export 0123456789 --to weights --out weights.json         a linear ranker, to be served without ol2r
   ol2r export outputs --to tensorboard --out tb                  then: tensorboard --logdir tb
   ol2r export outputs --to mlflow --out runs.db                  then: mlflow ui --backend-store-uri sqlite:///runs.db
   ol2r export outputs --to wandb --out wb                        offline; then, if wanted: wandb sync wb/wandb/offline-*
@@ -15,6 +17,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -32,14 +35,18 @@ from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
 
 if TYPE_CHECKING:
-    from ol2r_cli.export import click_log, ranked_split, trackers
+    from ol2r_cli.export import click_log, ranked_split, trackers, weights
 else:
-    click_log = lazy("ol2r_cli.export.click_log")
+    click_log, weights = lazy("ol2r_cli.export.click_log"), lazy("ol2r_cli.export.weights")
     ranked_split, trackers = lazy("ol2r_cli.export.ranked_split"), lazy("ol2r_cli.export.trackers")
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
-SUFFIXES = {"per-query": (".csv", ".parquet"), "clicks": (".parquet", ".csv", ".txt")}  # of --out
-WHAT = ("per-query", "trec", "clicks", *TRACKERS)
+SUFFIXES = {
+    "per-query": (".csv", ".parquet"),
+    "clicks": (".parquet", ".csv", ".txt"),
+    "weights": (".json",),
+}  # of --out
+WHAT = ("per-query", "trec", "clicks", "weights", *TRACKERS)
 
 
 @command(
@@ -47,7 +54,7 @@ WHAT = ("per-query", "trec", "clicks", *TRACKERS)
     argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}"),
     argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples"),
     argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
-    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, for per-query, trec and clicks"),
+    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, not for trackers"),
     add_config_dir,
     argument(
         "--team", metavar="NAME", help="for trec: metadata of a team in the files of runs, as shared tasks require"
@@ -82,6 +89,8 @@ def _check_options(given: argparse.Namespace) -> None:
         raise ValueError(f"--points must be 1 or more, got {given.points}")
     if given.to == "clicks" and given.split is not None:
         raise ValueError("--split does not go with --to clicks, as users click in training: leave it out")
+    if given.to == "weights" and given.split is not None:
+        raise ValueError("--split does not go with --to weights: leave it out")
     suffixes = SUFFIXES.get(given.to)
     if suffixes and given.out.suffix not in suffixes:
         raise ValueError(f"--out must end in {one_of(suffixes)}, got {given.out}")
@@ -91,6 +100,8 @@ def _export(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
     """Export runs, and yield a line for each file or folder that is written."""
     if given.to == "clicks":
         return _clicks(given, paths)
+    if given.to == "weights":
+        return _weights(given, paths)
     if given.to not in TRACKERS:
         return _ranked(given, paths)
     runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
@@ -115,11 +126,24 @@ def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
     yield f"written: {out} ({len(table):,} rows of {plural(table['run'].n_unique(), 'run')})"
 
 
-def _clicks(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+def _only(given: argparse.Namespace, paths: list[Path]) -> Path:
+    """Return the one run; ValueError for several."""
     if len(paths) > 1:
-        raise ValueError(f"--to clicks is for one RUN, got {len(paths)}: type its id")
+        raise ValueError(f"--to {given.to} is for one RUN, got {len(paths)}: type its id")
+    return paths[0]
+
+
+def _weights(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
     with torch.inference_mode():
-        table, dataset = click_log.click_log(paths[0], given.data, trusted_targets(given.config_dir))
+        content = weights.weights(_only(given, paths), given.data, trusted_targets(given.config_dir))
+    write_text(given.out, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    seeds, normalised = plural(len(content["weights"]), "seed"), f"normalise {content['normalise']}"
+    yield f"written: {given.out} (weights of {plural(len(content['features']), 'feature')}, {seeds}, {normalised})"
+
+
+def _clicks(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    with torch.inference_mode():
+        table, dataset = click_log.click_log(_only(given, paths), given.data, trusted_targets(given.config_dir))
         click_log.write(table, dataset, given.out)
     clicks = f"{int(table['click'].sum()):,} clicks"
     yield f"written: {given.out} ({len(table):,} shown documents, {clicks}, {table['session'].n_unique():,} sessions)"

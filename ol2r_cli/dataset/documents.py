@@ -119,6 +119,10 @@ class DocumentDataset:
         training = rows_of(splits["train"], table.offsets)
         return fit_transformation(table.features, table.offsets, training, self.normalise, zeroed)
 
+    def feature_names(self) -> Sequence[str] | None:
+        """Return the names of the features of `documents`; None where they have none."""
+        return self.documents().names
+
     def _table(self) -> tuple[ParsedTable, dict[str, Int[np.ndarray, "_"]]]:
         """Return the documents as a table, and the numbers of the queries of each split."""
         documents = self.documents()

@@ -100,6 +100,13 @@ class FeatureSource:
         labels = np.zeros(len(features), np.int8)
         return self._ranked(ParsedFile(table, labels, offsets, [str(name) for name, _ in runs], rounding), "array")
 
+    def names(self) -> list[str]:
+        """Return the names of the features in the data, which are their numbers from 1 where they have no others."""
+        width = self._width() or self.features
+        named: Any = self.source
+        given = named.feature_names() if hasattr(named, "feature_names") else None
+        return [str(number) for number in range(1, width + 1)] if given is None else [*given]
+
     def _width(self) -> int | None:
         """Return how many features there are in the data; None where the class of the dataset does not say."""
         return len(self.transform.columns) if isinstance(self.transform, Transformation) else None

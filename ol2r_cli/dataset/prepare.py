@@ -261,13 +261,13 @@ class Transformation:
         length = np.diff(start, append=len(x))
         low, high = np.minimum.reduceat(x, start), np.maximum.reduceat(x, start)
         if self.method == "query_minmax":
-            return (x - np.repeat(low, length, 0)) * np.repeat(_inverse(high - low), length, 0)
+            return (x - np.repeat(low, length, 0)) * np.repeat(inverse(high - low), length, 0)
         centred = x - np.repeat(np.add.reduceat(x, start) / length[:, None], length, 0)
         sd = np.sqrt(np.add.reduceat(centred**2, start) / length[:, None])
-        return centred * np.repeat(_inverse(np.where(low == high, 0.0, sd)), length, 0)
+        return centred * np.repeat(inverse(np.where(low == high, 0.0, sd)), length, 0)
 
 
-def _inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
+def inverse(x: Float[np.ndarray, "*q F"]) -> Float[np.ndarray, "*q F"]:
     """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x != 0)
 
@@ -294,7 +294,7 @@ def fit_transformation(
         count, zeros = np.count_nonzero(training), np.zeros(features.shape[1])
         mean = sum((part.sum(0) for part in documents()), zeros) / count
         squares = sum((((part - mean) ** 2).sum(0) for part in documents()), zeros)
-        scale = _inverse(np.where(constant_columns(documents()), 0.0, np.sqrt(squares / count)))
+        scale = inverse(np.where(constant_columns(documents()), 0.0, np.sqrt(squares / count)))
         fitted = replace(fitted, mean=mean, scale=scale)
     if drop_constant:
         transformed = zip(blocks(offsets), fitted.by_block(features, offsets), strict=True)

@@ -3,6 +3,8 @@ datasets."""
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -100,11 +102,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., api.Run]:
     monkeypatch.setattr(sys, "path", [*sys.path])
 
+    numbers = itertools.count()
+
     def run(*words: str) -> api.Run:
-        common = ["ranker=pdgd", "click=perfect", "rounds=20", "evaluate_every=20", f"output_dir={tmp_path / 'out'}"]
+        out = tmp_path / f"out{next(numbers)}"
+        common = ["ranker=pdgd", "click=perfect", "rounds=20", "evaluate_every=20", f"output_dir={out}"]
         common += [f"cache_dir={here / 'cache'}", "--config-dir", str(here)]
         assert cli.main(["run", *common, "--quiet", *words]) == 0
-        (path,) = find_runs(tmp_path / "out")
+        (path,) = find_runs(out)
         return api.Run(path, config_dir=here)
 
     return run
@@ -131,8 +136,24 @@ DATASETS = {
 }
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to/score.md"
+(SERVE,) = re.findall(r"```python\n(import json\n.*?)\n\nif __name__", PAGE.read_text(), re.DOTALL)
+
+
+def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str]) -> list[float]:
+    """Scores by exported weights and the lines of the page, which know nothing else of ol2r."""
+    out = here / "weights.json"
+    assert cli.main(["export", str(run.path), "--to", "weights", "--out", str(out), "--config-dir", str(here)]) == 0
+    lines = SERVE.replace('"weights.json"', repr(str(out)))
+    names: dict = {}
+    exec(lines, names)
+    assert names["model"]["features"] == [str(number) for number in range(1, features.shape[1] + 1)]
+    starts = [row for row, name in enumerate(queries) if row == 0 or name != queries[row - 1]]
+    return np.concatenate([names["scores"](part) for part in np.split(features, starts[1:])]).tolist()
+
+
 @pytest.mark.parametrize("name", DATASETS)
-def test_a_test_split_gets_the_scores_of_the_ranking_of_the_run(here, tmp_path, trained, name):
+def test_a_test_split_gets_the_scores_of_the_ranking_of_the_run(here, tmp_path, trained, capsys, name):
     """By `score` of a file and of an array, and by `export`: the same scores, so that the order is the same."""
     run = trained(*(word.format(here) for word in DATASETS[name]))
     with torch.inference_mode():
@@ -164,6 +185,9 @@ def test_a_test_split_gets_the_scores_of_the_ranking_of_the_run(here, tmp_path, 
         one = queries.count(queries[0])
         assert run.score(raw[rows[:one]]).to_list() == pytest.approx(wanted[:one], rel=1e-6, abs=1e-9)
     assert found.to_list() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+    if name not in ("own plain", "own declared"):
+        capsys.readouterr()
+        assert served(run, here, raw[rows], queries) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
 def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, trained, capsys):
@@ -200,3 +224,21 @@ def test_training_data_that_have_changed_are_refused(here, tmp_path, trained, ca
         assert "needs the training data of the run, which cannot be read: type --data" in refused(capsys, *words)
     finally:
         (here / "raw.npy").write_bytes(content)
+
+
+def test_weights_are_those_of_a_linear_ranker(here, tmp_path, trained, capsys):
+    """Where several members are deployed, their mean; others, and classes that make features, are refused."""
+    letor = [word.format(here) for word in DATASETS["letor query_minmax"]]
+    run = trained(*letor, "ranker=pepairrank", "ranker.deploy=mean", "replicas=2")
+    assert served(run, here, RAW, NAMES) == pytest.approx(run.score(RAW, query=NAMES).to_list(), rel=1e-5, abs=1e-6)
+    export = ["--to", "weights", "--config-dir", here, "--out"]
+    network = trained(*letor, "ranker/model=mlp", "ranker.model.width=64")
+    message = refused(capsys, "export", network.path, *export, tmp_path / "w.json")
+    assert re.fullmatch(r"--to weights is for a linear ranker, got .* with ranker=pdgd and a network: type .*", message)
+    declared = trained("dataset=own_declared")
+    message = refused(capsys, "export", declared.path, *export, tmp_path / "w.json")
+    assert message == "--to weights needs features that are normalised by a setting, not by the class Declared"
+    assert refused(capsys, "export", run.path, *export, tmp_path / "w.csv").startswith("--out must end in .json")
+    words = "export", run.path, network.path, *export, tmp_path / "w.json"
+    assert refused(capsys, *words) == "--to weights is for one RUN, got 2: type its id"
+    assert not (tmp_path / "w.json").exists()
