@@ -14,6 +14,7 @@ from ol2r_cli.recipes.click_costs import costs, of_all, of_users, verdict
 from ol2r_cli.recipes.entries import tables_of
 from ol2r_cli.recipes.results import published, published_choices
 from ol2r_cli.report.estimates import of_values
+from scripts import click_costs
 from tests.recipes.small import BENCHMARK, use, write
 
 SMALL = BENCHMARK | {
@@ -74,6 +75,16 @@ def test_a_cost_is_what_labels_have_more_than_clicks(made, capsys):
     assert f"It is {verdict(users.values())} for 2 users" in capsys.readouterr().out
     assert main(["tiny", "click=perfect"]) == 0
     assert "It is " not in capsys.readouterr().out, "a part of the rows decides nothing"
+
+
+def test_a_user_outside_the_protocol_has_costs_of_the_same_kind(made, tmp_path, capsys):
+    """The script plays the rows, and decides nothing."""
+    assert click_costs.main(["click=navigational", f"output_dir={tmp_path}"], "tiny") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"\| navigational +\| +[+-][\d.]+ ", out)
+    assert "It is " not in out
+    with pytest.raises(ValueError, match="rounds"):
+        click_costs.main(["click=navigational", "rounds=5"], "tiny")
 
 
 def estimate(*costs_of_rows: float):

@@ -1,0 +1,39 @@
+"""What choosing settings by clicks costs with users outside the protocol, as `ol2r benchmark clicks` has it for five.
+
+    .venv/bin/python -m scripts.click_costs click=trust_bias dataset=mq2008 data_dir=FOLDER output_dir=DIR
+
+Rows, grids, seeds and rounds are those of the protocol (docs/benchmark/protocol.md). Numbers from it stand in
+docs/explanation/tuning_without_labels.md.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+
+from ol2r_cli.recipes import click_costs
+from ol2r_cli.recipes.benchmark_plan import benchmark_plan
+from ol2r_cli.recipes.entries import tables_of
+from ol2r_cli.recipes.overrides import name_of, role
+from ol2r_cli.recipes.play import run_recipe
+from ol2r_cli.recipes.recipe import load_recipe
+from ol2r_cli.recipes.results import choice_frame, played
+
+
+def main(typed: list[str], name: str = "clicks") -> int:
+    """Play the protocol with the user that is typed, and print the costs; return the exit code."""
+    user = [word for word in typed if role(name_of(word)) == "click"]
+    recipe = load_recipe("benchmark", name)
+    words = [word for word in shlex.split(recipe.words) if role(name_of(word)) != "click"]
+    plan = benchmark_plan(
+        replace(recipe, words=shlex.join([*user, *words])), [word for word in typed if word not in user]
+    )
+    plan.check_data()
+    runs = run_recipe(plan)
+    click_costs.show(recipe, tables_of(played(plan, runs), choice_frame(runs.grids)))
+    return runs.code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
