@@ -37,10 +37,12 @@ class FacT(Recommender):
     of its reviews, and not counts.
     The objective (4.2.2) is squared error of ratings - bpr x log sigma of pairs + user_l2 / 2 of users + item_l2 / 2 of
     items (factors.py) + node_l2 / 2 of the residuals of nodes. personal: the share of the l2 of users and items that is
-    of the personal residual; the rest is of the vector. samples: other items for each review while trees grow.
-    start_epochs, epochs: passes over the reviews before the trees and in an alternation. learning_rate: of a step for
-    one review and one other item. item_bias: whether scores have a number of the item, the same for all users; it is
-    one more of its vector, with the same l2, in the item tree and in the personal residual.
+    of the personal residual; the rest is of the vector. parent_factors: whether a node adds a residual to the vector of
+    its parent; otherwise it has a vector of its own, and node_l2 is of those of leaves (Table 4.3). samples: other
+    items for each review while trees grow. start_epochs, epochs: passes over the reviews before the trees and in an
+    alternation. learning_rate: of a step for one review and one other item. item_bias: whether scores have a number
+    of the item, the same for all users; it is one more of its vector, with the same l2, in the item tree and in the
+    personal residual.
     """
 
     packages = ("numba",)
@@ -61,6 +63,7 @@ class FacT(Recommender):
         item_l2: NonNegative,
         personal: Share,
         node_l2: Positive,
+        parent_factors: bool,
         samples: Count,
         start_epochs: WholeNumber,
         alternations: Count,
@@ -72,6 +75,7 @@ class FacT(Recommender):
         self.bpr, self.l2, self.personal, self.node_l2 = bpr, (user_l2, item_l2), personal, node_l2
         self.start_epochs, self.alternations, self.epochs = start_epochs, alternations, epochs
         self.learning_rate, self.normalized, self.item_bias = learning_rate, normalized, item_bias
+        self.parent_factors = parent_factors
 
     def fit(self, reviews: Reviews, seed: int, progress: StepProgress, validate: Validate) -> None:
         """Alternate. Users, items and features are in the order of their first reviews, whatever their numbers are."""
@@ -88,7 +92,7 @@ class FacT(Recommender):
             trees = []
             for side in (0, 1):
                 loss = self._side(data, others, side, vectors)
-                settings = vectors[side].shape[1], self.depths[side], self.thresholds, self.node_l2
+                settings = vectors[side].shape[1], self.depths[side], self.thresholds, self.node_l2, self.parent_factors
                 tree, node, _ = grow(profiles[side], loss, *settings)
                 trees.append(tree)
                 leaves[side] = tree.vectors[node]
@@ -126,7 +130,7 @@ class FacT(Recommender):
         total = users.value(vectors[0]) + items.l2 / 2 * items.squares(vectors[1])
         for number, (side, tree) in enumerate(zip(sides, trees, strict=True)):
             total += self.personal * self.l2[number] / 2 * side.squares(vectors[number] - leaves[number])
-            total += self.node_l2 / 2 * float((tree.residual**2).sum())
+            total += self.node_l2 / 2 * tree.squares(self.parent_factors)
         return total
 
     def scores(self, users: NDArray[np.int64]) -> NDArray[np.float32]:

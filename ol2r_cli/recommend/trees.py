@@ -4,7 +4,9 @@ Dissertation, section 4.2.2. A rule compares a feature of a profile with a thres
 who has less right, who never mentions it to the third branch (4.2.5). The vector of a node is that of its parent plus a
 residual. What a tree sees of the objective is the gradient g and the Hessian H of each member: a group that moves by
 -(H + l2)^-1 g lowers the expansion to second order by g'(H + l2)^-1 g / 2. The best rule (4.2.6) has the highest sum of
-that over its three groups, less that of the group which it splits.
+that over its three groups, less that of the group which it splits. Without factors of parents (Table 4.3) the vector
+of a node begins at 0, and l2 is of the vectors of leaves: then g is that of the same expansion at 0, g - H v for the
+vector v of the parent.
 """
 
 from __future__ import annotations
@@ -50,6 +52,11 @@ class Tree:
             for child in children[children >= 0]:
                 vectors[child] += vectors[node]
         return vectors
+
+    def squares(self, parent_factors: bool) -> float:
+        """Return what the l2 is of: the squared residuals of nodes, or of the vectors of leaves."""
+        penalised = self.residual if parent_factors else self.vectors[self.feature < 0]
+        return float((penalised**2).sum())
 
     def route(self, profiles: Floats) -> Ints:
         """Return the last node [n] on the way of profiles [n, F]: a leaf, or where the branch has no member."""
@@ -117,13 +124,21 @@ def branches(values: Floats, thresholds: Floats | float) -> Ints:
 
 
 def grow(
-    profiles: Floats, objective: Objective, d: int, depth: int, thresholds: int, l2: float
+    profiles: Floats,
+    objective: Objective,
+    d: int,
+    depth: int,
+    thresholds: int,
+    l2: float,
+    parent_factors: bool = True,
 ) -> tuple[Tree, Ints, list[float]]:
     """Return a tree for members with profiles [n, F], the node [n] of each, and the objective after each level.
 
     Levels grow one after the other: rules by derivatives at the vectors of the level above, then one step for all of
-    its groups, halved until the objective, with l2 / 2 times the squared residuals, does not rise. Where no rule
-    gains, a node stays a leaf.
+    its groups, halved until the objective, with l2 / 2 times `Tree.squares`, does not rise. Where no rule gains, a node
+    stays a leaf. parent_factors: whether l2 is of the residual that a node adds to the vector of its parent; otherwise
+    it is of the vector, to which the parent contributes nothing, and the objective may rise by a level, as there are
+    more vectors.
     """
     bins, cuts = _binned(profiles, thresholds)
     owner, mentioned = np.nonzero(bins >= 0)
@@ -133,12 +148,15 @@ def grow(
     values, paid, new = [objective.value(vectors)], 0.0, [0]
     for height in range(depth + 1):
         derivatives, parents = objective.derivatives(vectors), new if height else []
-        new = [] if height else [0]
+        if not parent_factors:
+            derivatives = _expanded_at_0(derivatives, vectors)
+        new, rest = [] if height else [0], paid
         for parent in parents:
             group = members[parent]
             gain, feature, cut = split(group, derivatives, start, mentioned, level, len(cuts), thresholds, l2)
             if gain > 0:
                 rules[parent] = feature, float(cuts[feature][cut])
+                rest -= 0 if parent_factors else l2 / 2 * (vectors[group[0]] ** 2).sum()
                 branch = branches(profiles[group, feature], cuts[feature][cut])
                 for way in np.unique(branch):
                     children[parent][way] = len(members)
@@ -149,13 +167,21 @@ def grow(
         if not new:
             break
         steps, moves = newton(np.array([derivatives[members[n]].sum(0) for n in new]), l2), np.zeros_like(vectors)
+        begin, before, share = np.zeros_like(steps), values[-1], 1.0  # what l2 is of before the step
+        if not parent_factors:
+            begin = vectors[[members[n][0] for n in new]]
+            before += rest + l2 / 2 * (begin**2).sum() - paid
+            steps -= begin
         for n, step in zip(new, steps, strict=True):
             moves[members[n]] = step
-        penalty, share = l2 / 2 * (steps**2).sum(), 1.0
-        while (value := objective.value(vectors + share * moves) + paid + share**2 * penalty) > values[-1] and share:
+        while True:
+            penalty = l2 / 2 * ((begin + share * steps) ** 2).sum()
+            value = objective.value(vectors + share * moves) + rest + penalty
+            if value <= before or not share:
+                break
             share = share / 2 if share > 1e-6 else 0.0
         vectors += share * moves
-        paid += share**2 * penalty
+        paid = rest + penalty
         residuals.append(share * steps)
         values.append(value)
     feature, threshold = zip(*rules, strict=True)
@@ -164,6 +190,16 @@ def grow(
     for n, group in enumerate(members):
         node[group] = n  # children come after their parents
     return tree, node, values
+
+
+def _expanded_at_0(derivatives: Floats, vectors: Floats) -> Floats:
+    """Return the derivatives at 0 of the expansion to second order at vectors [n, d]."""
+    d = vectors.shape[1]
+    place = np.zeros((d, d), np.int64)
+    place[np.tril_indices(d)] = d + np.arange(d * (d + 1) // 2)
+    hessian = derivatives[:, np.maximum(place, place.T)]
+    gradient = derivatives[:, :d] - np.einsum("nfh,nh->nf", hessian, vectors)
+    return np.concatenate([gradient, derivatives[:, d:]], 1)
 
 
 def _binned(profiles: Floats, number: int) -> tuple[Ints, list[Floats]]:

@@ -25,7 +25,7 @@ NOT_HASHED = frozenset(
     }
 )
 # Settings that are hashed unless they have this value, with which a run is as it was before there was the setting.
-HASHED_UNLESS = {"validation_sessions": 0}
+HASHED_UNLESS = {"validation_sessions": 0, "model.parent_factors": True}
 # Settings for which something else is hashed: for the dataset its fingerprint, since the same data in another folder
 # are the same data, and for the list of measures the settings of each, in `measure`.
 HASHED_OTHERWISE = frozenset({"dataset", "measures"})

@@ -127,7 +127,8 @@ def run_settings(run: Run, own_targets: Collection[str] = (), data: Path | None 
     """Return all settings of a run as they may be used here, as of `local_settings` and `dataset_settings`."""
     file = run.path / CONFIG
     stored = {name: local_settings(value, name, file, own_targets) for name, value in run.settings.items()}
-    return {**HASHED_UNLESS, **stored, "dataset": dataset_settings(run, own_targets, data)}
+    of_runs = {name: value for name, value in HASHED_UNLESS.items() if "." not in name}
+    return {**of_runs, **stored, "dataset": dataset_settings(run, own_targets, data)}
 
 
 def local_settings(settings: Any, name: str, file: Path, own_targets: Collection[str] = ()) -> Any:

@@ -30,6 +30,7 @@ SMALL = {
     "item_l2": 3.0,
     "personal": 0.9,
     "node_l2": 20.0,
+    "parent_factors": True,
     "samples": 5,
     "start_epochs": 30,
     "alternations": 2,
@@ -129,6 +130,29 @@ def test_the_objective_of_a_fit_has_every_l2():
             expected += count * l2 / 2 * ((1 - SMALL["personal"]) * (vector**2).sum() + rest)
     expected += SMALL["node_l2"] / 2 * (3 * 1.0 + 3 * 4.0)
     assert model._objective(data, others, [users, items], leaves, trees) == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_factors_of_parents_the_l2_of_nodes_is_of_leaves():
+    data, others, users, items = small_problem(2)
+    below = np.array([[1, 2, -1], [-1, -1, -1], [-1, -1, -1]])
+    residual = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, 3.0]])
+    trees = [Tree(np.array([0, -1, -1]), np.zeros(3), below, residual)] * 2
+    objectives = [
+        FacT(**{**SMALL, "parent_factors": of_parents})._objective(data, others, [users, items], [users, items], trees)
+        for of_parents in (True, False)
+    ]
+    residuals, leaves = 1 + 4 + 9, (1 + 4) + (1 + 9)
+    assert objectives[1] - objectives[0] == pytest.approx(SMALL["node_l2"] / 2 * 2 * (leaves - residuals))
+
+
+def test_factors_of_parents_are_left_out(world):
+    """Another fit, whose leaves explain and take new users as those of the usual one."""
+    reviews, with_factors = world
+    without, _ = fitted(reviews, depth=4, item_depth=4, parent_factors=False)
+    assert not np.allclose(without.users, with_factors.users)
+    user = int(reviews.user[reviews.train[0]])
+    assert np.isfinite(without.fold_in(reviews.user_profile(reviews.train)[user])).all()
+    assert without.explain(user, 0).sentence
 
 
 def test_derivatives_are_finite_differences():

@@ -7,6 +7,7 @@ import pytest
 
 from ol2r_cli.recommend.trees import BRANCHES, grow, newton, split
 from ol2r_cli.recommend.trees import _binned as binned
+from tests.reference.factorization_tree import grown
 
 D, L2 = 3, 0.5
 
@@ -82,14 +83,40 @@ def test_a_tree_of_one_level_has_the_least_loss():
     assert values[2] == pytest.approx(loss.value(tree.vectors[node]) + L2 / 2 * (tree.residual**2).sum())
 
 
+@pytest.mark.parametrize("parent_factors", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tree_is_that_of_its_definition(seed, parent_factors):
+    """Rules, vectors and members of all nodes, and the loss with its penalty, by a search through all rules."""
+    random = np.random.default_rng(seed)
+    profiles = random_profiles(random, 30, 4, 4)
+    loss = Quadratic(len(profiles), random)
+    tree, node, values = grow(profiles, loss, D, 3, 20, L2, parent_factors)
+    vectors, pairs = tree.vectors, [(0, grown(profiles, loss.a, loss.b, 3, L2, parent_factors))]
+    for place, expected in pairs:  # grows meanwhile
+        assert vectors[place] == pytest.approx(expected["vector"], rel=1e-8)
+        assert tree.feature[place] == expected.get("feature", -1)
+        if "feature" not in expected:
+            assert np.flatnonzero(node == place).tolist() == expected["members"].tolist()
+            continue
+        assert tree.threshold[place] == expected["threshold"]
+        assert (tree.children[place] < 0).tolist() == [child is None for child in expected["children"]]
+        pairs += [(n, child) for n, child in zip(tree.children[place], expected["children"], strict=True) if child]
+    assert len(pairs) == len(tree.feature) > 9
+    penalised = tree.residual if parent_factors else vectors[np.unique(node)]
+    assert values[-1] == pytest.approx(loss.value(vectors[node]) + L2 / 2 * (penalised**2).sum())
+    assert tree.squares(parent_factors) == pytest.approx((penalised**2).sum())
+
+
+@pytest.mark.parametrize("parent_factors", [True, False])
 @pytest.mark.parametrize("known", [1.0, 0.05])  # with a twentieth of the Hessian, whole steps go much too far
-def test_no_level_raises_the_objective(known):
+def test_no_level_raises_the_objective(known, parent_factors):
+    """Without factors of parents a level has more vectors, whose l2 may rise: the loss falls, and not the penalty."""
     random = np.random.default_rng(3)
     profiles = random_profiles(random)
     loss = Quadratic(len(profiles), random, known)
-    values = grow(profiles, loss, D, 4, 20, L2)[2]
+    values = grow(profiles, loss, D, 4, 20, L2, parent_factors)[2]
     assert len(values) == 6
-    assert (np.diff(values) <= 0).all()
+    assert (np.diff(values) <= 0).all() or not parent_factors
     assert values[-1] < values[0] - 1
 
 

@@ -51,6 +51,20 @@ def test_the_id_is_the_beginning_of_a_sha256_over_canonical_json():
     assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True, "measures": ["a"]}, "f", {}) == expected
 
 
+@pytest.mark.parametrize(("name", "before"), [("validation_sessions", 0), ("model.parent_factors", True)])
+def test_a_new_setting_leaves_ids_at_its_earlier_value(name, before):
+    """A run is the one of before there was the setting; with another value it is another one."""
+    group = name.partition(".")[0] if "." in name else None
+    old = changed(f"{group}.other", 1) if group else SETTINGS
+
+    def of(value):
+        settings = changed(name, value)
+        return settings | {group: {"other": 1, **settings[group]}} if group else settings
+
+    assert identity(of(before), "f", {}) == identity(old, "f", {})
+    assert identity(of(7), "f", {}) != identity(old, "f", {})
+
+
 NOT_HASHED = """force note output_dir data_dir cache_dir ranker.cache_dir device._target_ device.name device.threads
 checkpoint_every checkpoint_rounds keep_checkpoint launcher dataset measures"""
 
