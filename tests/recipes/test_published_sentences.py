@@ -224,10 +224,55 @@ def finding_10() -> Iterator[str]:
     yield f".005: it is {with_half((mean, half_width), 4)} above it, and above DBGD"
 
 
+def count_of_verdicts() -> dict[str, int]:
+    lines = dict(tables_in((published_dir() / "claims.md").read_text()))["Verdicts"]
+    return {name: sum(int(line[name] or 0) for line in lines) for name in ("holds", "fails", "undecided")}
+
+
 def verdicts() -> Iterator[str]:
-    counts = [dict(line) for line in dict(tables_in((published_dir() / "claims.md").read_text()))["Verdicts"]]
-    holds, fails, undecided = (sum(int(line[name] or 0) for line in counts) for name in ("holds", "fails", "undecided"))
-    yield f"Of {holds + fails + undecided} [claims](claims.md) of the papers {holds} hold"
+    counts = count_of_verdicts()
+    yield f"Of {sum(counts.values())} [claims](claims.md) of the papers {counts['holds']} hold"
+
+
+def artifact() -> Iterator[str]:
+    counts = count_of_verdicts()
+    yield f"Verdicts on {sum(counts.values())} claims of 13 papers"
+    yield "equal: {holds} hold, {fails} fail, {undecided} undecided".format(**counts)
+    yield f"{counts['fails']} claims of papers fail here"
+
+
+def real_users() -> Iterator[str]:
+    def of_users(tables: tuple[str, ...], one: str, other: str, metric: str) -> list[tuple[float, float]]:
+        users = (("linear", THREE), *(("users", (user,)) for user in REAL))
+        found = {of[0]: apart(page, tables, of, one, other, metric) for page, of in users}
+        return [found[user] for user in ("perfect", "yandex_dcm", "baidu_position")]
+
+    for one, other, tables, data in (
+        ("PairRank", "PDGD", ("MQ2008",), "MQ2008"),
+        ("PairRank", "PDGD", ("generated",), "generated"),
+        ("PairRank", "PairRank-Diag", BOTH, "mean of both"),
+    ):
+        cells = [with_half(pair, 0) for pair in of_users(tables, one, other, CUMULATIVE)]
+        yield f"| {one} - {other} | {data} | {' | '.join(cells)} |"
+    for other in ("PDGD", "PairRank"):
+        three, *real = of_users(BOTH, "IPS regression", other, CUMULATIVE)
+        cells = [with_half(three, 1), *(with_half(pair, 0) for pair in real)]
+        yield f"| IPS regression - {other} | mean of both | {' | '.join(cells)} |"
+    cells = [with_half(pair, 3) for pair in of_users(BOTH, "IPS regression", "PairRank", TEST)]
+    yield f"| IPS regression - PairRank, test NDCG@10 | mean of both | {' | '.join(cells)} |"
+    mq2008 = apart("linear", ("MQ2008",), THREE, "IPS regression", "PairRank", CUMULATIVE)
+    yield f"With the three users on MQ2008 alone it is {with_half(mq2008, 1)} above PairRank."
+
+
+def forgetting() -> Iterator[str]:
+    for table, title in (("reversed", "the first reversed"), ("unrelated", "nothing in common")):
+        for metric, name, digits in ((CUMULATIVE, "cumulative NDCG", 0), (TEST, "test NDCG@10", 3)):
+            of = [
+                apart("drift", (f"generated, {table}",), THREE, f"PairRank, {what}", "PairRank", metric)
+                for what in ("window", "discount")
+            ]
+            first = f"| {title} " if metric == CUMULATIVE else "| "
+            yield f"{first}| {name} | {with_half(of[0], digits)} | {with_half(of[1], digits)} |"
 
 
 def offline_is_not_online() -> Iterator[str]:
@@ -431,6 +476,9 @@ SENTENCES: list[tuple[str, Callable[[], Iterator[str]]]] = [
     ("explanation/tuning_without_labels.md", tuning_without_labels),
     ("explanation/reproduced.md", reproduced),
     ("benchmark/claims.yaml", notes),
+    ("artifact.md", artifact),
+    ("algorithms/real_users.md", real_users),
+    ("algorithms/forgetting.md", forgetting),
 ]
 
 
