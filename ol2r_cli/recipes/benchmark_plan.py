@@ -38,9 +38,13 @@ def benchmark_plan(
     if added:
         recipe = replace(recipe, competitors=_added_competitor(of_ranker, added))
     of_protocol = [word for word in added if _is_free(name_of(word))]
+    _check_once([*typed, *added])
     named, folders, launcher = read_typed([*typed, *of_protocol])
     _check_typed(recipe, named, by_name(of_ranker))
-    slots = [_slot(recipe, title, protocol, named, scale) for title, protocol in _protocols(recipe, named).items()]
+    protocols = _protocols(recipe, named)
+    if "dataset.fold" in named and not any("dataset.fold" in protocol for protocol in protocols.values()):
+        raise ValueError(f"leave out {named['dataset.fold']}: {' and '.join(protocols)} has no folds")
+    slots = [_slot(recipe, title, protocol, named, scale) for title, protocol in protocols.items()]
     return RunPlan(recipe, scale, slots, named, folders, launcher, settings)
 
 
@@ -57,6 +61,17 @@ def _added_competitor(words: Sequence[str], typed: Sequence[str]) -> dict[str, C
     grid = [override for override in own.values() if len(expand(override)) > 1]
     fixed = [override for override in own.values() if override not in grid]
     return {f"{value_of(own, 'ranker')} (added)": Competitor(shlex.join(fixed), shlex.join(grid))}
+
+
+def _check_once(typed: Sequence[str]) -> None:
+    """Raise ValueError for a setting that is typed with two values, one of which would be lost."""
+    values: dict[str, str] = {}
+    for word in typed:
+        if word.startswith("-"):  # an option, such as a folder of components
+            continue
+        first = values.setdefault(name_of(word), word)
+        if first != word:
+            raise ValueError(f"{name_of(word)} must be typed once, got {first} and {word}")
 
 
 def _check_typed(recipe: Recipe, named: Overrides, of_ranker: Overrides) -> None:
