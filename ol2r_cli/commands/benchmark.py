@@ -5,6 +5,8 @@ examples:
   ol2r benchmark linear                                   the published tables
   ol2r benchmark linear dataset=mq2008 click=inf          one of them
   ol2r benchmark linear click=inf --add ranker=mine ranker.rate=0.1,1 -cd choices     a ranker of your own in it
+  ol2r benchmark linear dataset=mq2008 click=inf --add ranker=mine --name mine=Ours --out table.tex     for a paper
+  ol2r benchmark linear dataset=mq2008 --rows PairRank MGD --out table.tex          some of the rows, and the baseline
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
   ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
@@ -26,11 +28,13 @@ from ol2r_cli.lazy import lazy
 from ol2r_cli.recipes.recipe import load_recipe
 
 if TYPE_CHECKING:
-    from ol2r_cli.recipes import benchmark, benchmark_plan, claims, play, repeat
+    from ol2r_cli.recipes import benchmark, benchmark_plan, claims, play, repeat, table_files
+    from ol2r_cli.report import tasks
 else:
     benchmark, benchmark_plan = lazy("ol2r_cli.recipes.benchmark"), lazy("ol2r_cli.recipes.benchmark_plan")
     claims, play = lazy("ol2r_cli.recipes.claims"), lazy("ol2r_cli.recipes.play")
-    repeat = lazy("ol2r_cli.recipes.repeat")
+    repeat, table_files = lazy("ol2r_cli.recipes.repeat"), lazy("ol2r_cli.recipes.table_files")
+    tasks = lazy("ol2r_cli.report.tasks")
 
 
 @command(
@@ -53,8 +57,14 @@ else:
     argument("--dry-run", action="store_true", help="with --run or --add: list the runs, and run nothing"),
     add_config_dir,
     argument(
-        "--out", metavar="DIR", type=Path, help="with --run: for page and results (default: <output_dir>/benchmark)"
+        "--out",
+        metavar="FILE",
+        type=Path,
+        help="the table as .tex, .csv, .md, .json or .parquet, differences from the baseline as .svg, .png or .pdf; "
+        "with --run a folder for page and results (default: <output_dir>/benchmark)",
     ),
+    argument("--rows", metavar="ROW", nargs="+", help="show these rows alone, with the baseline and what is added"),
+    argument("--name", metavar="ROW=NAME", nargs="+", dest="names", help="names of rows: mine=Ours"),
 )
 def main(given: argparse.Namespace) -> int:
     """Do what the options say; without one, show what is published."""
@@ -64,6 +74,7 @@ def main(given: argparse.Namespace) -> int:
     if given.name == "claims":
         return claims.show_claims(" ".join(given.overrides))
     recipe = load_recipe("benchmark", given.name)
+    wanted = table_files.Wanted(given.rows or (), tasks.typed_names(given.names or (), "ROW", "mine=Ours"), given.out)
     typed = [*given.overrides, *as_options(given.config_dir)]
     added = given.add[0] if given.add else ()
     if given.dry_run:
@@ -71,10 +82,10 @@ def main(given: argparse.Namespace) -> int:
     if given.repeat is not None:
         return repeat.repeat(recipe, given.repeat, typed)
     if given.add:
-        return benchmark.add(benchmark_plan.benchmark_plan(recipe, typed, added=added))
+        return benchmark.add(benchmark_plan.benchmark_plan(recipe, typed, added=added), wanted)
     if given.run:
         return benchmark.run(recipe, typed, given.out)
-    return benchmark.show(recipe, typed)
+    return benchmark.show(recipe, typed, wanted)
 
 
 def _check_options(given: argparse.Namespace) -> None:
@@ -84,11 +95,13 @@ def _check_options(given: argparse.Namespace) -> None:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     if given.name is None:
         return
-    if given.name == "claims" and (any(actions) or given.dry_run or given.out):
+    if given.name == "claims" and (any(actions) or given.dry_run or given.out or given.rows or given.names):
         raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
     if len(given.add or ()) > 1:
         raise ValueError("--add adds one ranker: add the others with a command each")
-    if given.out and not given.run:
-        raise ValueError("--out goes with --run, or without NAME")
+    if given.out and given.repeat is not None:
+        raise ValueError("--out goes with a table: leave it out with --repeat")
+    if (given.rows or given.names) and (given.run or given.repeat is not None):
+        raise ValueError("--rows and --name go with a table that is shown: leave them out with --run and --repeat")
     if given.dry_run and not (given.add or given.run):
         raise ValueError("--dry-run goes with --run or --add")

@@ -58,7 +58,7 @@ from ol2r_cli.report.figures.look import EVERY_KIND, OF_A_PAGE, Look, NothingToD
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, usual_metrics
-from ol2r_cli.report.tasks import fixed_names
+from ol2r_cli.report.tasks import fixed_names, typed_names
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
     if selection:
         groups = [*selection.cells]
         _say(selection.warnings)
-    named = fixed_names(_names(options.name or ()), groups, labels)
+    named = fixed_names(typed_names(options.name or ()), groups, labels)
     labels = Labels(every_group, named.of_rows, one_row_each=True, rankers=named.of_rankers)
     if selection:
         labels = labels.after_selection(selection.settings)
@@ -149,17 +149,6 @@ def make_document(options: argparse.Namespace, look: Look, all_metrics: bool = F
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
     instead = recovery.recovery(groups, labels) if options.recovery else None
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead, look)
-
-
-def _names(options: Sequence[str]) -> dict[str, str]:
-    """Return the names of rows by their words, of `--name OVERRIDES=NAME`."""
-    names: dict[str, str] = {}
-    for option in options:
-        words, _, name = option.rpartition("=")
-        if not words.strip() or not name.strip():
-            raise ValueError(f"--name must be OVERRIDES=NAME, such as pairrank=ours, got {option}")
-        names[words] = name
-    return names
 
 
 def _check_options(options: argparse.Namespace) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from ol2r_cli.formatting import wrapped
@@ -31,7 +30,8 @@ from ol2r_cli.recipes.results import (
     published_part,
 )
 from ol2r_cli.recipes.run_plan import RunPlan
-from ol2r_cli.recipes.tables import main_table, settings_table
+from ol2r_cli.recipes.table_files import Wanted, shown_names, write_tables
+from ol2r_cli.recipes.tables import main_table, settings_table, with_names
 from ol2r_cli.recipes.trials import Condition
 from ol2r_cli.report.figures.drawing import save
 from ol2r_cli.report.figures.look import MOST_CURVES, NothingToDraw
@@ -54,11 +54,25 @@ def show_names() -> int:
     return DONE
 
 
-def show(recipe: Recipe, typed: Sequence[str]) -> int:
-    """Print the published tables, or those of the datasets and click models that were typed."""
+def show(recipe: Recipe, typed: Sequence[str], wanted: Wanted) -> int:
+    """Print or write the published tables, or those of the datasets and click models that were typed."""
     results = published_part(benchmark_plan(recipe, typed))
-    _print_tables(recipe, tables_of(results, published_choices(recipe.name)))
+    names = shown_names(recipe, _competitors(results), wanted)
+    tables = tables_of(results, published_choices(recipe.name))
+    if wanted.out is None:
+        _print_tables(recipe, tables, names)
+    else:
+        _write(recipe, tables, names, wanted.out)
     return DONE
+
+
+def _competitors(results: Results) -> Iterable[str]:
+    return (about.competitor for _, about in results)
+
+
+def _write(recipe: Recipe, tables: Tables, names: Mapping[str, str], out: Path) -> None:
+    write_tables(recipe, tables, names, out)
+    print(f"written: {out}")
 
 
 def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
@@ -110,13 +124,14 @@ def _curves(tables: Tables, title: str) -> dict[Condition, Group]:
     return {condition: group for condition, group in curves.items() if ", " not in condition.competitor}
 
 
-def add(plan: RunPlan) -> int:
-    """Run a ranker of the user's own as the others were run, and print the published tables with it.
+def add(plan: RunPlan, wanted: Wanted) -> int:
+    """Run a ranker of the user's own as the others were run, and print or write the published tables with it.
 
     `run_recipe` (play.py) plays its grid, chooses the best settings of it (grid.py) and plays these; `tables_of`
     (entries.py) puts it beside the published results (results.py).
     """
     others = published_part(plan)
+    names = shown_names(plan.recipe, [*_competitors(others), *plan.recipe.competitors], wanted)
     plan.check_data()
     runs = run_recipe(plan)
     if runs.code == INTERRUPTED:
@@ -127,9 +142,12 @@ def add(plan: RunPlan) -> int:
     known, new = published_choices(plan.recipe.name), choice_frame(runs.grids)
     choices = new if known is None else pl.concat([known, new], how="diagonal_relaxed")
     tables = tables_of([*others, *own], choices)
-    _print_tables(plan.recipe, tables)
+    if wanted.out is None:
+        _print_tables(plan.recipe, tables, names)
     if not click_costs.asks_for_costs(plan.recipe):
-        _print_added(plan.recipe, tables)
+        _print_added(plan.recipe, tables, names)
+    if wanted.out is not None:
+        _write(plan.recipe, tables, names, wanted.out)
     print(f"runs: {plan.output_dir / 'benchmark'}")
     return runs.code
 
@@ -183,18 +201,20 @@ def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None
     print(f"written: {directory / recipe.name}.md")
 
 
-def _print_added(recipe: Recipe, tables: Tables) -> None:
+def _print_added(recipe: Recipe, tables: Tables, names: Mapping[str, str]) -> None:
     """Print the rows of the ranker that was added once more, as the last lines of long tables."""
+    added = {name: names[name] for name in recipe.competitors}
     for (title, click), rows in tables.items():
-        table = main_table(recipe, rows)
-        added = [row for row in table.rows if row[0].text.removesuffix(" †") in recipe.competitors]
         print(f"\n{title}, {click}, added:\n")
-        print_result(replace(table, rows=added))
+        print_result(with_names(main_table(recipe, rows), added))
     print()
 
 
-def _print_tables(recipe: Recipe, tables: Tables) -> None:
-    """Print the tables, with a warning where the results are of an earlier version."""
+def _print_tables(recipe: Recipe, tables: Tables, names: Mapping[str, str] | None = None) -> None:
+    """Print the tables, with a warning where the results are of an earlier version.
+
+    names: of the rows that are shown, by their own; None for all.
+    """
     warning = outdated(tables)
     if warning:
         print(f"ol2r benchmark: {warning}", file=sys.stderr)
@@ -204,6 +224,8 @@ def _print_tables(recipe: Recipe, tables: Tables) -> None:
     shown = ""
     for (title, click), rows in tables.items():
         values, settings = main_table(recipe, rows), settings_table(recipe, rows)
+        if names is not None:
+            values, settings = with_names(values, names), with_names(settings, names)
         print(f"\n{title}, {click}\n")
         print_result(values)
         print()

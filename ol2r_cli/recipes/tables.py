@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.recipes.benchmark_plan import ROLES_OF_A_ROW
 from ol2r_cli.recipes.choice_spread import with_choice
-from ol2r_cli.recipes.entries import Entry, differences, for_metric, of_two_settings, places
+from ol2r_cli.recipes.entries import Difference, Entry, differences, for_metric, of_two_settings, places
 from ol2r_cli.recipes.overrides import brief, by_name, role
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.trials import aim_of
@@ -33,7 +35,25 @@ class MetricColumn:
             value_with_choice(entry, self.metric) if entry else "",
             difference.arrow if difference else "",
             self.places.get(competitor) == 1,
+            {f"{self.metric}_{name}": value for name, value in self._values(entry, difference).items()},
         )
+
+    def _values(self, entry: Entry | None, difference: Difference | None) -> dict[str, Any]:
+        """Return what a frame has of a competitor: its value, the difference from the baseline, its settings."""
+        estimate = entry.group.estimate(self.metric) if entry else None
+        half_width = estimate.half_width if estimate else None
+        with_selection = None
+        if entry is not None and half_width is not None:
+            with_selection = with_choice(half_width, entry.spread(self.metric))
+        return {
+            "mean": estimate.mean if estimate else None,
+            "half_width": half_width,
+            "half_width_with_selection": with_selection,
+            "difference": difference.mean if difference else None,
+            "difference_half_width": difference.half_width if difference else None,
+            "p_holm": difference.p if difference else None,
+            "overrides": _settings(entry, as_typed=True) if entry else None,
+        }
 
 
 def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
@@ -46,7 +66,7 @@ def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
         shown = f"{name} (baseline)" if name == recipe.baseline else name
         if of_two_settings(column.entries[name] for column in columns if name in column.entries):
             shown += " †"
-        table.append([Cell(shown), *(column.cell(name) for column in columns)])
+        table.append([Cell(shown, values={"ranker": name}), *(column.cell(name) for column in columns)])
     return TextTable.of(["ranker"], _headings(recipe, rows), table)
 
 
@@ -55,6 +75,17 @@ def _headings(recipe: Recipe, rows: Sequence[Entry]) -> list[str]:
     if any(row.about.aim for row in rows):
         return [f"{heading(metric)} ({aim_of(metric)})" for metric in recipe.metrics]
     return list(map(heading, recipe.metrics))
+
+
+def with_names(table: TextTable, names: Mapping[str, str]) -> TextTable:
+    """Return one of the tables here with the rows of the rankers in `names`, which have their names in it."""
+    rows = []
+    for first, *others in table.rows:
+        ranker = first.values["ranker"]
+        if ranker in names:
+            text = names[ranker] + first.text.removeprefix(ranker)
+            rows.append([first._replace(text=text, values={"ranker": names[ranker]}), *others])
+    return replace(table, rows=rows)
 
 
 def value_with_choice(entry: Entry, metric: str) -> str:
@@ -78,14 +109,14 @@ def settings_table(recipe: Recipe, rows: Sequence[Entry], as_typed: bool = False
     same_settings: dict[tuple[str, ...], list[Entry]] = {}
     for row in rows:
         same_settings.setdefault((row.about.competitor, *row.about.words), []).append(row)
-    table = []
+    table: list[list[str | Cell]] = []
     for entries in same_settings.values():
         first = entries[0]
         chosen = first.about.aim if len(entries) == 1 else "both"
         values = [_value(first, metric) for metric in recipe.metrics]
         table.append(
             [
-                first.about.competitor,
+                Cell(first.about.competitor, values={"ranker": first.about.competitor}),
                 chosen,
                 _settings(first, as_typed),
                 *values,

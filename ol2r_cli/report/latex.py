@@ -16,6 +16,7 @@ _SIGNS = {
     **{sign: f"{{{sign}}}" for sign in "[*"},  # behind the end of a row they would be an argument of it
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{"±": r"$\pm$", "↑": r"$^{\uparrow}$", "↓": r"$^{\downarrow}$", "|": r"\textbar{}", "<": "$<$", ">": "$>$"},
+    **{"†": r"$^{\dagger}$", "‡": r"$^{\ddagger}$"},
     **{"λ": r"$\lambda$", "η": r"$\eta$", "ν": r"$\nu$", "α": r"$\alpha$", "ε": r"$\epsilon$", "²": "$^2$"},
 }
 
@@ -30,13 +31,15 @@ class Block:
 
 @dataclass(frozen=True)
 class LatexTable:
-    """One table, in one float. caption: sentences. notes: lines of comment above it."""
+    """One table, in one float. caption: sentences. notes: lines of comment above it. fewer: what to type for a table
+    with fewer lines."""
 
     headings: Sequence[str]
     numbers: Sequence[bool]
     blocks: Sequence[Block]
     caption: Sequence[str] = ()
     notes: Sequence[str] = ()
+    fewer: str = "one metric, such as --metric test_ndcg_10, or fewer runs, such as dataset=mq2008"
 
     def text(self) -> str:
         """Return the table, for \\usepackage{booktabs}; ValueError where it is higher than a page."""
@@ -44,8 +47,7 @@ class LatexTable:
         lines = sum(len(block.rows) + 2 for block in self.blocks) * len(parts)
         if lines > MOST_LINES:
             raise ValueError(
-                f"a table of LaTeX must have at most {MOST_LINES} lines, to fit a page, got {lines}: name one metric, "
-                "such as --metric test_ndcg_10, or fewer runs, such as dataset=mq2008"
+                f"a table of LaTeX must have at most {MOST_LINES} lines, to fit a page, got {lines}: name {self.fewer}"
             )
         float_name = "table" if max(map(self._width, parts)) <= COLUMN else "table*"
         text = [f"% {note}" for note in ("\\usepackage{booktabs}", *self.notes)]

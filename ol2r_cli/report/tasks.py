@@ -78,6 +78,17 @@ def _difference(first: Mapping[str, str], others: Sequence[Mapping[str, str]]) -
     return ""
 
 
+def typed_names(options: Sequence[str], what: str = "OVERRIDES", example: str = "pairrank=ours") -> dict[str, str]:
+    """Return the names of rows by what names them, of `--name OVERRIDES=NAME`; ValueError for another form."""
+    names: dict[str, str] = {}
+    for option in options:
+        words, _, name = option.rpartition("=")
+        if not words.strip() or not name.strip():
+            raise ValueError(f"--name must be {what}=NAME, such as {example}, got {option}")
+        names[words] = name
+    return names
+
+
 class FixedNames(NamedTuple):
     """Names that were typed: of rows, and of rankers, whose rows are told apart by what else they are."""
 

@@ -71,7 +71,7 @@ def test_two_aims_choose(published, made):
     """Of the three runs that differ in the learning rate alone, the reported ones are best for their aims."""
     metrics = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
     choices = pl.read_parquet(published / "tiny_choice.parquet")
-    candidates = [run for run in collect([made / "out" / "benchmark" / "synthetic"]).runs if run.seeds == (1000,)]
+    candidates = collect([made / "out" / "benchmark" / "synthetic"], words=["seed=1000"]).runs
     for run, about in results.published("tiny"):
         if about.competitor == "SGD":
             data = (run.fingerprint, run.choices["click"])
@@ -141,6 +141,89 @@ def test_rankers_join_the_table(published, tmp_path, capfd):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.fixture(scope="module")
+def joined(made):
+    """The words that add a ranker, whose runs are there."""
+    added = ["ranker=sgd_ranknet", "ranker.learning_rate=0.02,0.3"]
+    words = ["tiny", "click=per", f"output_dir={made / 'own'}", "--add", *added]
+    with pytest.MonkeyPatch.context() as patch:
+        write(use(made / "recipes_of_own", patch), "tiny", **BENCHMARK)
+        patch.setattr(results, "published_dir", lambda: made / "published")
+        assert main(words) == 0
+    return words
+
+
+def test_tables_with_an_own_row_are_written_for_a_paper(published, joined, tmp_path, capfd):
+    """What is in a file is what is printed: both intervals, differences and marks of the whole table."""
+    assert main([*joined, "--name", "sgd_ranknet=Our & ranker"]) == 0
+    printed = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capfd.readouterr().out.splitlines()]
+    (ours, *_) = [row for row in printed if row and row[0].startswith("Our & ranker")]
+    wanted = [*joined, "--name", "sgd_ranknet=Our & ranker", "--rows", "random", "--out"]
+    for form in ("tex", "csv", "md", "json", "parquet", "svg"):
+        file = tmp_path / "made" / f"table.{form}"
+        assert main([*wanted, str(file)]) == 0, form
+        assert f"written: {file}" in capfd.readouterr().out
+    files = {file.suffix: file for file in (tmp_path / "made").iterdir()}
+    latex, page = files[".tex"].read_text(), files[".md"].read_text()
+    line = next(line for line in latex.splitlines() if line.startswith(r"Our \& ranker"))
+    assert (
+        line.replace(r"$\pm$", "±")
+        .replace(r"\&", "&")
+        .replace(r"$^{\dagger}$", "†")
+        .startswith(f"{ours[0]} & {ours[1].split(' ↑')[0].split(' ↓')[0]}")
+    )
+    assert r"\caption{Tiny: small, perfect. " in latex
+    assert "2 of 3 rows are shown; Holm's correction is for all of a column." in latex
+    assert ours[0] in page
+    for text in (latex, page):
+        assert "SGD" not in text.partition("Made with")[0].replace("SGD RankNet", "")
+        assert "second table" not in text
+    rows = pl.read_csv(files[".csv"])
+    assert rows["ranker"].to_list().count("Our & ranker") == 1
+    assert rows.columns == pl.read_parquet(files[".parquet"]).columns
+    own = rows.filter(click="perfect", ranker="Our & ranker").row(0, named=True)
+    mean, half, *wide = re.findall(r"[\d.]+", ours[1])
+    assert f"{own['test_ndcg_10_mean']:.4f}" == mean
+    assert f"{own['test_ndcg_10_half_width']:.4f}" == half
+    assert [f"{own['test_ndcg_10_half_width_with_selection']:.4f}"] == (wide or [half])
+    assert own["test_ndcg_10_overrides"].startswith("ranker=sgd_ranknet ranker.learning_rate=")
+    base = rows.filter(click="perfect", ranker="random").row(0, named=True)
+    assert own["test_ndcg_10_difference"] == pytest.approx(own["test_ndcg_10_mean"] - base["test_ndcg_10_mean"])
+    assert {"random", "Our & ranker"} == {row["ranker"] for row in pl.read_json(files[".json"]).to_dicts()}
+    texts = re.findall(r">([^<>]+)</text>", files[".svg"].read_text())
+    assert "Our &amp; ranker" in texts
+    assert "test NDCG@10, small, perfect" in texts
+    assert "SGD" not in texts
+
+
+def test_published_tables_are_written_without_a_run(published, tmp_path, capsys):
+    assert main(["tiny", "click=inf", "--rows", "sgd", "--out", str(tmp_path / "t.tex")]) == 0
+    assert capsys.readouterr().out == f"written: {tmp_path / 't.tex'}\n"
+    assert r"\caption{Tiny: small, informational. " in (tmp_path / "t.tex").read_text()
+    assert main(["tiny", "click=inf", "--rows", "SGD", "--name", "random=chance", "SGD=gradient"]) == 0
+    shown = capsys.readouterr().out
+    assert "chance (baseline)" in shown
+    assert "gradient" in shown
+    for typed, message in (
+        (["--out", "t.doc"], "--out must end in .md, .csv, .parquet, .tex, .json, .png, .svg, .pdf, got t.doc"),
+        (["--rows", "SDG"], "--rows must name rows, 'random', 'SGD', got SDG: did you mean SGD?"),
+        (["--name", "SGD=random"], "--name must give each row another name, got random"),
+    ):
+        assert main(["tiny", "click=inf", *typed]) == 2
+        assert f"ol2r benchmark: {message}" in capsys.readouterr().err
+
+
+def test_reports_do_not_mix_seeds_that_chose_into_an_own_row(published, joined, made, capsys):
+    """Beside the published file and alone: values are over the seeds that count."""
+    own = str(made / "own" / "benchmark")
+    for places in ([own], [str(published / "tiny.parquet"), own]):
+        assert report([*places, "ranker=sgd_ranknet", "--json"]) == 0
+        rows, told = capsys.readouterr()
+        frame = pl.read_json(rows.encode())
+        assert frame["n"].unique().to_list() == [3]
+        assert re.search(r"\d+ runs of model selection left out, which has other seeds: ol2r report .* seed=1000", told)
+
+
 def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
     assert main(["tiny", "click=inf", "--repeat", "sgd", f"output_dir={tmp_path / 'own'}"]) == 0
     shown = capfd.readouterr().out
@@ -179,7 +262,17 @@ def test_messages(tmp_path, monkeypatch, capsys):
         ),
         ("tiny --dry-run --add click=per", "--add must name one ranker, such as --add ranker=mine, got click=per"),
         ("tiny --add ranker=pdgd --add ranker=dbgd", "--add adds one ranker"),
-        ("tiny --out there", "--out goes with --run, or without NAME"),
+        ("tiny --out there", "there are no published results of tiny for this"),
+        ("tiny --repeat random --out x.tex", "--out goes with a table: leave it out with --repeat"),
+        ("tiny --run --rows random", "--rows and --name go with a table that is shown: leave them out with --run"),
+        ("tiny --name random", "--name must be ROW=NAME, such as mine=Ours, got random"),
+        ("claims PairRank --rows PDGD", "claims takes the name of a paper and no options"),
+        (
+            "tiny dataset=synthetic --add ranker=pdgd dataset=mq2008",
+            "dataset must be typed once, got dataset=synthetic and dataset=mq2008",
+        ),
+        ("tiny click=per click=inf", "click must be typed once, got click=per and click=inf"),
+        ("tiny dataset.fold=1 --add ranker=pdgd", "leave out dataset.fold=1: small has no folds"),
         (
             "tiny click=infomational",
             "click must be perfect or informational with small, got infomational: did you mean",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.estimates import ALPHA, Estimate, of_values
-from ol2r_cli.report.figures.look import FONT, Bounds, Look, NothingToDraw, Shown, choice
+from ol2r_cli.report.figures.look import FONT, PLAIN, Bounds, Look, NothingToDraw, Shown, choice
 from ol2r_cli.report.figures.panels import Panels, legend_panels, margin
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import axis_label
@@ -105,18 +106,32 @@ class NamedRows:
     """
 
     def __init__(self, legend: Legend, look: Look, names: Sequence[str]):
-        if len(names) > MOST_BARS:
-            raise ValueError(f"a panel must have at most {MOST_BARS} rows, got {len(names)}: name fewer folders")
-        self.places = {name: -number for number, name in enumerate(names)}
+        self.places = _places(names)
         self.panels, rows = legend_panels(legend, look, share=True)
-        self.panels.set_panel_height(0.3 + max(_BAR * len(names), _LEAST_HEIGHT))
+        _set_height(self.panels, len(names))
         self.axes: dict[Group, Axes] = {}
         for panel, _, axes in chain.from_iterable(rows):
             self.axes |= dict.fromkeys(legend.panels[panel], axes)
-            axes.set_yticks(list(self.places.values()), list(self.places))
-            axes.set_ylim(0.6 - len(names), 0.6)
-            axes.tick_params(axis="y", length=0)
-            axes.grid(visible=False, axis="y")
+            _name_rows(axes, self.places)
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each row on the y axis; ValueError for more rows than a panel has room for."""
+    if len(names) > MOST_BARS:
+        raise ValueError(f"a panel must have at most {MOST_BARS} rows, got {len(names)}: name fewer folders")
+    return {name: -number for number, name in enumerate(names)}
+
+
+def _name_rows(axes: Axes, places: Mapping[str, int]) -> None:
+    """Write the names of rows beside a panel."""
+    axes.set_yticks(list(places.values()), list(places))
+    axes.set_ylim(0.6 - len(places), 0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+
+
+def _set_height(panels: Panels, rows: int) -> None:
+    panels.set_panel_height(0.3 + max(_BAR * rows, _LEAST_HEIGHT))
 
 
 def _make_room(panels: Panels) -> None:
@@ -156,41 +171,85 @@ def differences(shown: Shown, baseline: str = "", metric: str = "", test: str = 
     edges = [0.0]
     for group, difference in differences.items():
         name = legend.names[group]
-        colour = legend.styles[name].colour
-        fill = colour if difference.significant else "white"
-        edges += _draw_dot(rows.axes[group], rows.places[name], difference.estimate, (colour, fill), shown.look)
-    _set_difference_axis(rows.panels, min(edges), max(edges))
+        estimate = difference.estimate
+        dot = Dot(estimate.mean, shown.look.band(estimate) or 0.0, difference.significant, legend.styles[name].colour)
+        edges += _draw_dot(rows.axes[group], rows.places[name], dot)
+    _set_difference_axes(rows.panels.axes, edges, rows.panels.ticks)
     rival_names = dict.fromkeys(name for group, name in legend.names.items() if group in rivals)
     rows.panels.label(f"{axis_label(metric)}, minus that of {' or '.join(rival_names)}", "")
-    dot = Style(INK, SOLID, "o")
-    entries = {f"significant, p < {ALPHA} by Holm": dot, "not significant": dot._replace(hollow=True)}
-    rows.panels.legend(entries, lines=False)
+    _explain_dots(rows.panels)
     return rows.panels.figure
 
 
-def _draw_dot(axes: Axes, place: int, estimate: Estimate, colours: tuple[str, str], look: Look) -> Bounds:
-    """Draw a dot with its interval, in the colours of its line and its face; return the ends of the interval."""
-    line, face = colours
-    half = look.band(estimate) or 0.0
+class Dot(NamedTuple):
+    """A difference with half of its interval; whether it is significant; and the colour it is drawn in."""
+
+    mean: float
+    half_width: float
+    significant: bool
+    colour: str = INK
+
+
+class DotPanel(NamedTuple):
+    """A panel of differences by the names of rows. axis: what panels with the same x axis have in common."""
+
+    title: str
+    axis: tuple[str, ...]
+    dots: Mapping[str, Dot]
+
+
+def dots(rows: Sequence[Sequence[DotPanel]], names: Sequence[str], label: str) -> Figure:
+    """Draw differences that were computed elsewhere as `differences` draws its own.
+
+    rows: of panels. names: of the rows of all panels, the first at the top. label: of the x axis.
+    """
+    places = _places(names)
+    panels = Panels([[panel.title for panel in row] for row in rows], PLAIN)
+    _set_height(panels, len(names))
+    axes_of: dict[tuple[str, ...], list[Axes]] = {}
+    edges_of: dict[tuple[str, ...], list[float]] = {}
+    for panel, axes in zip(chain(*rows), panels.axes, strict=True):
+        _name_rows(axes, places)
+        edges = edges_of.setdefault(panel.axis, [0.0])
+        for name, dot in panel.dots.items():
+            edges += _draw_dot(axes, places[name], dot)
+        axes_of.setdefault(panel.axis, []).append(axes)
+    for axis, of_axis in axes_of.items():
+        _set_difference_axes(of_axis, edges_of[axis], panels.ticks)
+    panels.label(label, "")
+    _explain_dots(panels)
+    return panels.figure
+
+
+def _draw_dot(axes: Axes, place: int, dot: Dot) -> Bounds:
+    """Draw a dot with its interval, filled where it is significant; return the ends of the interval."""
     axes.errorbar(
-        estimate.mean,
+        dot.mean,
         place,
-        xerr=half,
-        color=line,
+        xerr=dot.half_width,
+        color=dot.colour,
         marker="o",
         markersize=4,
-        markerfacecolor=face,
+        markerfacecolor=dot.colour if dot.significant else "white",
         elinewidth=1.2,
         capsize=2,
     )
-    return estimate.mean - half, estimate.mean + half
+    return dot.mean - dot.half_width, dot.mean + dot.half_width
 
 
-def _set_difference_axis(panels: Panels, low: float, high: float) -> None:
-    """Give all panels an x axis of signed numbers with a line at 0."""
+def _set_difference_axes(panels: Sequence[Axes], edges: Sequence[float], ticks: int) -> None:
+    """Give panels one x axis of signed numbers, with a line at 0."""
+    low, high = min(edges), max(edges)
     room = margin(low, high, 0.06)
-    for axes in panels.axes:
+    for axes in panels:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
         axes.set_xlim(low - room, high + room)
-        axes.xaxis.set_major_locator(MaxNLocator(panels.ticks))
+        axes.xaxis.set_major_locator(MaxNLocator(ticks))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:+,.6g}" if value else "0")
+
+
+def _explain_dots(panels: Panels) -> None:
+    """Write below the panels what filled and hollow dots are."""
+    dot = Style(INK, SOLID, "o")
+    entries = {f"significant, p < {ALPHA} by Holm": dot, "not significant": dot._replace(hollow=True)}
+    panels.legend(entries, lines=False)

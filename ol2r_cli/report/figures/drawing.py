@@ -45,8 +45,7 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
     """
     if kind not in KINDS:
         raise ValueError(f"a figure must be one of {', '.join(KINDS)}, got {kind}")
-    if find_spec("matplotlib") is None:
-        raise ValueError("figures need matplotlib: type pip install 'ol2r[plots]'")
+    check_installed()
     known = [*KINDS[kind].options, *EVERY_KIND]
     for name in options:
         if name not in known:
@@ -59,6 +58,12 @@ def draw(kind: str, groups: Sequence[Group], labels: Labels, **options: Any) -> 
             raise NothingToDraw(f"figure {kind} needs {KINDS[kind].needs}") from None
         look.set_limits(figure)
     return figure
+
+
+def check_installed() -> None:
+    """Raise ValueError without matplotlib, which says how to install it."""
+    if find_spec("matplotlib") is None:
+        raise ValueError("figures need matplotlib: type pip install 'ol2r[plots]'")
 
 
 def painter(kind: str) -> Callable[..., Figure]:
