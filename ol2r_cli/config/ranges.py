@@ -254,6 +254,15 @@ def _check_value(place: str, value: Any, kind: Allowed) -> None:
     raise ValueError(f"{place} must be {'finite' if is_infinite else kind.in_words(right_type)}, got {value!r}")
 
 
+def with_whole_numbers(value: Any) -> Any:
+    """Return a value in which 1.0 is 1, at whatever depth: equal numbers have one text, and so one hash."""
+    if isinstance(value, Mapping):
+        return {key: with_whole_numbers(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_whole_numbers(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _numbers(value: Any) -> list[int | float]:
     """Return the numbers in a value, at whatever depth."""
     if isinstance(value, Mapping):

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ol2r_cli.config.ranges import Range, check_settings
+from ol2r_cli.config.ranges import Range, check_settings, with_whole_numbers
 from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.parse import DataError, utf8_lines
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.tensor.numpy_streams import Permutations
 
 Popularity = Literal["uniform"] | Mapping[str, Any]
 _PLACE = "dataset.popularity"
@@ -36,7 +37,7 @@ class Zipf:
 
     def counts(self, queries: list[str]) -> NDArray[np.float64]:
         """Return how often each query is asked, up to a common factor."""
-        rank = 1 + np.random.default_rng(self.seed).permutation(len(queries))
+        rank = 1 + Permutations(self.seed).permuted(np.arange(len(queries)))
         return np.asarray(rank.astype(np.float64) ** -self.zipf)
 
 
@@ -83,7 +84,7 @@ def checked(popularity: Popularity) -> Zipf | CountFile | None:
     if not isinstance(popularity, Mapping):
         raise ValueError(f"{_PLACE} must be uniform, {{zipf: EXPONENT}} or {{file: FILE}}, got {popularity!r}")
     check_settings(kind, popularity, _PLACE)
-    return kind(**popularity)
+    return kind(**with_whole_numbers(popularity))
 
 
 def asked_by(dataset: Dataset, popularity: Popularity) -> Dataset:

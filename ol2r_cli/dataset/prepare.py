@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 
-from ol2r_cli.config.ranges import Count, Range, check_settings
+from ol2r_cli.config.ranges import Count, Range, check_settings, with_whole_numbers
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import ParsedFile, blocks, fill_with_minima, parse, rounded_off
 from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
@@ -350,7 +350,7 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
     if isinstance(cuts, Sequence) and not 1 <= len(set(cuts)) == len(cuts) <= LARGEST_INT8:
         expected = f"a number, or a list of 1 to {LARGEST_INT8} different numbers"
         raise ValueError(f"dataset.group.threshold must be {expected}, got {list(cuts)}")
-    return GroupRule(**settings)
+    return GroupRule(**with_whole_numbers(settings))
 
 
 def zeroed_feature(rule: GroupRule | Path | None) -> int | None:

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings
+from ol2r_cli.config.ranges import Count, Positive, Range, Share, WholeNumber, check_settings, with_whole_numbers
 from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
 from ol2r_cli.dataset.prepare import Transformation
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, SPLITS, Dataset, Intents
 from ol2r_cli.tensor.memory import available_memory
+from ol2r_cli.tensor.numpy_streams import DRAWS_OF, other_numbers
 
 _VERSION = 1  # raise with every change of the numbers: it is part of the fingerprint
 _STREAMS = (*SPLITS, "borders", "world", "intents")
@@ -104,7 +105,7 @@ class Synthetic:
     def __post_init__(self) -> None:
         """Check the settings, which as `vars(self)` are part of the fingerprint: 1 and 1.0 are the same number."""
         check_settings(SplitSizes, self.queries, "dataset.queries")
-        self.queries, self.intents = dict(self.queries), None if self.intents is None else dict(self.intents)
+        self.queries = dict(self.queries)
         self.nonlinearity, self.noise = float(self.nonlinearity), float(self.noise)
         self.grades = [float(share) for share in self.grades]
         self.group_ratio = [*self.group_ratio] if isinstance(self.group_ratio, Sequence) else float(self.group_ratio)
@@ -118,6 +119,7 @@ class Synthetic:
         checked(self.popularity)
         if self.intents is not None:
             check_settings(GeneratedIntents, self.intents, "dataset.intents")
+            self.intents = with_whole_numbers(self.intents)
             GeneratedIntents(**self.intents).mix()
 
     def transformation(self, features: int, fingerprint: str) -> Transformation:
@@ -161,7 +163,7 @@ class Synthetic:
         decisive = {name: value for name, value in vars(self).items() if value is not None and name != "popularity"}
         dataset = Dataset(
             name="synthetic",
-            fingerprint=digest([_VERSION, decisive]),
+            fingerprint=digest([_VERSION, decisive, *other_numbers()]),
             features=torch.from_numpy(features),
             labels=torch.from_numpy(labels[0]),
             offsets=torch.from_numpy(np.cumsum([0, *lengths])),
@@ -169,6 +171,7 @@ class Synthetic:
             grades=len(self.grades),
             splits={split: torch.from_numpy(queries) for split, queries in zip(SPLITS, numbers, strict=True)},
             group=torch.from_numpy(group),
+            warnings=(f"generated data and ids are not those of numpy {DRAWS_OF}",) if other_numbers() else (),
             intents=None if self.intents is None else Intents(torch.from_numpy(labels), len(self.grades)),
         ).judged_by(self.intent)
         return asked_by(dataset, self.popularity)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ol2r_cli.recommend.reviews import Reviews
+from ol2r_cli.tensor.numpy_streams import Permutations
 
 CUTOFFS = (10, 20, 50, 100)
 _BATCH = 256  # users that are scored together
@@ -34,7 +35,7 @@ def rankings(
     seen = np.concatenate(known)
     order = np.argsort(reviews.user[seen], kind="stable")
     owner, item = reviews.user[seen][order], reviews.item[seen][order]
-    tie = np.random.default_rng(0).permutation(reviews.items)
+    tie = Permutations(0).permuted(np.arange(reviews.items))
     places, lists = min(places, reviews.items), []
     for start in range(0, len(users), _BATCH):
         batch = users[start : start + _BATCH]

@@ -38,6 +38,7 @@ from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.run import EVALUATION, Run, Table
 from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
 from ol2r_cli.run.user_code import own_code
+from ol2r_cli.tensor.numpy_streams import other_numbers
 
 MODEL, TREES = "model.npz", "tree.json"
 PER_USER = Table("per_user.parquet", ("user",), {"user": "Int64"})  # a column per metric, a row per user of a split
@@ -102,6 +103,8 @@ class Fit:
         self._check_explained()
         self.code = own_code(self.settings) if code is None else code
         decisive = {name: value for name, value in settings.items() if name not in _NOT_HASHED}
+        if other_numbers():
+            decisive["numbers_of_numpy"] = other_numbers()
         self.id = identity(decisive, self.reviews.fingerprint, self.code)
         path = Path(settings["output_dir"]).expanduser() / choices["reviews"] / f"{choices['model']}-{self.id}"
         self.directory = RunDirectory(path, path.parents[1], (MODEL, TREES, PER_USER.file))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, PositiveShare, Share, WholeNumber
 from ol2r_cli.recommend.reviews import Names, Reviews, Row
+from ol2r_cli.tensor.numpy_streams import Permutations
 
 _NAMES = {"feature": "features", "phrase": "phrases", "item": "items"}  # what the files of names are called in `files`
 
@@ -42,11 +43,11 @@ class ReviewSource(ABC):
     def load(self) -> Reviews:
         """Return the reviews with their splits; ValueError, of one line, for bad files and for an empty split."""
         reviews, test = self.read()
-        number, random = len(reviews.user), np.random.default_rng(self.split)
+        number, random = len(reviews.user), Permutations(self.split)
         observed = None
         if self.observed is not None:
             often = np.flatnonzero(np.bincount(reviews.user, minlength=reviews.users) > 5)
-            new = random.permutation(often)[: round(reviews.users / 20)]
+            new = random.permuted(often)[: round(reviews.users / 20)]
             if not len(new):
                 raise ValueError(
                     "reviews.observed needs ten users and more than five reviews of one, got too few: leave it out"
@@ -55,9 +56,9 @@ class ReviewSource(ABC):
             observed = np.sort(np.concatenate([of_user[: self.observed] for of_user in own]))
             test = np.sort(np.concatenate([of_user[self.observed :] for of_user in own]))
         elif self.split:
-            test = np.sort(random.permutation(number)[: round(number / 10)])
+            test = np.sort(random.permuted(np.arange(number))[: round(number / 10)])
         known = np.setdiff1d(np.arange(number), test if observed is None else np.concatenate([test, observed]))
-        rest = random.permutation(known)
+        rest = random.permuted(known)
         validation, train = np.split(rest, [round(len(rest) / 9)])
         train = np.sort(train[: round(len(train) * self.training)])
         for name, rows in (("train", train), ("validation", validation), ("test", test)):

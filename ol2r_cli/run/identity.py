@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ol2r_cli.config.ranges import with_whole_numbers
+
 RESULTS_VERSION = 6  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
 # Settings without effect on results, by their dotted name. All others are hashed: a new setting cannot be forgotten.
@@ -58,10 +60,8 @@ def _decisive(value: Any, name: str = "") -> Any:
         return {str(by_name[full]): _decisive(value[by_name[full]], full) for full in decisive}
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     if value is None or isinstance(value, bool | int | float | str):
-        return value
+        return with_whole_numbers(value)
     raise TypeError(f"{name} must be a plain value (resolve the configuration first), got {type(value).__name__}")
 
 

@@ -27,6 +27,7 @@ from zipfile import BadZipFile, ZipFile
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.own_choices import default_output_dir
+from ol2r_cli.config.ranges import with_whole_numbers
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lazy import pl, torch
@@ -262,8 +263,7 @@ class Run:
     @cached_property
     def flat_settings(self) -> dict[str, Any]:
         """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
-        leaves = dotted(self.settings)
-        return {name: int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf for name, leaf in leaves}
+        return with_whole_numbers(dict(dotted(self.settings)))
 
     @cached_property
     def summary_file(self) -> dict[str, Any]:

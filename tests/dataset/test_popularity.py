@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ol2r_cli.config.composer import compose
+from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.popularity import asked_by
 from ol2r_cli.measure.quality import HeadAndTail
 from ol2r_cli.run.experiment import Experiment
@@ -144,6 +145,17 @@ def test_popularity_is_part_of_the_id_unless_it_is_uniform(tmp_path):
     ids = [experiment(f"dataset.popularity={setting}").id for setting in settings]
     assert ids[0] == experiment().id
     assert len(set(ids)) == len(settings)
+    assert experiment("dataset.popularity={zipf: 1.0, seed: 0}").id == ids[1]
+
+
+def test_ranks_and_ids_are_those_of_published_runs():
+    """Frozen values on purpose, of numpy 2.1: ranks by `default_rng(seed).permutation`, and 1 without a point."""
+    dataset = experiment().dataset
+    for seed, ranks in ((0, [3, 5, 4, 7, 6, 1, 2, 8]), (3, [7, 8, 3, 2, 5, 6, 4, 1])):
+        asked = asked_by(dataset, {"zipf": 1.0, "seed": seed})
+        assert (asked.popularity[ranks.index(1)] / asked.popularity).tolist() == pytest.approx(ranks)
+        decisive = {"dataset": dataset.fingerprint, "popularity": {"zipf": 1, "seed": seed}}
+        assert asked.fingerprint == digest(decisive)
 
 
 @pytest.mark.parametrize(("share", "head"), [(0.5, 1), (0.7, 2), (1.0, 4)])

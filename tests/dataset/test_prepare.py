@@ -74,6 +74,8 @@ def test_groups_by_thresholds_before_or_after_normalisation(tmp_path: Path):
     # The group is the number of thresholds that a document does not exceed, in whatever order they are typed.
     assert load(threshold=[3.5, 2], on="raw").group.tolist() == [2, 0, 1, 0]
     assert load(threshold=[2, 3.5], on="raw").group.tolist() == [2, 0, 1, 0]
+    assert load(threshold=[3.5, 2.0], on="raw").fingerprint == load(threshold=[3.5, 2], on="raw").fingerprint
+    assert load(threshold=3.0, on="raw").fingerprint == load(threshold=3, on="raw").fingerprint
     assert load(threshold=[3.5, 2], on="raw").fingerprint != load(threshold=3.5, on="raw").fingerprint
     with pytest.raises(ValueError, match=r"dataset\.group\.feature must be at most 2, got 3"):
         load(threshold=1, feature=3)

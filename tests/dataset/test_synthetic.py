@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli import api
 from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.dataset import cache, synthetic
 from ol2r_cli.dataset.synthetic import (
     DocumentGenerator,
     Synthetic,
@@ -82,6 +83,23 @@ def test_the_numbers_of_this_version_do_not_change():
         settings = SMALL | {"documents": documents, "queries": {"train": 200_000, "validation": 0, "test": 0}}
         lengths = Synthetic(**settings).lengths("train")
         assert (lengths.min(), lengths.max()) == (min(5, documents), 5 * documents)
+
+
+def test_where_numpy_draws_other_numbers_the_data_are_others(monkeypatch):
+    before = small()
+    monkeypatch.setattr(synthetic, "other_numbers", lambda: [0.5])
+    after = small()
+    assert after.fingerprint != before.fingerprint
+    assert (before.warnings, len(after.warnings)) == ((), 1)
+
+
+def test_an_overlap_of_0_is_one_of_0_0():
+    """The documented way is without a point."""
+    whole, real = (small(intents={"number": 2, "overlap": overlap}) for overlap in (0, 0.0))
+    assert real.fingerprint == whole.fingerprint
+    decisive = {**SMALL, "intents": {"number": 2, "overlap": 0}}
+    del decisive["popularity"], decisive["intent"]
+    assert whole.fingerprint == cache.digest([1, decisive])
 
 
 def test_a_split_keeps_its_queries_when_it_or_another_grows():

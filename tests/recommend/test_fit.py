@@ -22,6 +22,7 @@ from ol2r_cli.commands.run import main as run
 from ol2r_cli.commands.status import main as status
 from ol2r_cli.commands.verify import main as verify
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.recommend import fit as fit_module
 from ol2r_cli.recommend.baselines import BPRMF, MostPopular
 from ol2r_cli.recommend.evaluation import rankings
 from ol2r_cli.recommend.fact import FacT
@@ -80,6 +81,13 @@ def test_the_stored_model_has_the_stored_values():
     composition = Composer(root="recommend")([*SMALL, "model=nmf", "model.factors=4"])
     fit = Fit(composition.settings, composition.choices)
     assert mean_ndcg(fit.reviews, fit.restored()) == pytest.approx(stored.summary["test_ndcg_10"]["mean"], rel=1e-6)
+
+
+def test_where_numpy_draws_other_numbers_a_fit_is_another(monkeypatch: pytest.MonkeyPatch):
+    composition = Composer(root="recommend")([*SMALL, "model=bprmf"])
+    before = Fit(composition.settings, composition.choices).id
+    monkeypatch.setattr(fit_module, "other_numbers", lambda: [0.5])
+    assert Fit(composition.settings, composition.choices).id != before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

@@ -116,6 +116,13 @@ def test_seeds_replicas_and_folds_are_repetitions(tmp_path):
     assert (group.estimate("validation_ndcg_10").n, group.estimate("regret")) == (1, None)
 
 
+def test_equal_numbers_make_one_group(tmp_path):
+    """As they have one id, also in a list."""
+    for seed, numbers in enumerate(("1", "1.0")):
+        make(tmp_path, f"click.stop={numbers}", f"click.click=[0,{numbers}]", test={seed: 0.5})
+    assert only(tmp_path).n == 2
+
+
 def test_values_are_in_the_order_of_fold_and_seed(tmp_path):
     """Not in that of the ids of runs, which differs from group to group: units of two groups stand side by side."""
     for fold in (2, 3, 1):
