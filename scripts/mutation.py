@@ -199,6 +199,7 @@ def in_a_fork(words: list[str], only: list[str], limit: float) -> tuple[int | No
     scratch = Path(tempfile.mkdtemp(prefix="mutation-"))
     process = os.fork()
     if not process:
+        multiprocessing.current_process().daemon = False  # as that of a user, which may have children
         with suppress(BaseException):
             os._exit(run_pytest(words, only, scratch))
         os._exit(70)

@@ -74,6 +74,19 @@ def test_each_run_of_a_grid_is_as_it_is_alone(ranker: str):
             assert torch.equal(values, expected[name]) or values.isnan().any(), name
 
 
+def test_one_launch_is_played_and_the_largest_room_is_enough():
+    with torch.inference_mode():
+        together, alone = runs("pdgd"), runs("pdgd")
+        launches = [running.prepare(ROUNDS) for running in together]
+        play_jointly(launches[:1])
+        play_jointly([launches[1]._replace(room=0), launches[2]])
+        for running, launch, single in zip(together, launches, alone, strict=True):
+            running.launched(launch)
+            single.advance(ROUNDS)
+            assert int(running.round) == int(single.round) == ROUNDS
+            assert torch.equal(running.ranker.theta, single.ranker.theta)
+
+
 def test_runs_of_other_stages_or_sizes_are_not_one_launch():
     others = ("ranker=pdgd",), ("ranker=sgd_ranknet",), ("ranker=pdgd", "click=position_based")
     with torch.inference_mode():

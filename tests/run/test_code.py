@@ -72,7 +72,7 @@ def test_the_files_that_a_class_imports_from_its_folder_count(folder, monkeypatc
     assert counting(folder("site-packages")) == own, "of an installed package only its own files"
 
 
-def test_base_classes_of_another_folder_and_packages_around_count(folder, monkeypatch):
+def test_bases_of_other_folders_and_packages_around_count(folder, monkeypatch):
     """Without any import that finds them: the base is in another folder, and nothing names the package itself."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     root = folder()

@@ -60,7 +60,7 @@ def test_perfect_users_click_what_is_relevant(tmp_path):
     assert 0 < is_relevant.sum() < len(counts)
 
 
-def test_users_judge_documents_of_a_dataset_with_attractions_by_these():
+def test_users_judge_by_the_attractions_of_a_dataset():
     """Each click is on a document that attracts, whatever its grade: users look at all, and attraction is 0 or 1."""
     config = tiny("click=position_based", "click.eta=0", "positions=4")
     dataset = build(config.dataset).load()
