@@ -25,7 +25,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, must_be_one_of, number, one_line, plural, printable, wrapped
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.finished_run import code_settings, default_settings, read_tables
+from ol2r_cli.report.finished_run import default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run, Table, find_run
@@ -152,7 +152,7 @@ def _effect(setting: str, same_data: bool) -> str:
 def environment_rows(first: Run, second: Run) -> list[Row]:
     """Return what differs in data, versions and machine, and in the users' own code."""
     rows = _different(_environment(first.manifest), _environment(second.manifest))
-    return rows + _different(code_settings(first.manifest), code_settings(second.manifest), "can change results")
+    return rows + _different(first.code_settings, second.code_settings, "can change results")
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, Any]:

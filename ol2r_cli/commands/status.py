@@ -19,8 +19,8 @@ from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import as_json
 from ol2r_cli.formatting import duration, plural, printable, wrapped
 from ol2r_cli.program import as_called
-from ol2r_cli.report.collection import RunFilter
 from ol2r_cli.run.run import STATES, Run, find_runs
+from ol2r_cli.run.run_filter import RunFilter
 from ol2r_cli.text_table import TextTable, print_table, show
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")

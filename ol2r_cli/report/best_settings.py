@@ -18,11 +18,11 @@ from itertools import chain
 from ol2r_cli.report.click_values import click_values, clicks_a_session
 from ol2r_cli.report.comparison import paired_values
 from ol2r_cli.report.estimates import Values, of_values
-from ol2r_cli.report.finished_run import CODE
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import part_of
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
+from ol2r_cli.run.run import CODE
 
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
 

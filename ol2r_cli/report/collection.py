@@ -6,87 +6,28 @@ import os
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.config.overrides import as_typed, split_words, translate
+from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import error_line, nearest, plural, printable
+from ol2r_cli.formatting import error_line, plural, printable
 from ol2r_cli.lazy import lazy
-from ol2r_cli.report.finished_run import FOLD, FinishedRun, code_settings, read_run
+from ol2r_cli.report.finished_run import FOLD, FinishedRun, read_run, start_setting
 from ol2r_cli.report.published import read_results
 from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.run_filter import RunFilter, part_of_outputs
 
 if TYPE_CHECKING:
-    from ol2r_cli.config import grammar
     from ol2r_cli.run import recomputed
 else:
-    grammar, recomputed = lazy("ol2r_cli.config.grammar"), lazy("ol2r_cli.run.recomputed")
+    recomputed = lazy("ol2r_cli.run.recomputed")
 
-PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search")  # folders of output_dir with the runs of these commands
 _RECIPES = ("reproduce", "benchmark")  # those whose runs choose settings with other seeds than those that are reported
-
-
-class RunFilter:
-    """Runs with one of the values of every word. `check` is called after all runs."""
-
-    def __init__(self, words: Sequence[str]):
-        self.wanted: dict[str, list[str]] = {}
-        for word in translate(words) if words else ():
-            for override in grammar.expand(word):
-                name, _, value = override.partition("=")
-                self.wanted.setdefault(name, []).append(value)
-        self._known: dict[str, dict[str, Any]] = {}  # the values that runs have, by name and as typed
-        self._chosen = False
-
-    def run(self, run: Run) -> bool:
-        """Return whether a run on disk is chosen, as far as its files can be read."""
-        if not self.wanted or not run.manifest:
-            return True
-        settings: Mapping[str, Any] = {}
-        with suppress(OSError, ValueError):
-            settings = run.flat_settings
-        choices = {"intent": "none"} | dict(run.choices)
-        return self.has({**settings, **code_settings(run.manifest), **choices})
-
-    def has(self, values: Mapping[str, Any]) -> bool:
-        """Return whether a run with these settings and choices is chosen."""
-        for name, value in values.items():
-            self._known.setdefault(name, {})[as_typed(value)] = value
-        chosen = all(
-            name in values and any(is_typed(values[name], typed) for typed in wanted)
-            for name, wanted in self.wanted.items()
-        )
-        self._chosen |= chosen
-        return chosen
-
-    def check(self) -> None:
-        """Raise ValueError for a word that no run has, with the values there are, and where no run has all of them."""
-        if not self._known:
-            return
-        for name, wanted in self.wanted.items():
-            if name not in self._known:
-                raise ValueError(f"no run has a setting or group {name!r}{nearest(name, self._known)}")
-            values = self._known[name]
-            for typed in wanted:
-                if not any(is_typed(value, typed) for value in values.values()):
-                    raise ValueError(f"{name} must be one of {', '.join(values)}, got {typed}")
-        if not self._chosen:
-            words = " and ".join(f"{name}={','.join(wanted)}" for name, wanted in self.wanted.items())
-            raise ValueError(f"no run has {words} together")
-
-
-def is_typed(value: Any, typed: str) -> bool:
-    """Return whether a setting has the value that was typed; numbers may be written differently."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(ValueError):
-            return float(typed) == value
-        return False
-    return typed in (as_typed(value), value)
 
 
 @dataclass
@@ -141,19 +82,28 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
             collection.runs += [run for run in published if chosen.has(_published_settings(run))]
             continue
         for path in find_runs(folder):
-            elsewhere = _part_of_outputs(path, folder)
+            elsewhere = part_of_outputs(path, folder)
             if elsewhere is not None:
                 collection.elsewhere[elsewhere] += 1
                 continue
             real_path = os.path.realpath(path)
             run = None if real_path in seen else Run.read(path)
             seen.add(real_path)
-            if run is not None and chosen.run(run):
+            if run is not None and _is_chosen(run, chosen):
                 _add(run, path, folder, verify, collection)
     chosen.check()
     if not collection.runs:
         collection.runs, collection.choosing = [*chain(*collection.choosing.values())], {}
     return collection
+
+
+def _is_chosen(run: Run, chosen: RunFilter) -> bool:
+    """Return whether words choose a run, whose start has the name that it has in tables."""
+    start: dict[str, str] = {}
+    if chosen.wanted:
+        with suppress(OSError, ValueError):
+            start = start_setting(run)
+    return chosen.run(run, start)
 
 
 def _chooses(run: Run, path: Path) -> bool:
@@ -165,15 +115,6 @@ def _chooses(run: Run, path: Path) -> bool:
 def _published_settings(run: FinishedRun) -> dict[str, Any]:
     """Return the settings and choices of a published run that words may name."""
     return {**run.settings, FOLD: run.fold, "seed": run.seeds[0], "replicas": len(run.seeds), **run.choices}
-
-
-def _part_of_outputs(path: Path, folder: Path) -> Path | None:
-    """Return the folder of `PARTS_OF_OUTPUTS` below `folder` that a run is in; None for a run elsewhere."""
-    inner = path.relative_to(folder).parts[:-2]
-    for place, name in enumerate(inner, 1):
-        if name in PARTS_OF_OUTPUTS:
-            return folder.joinpath(*inner[:place])
-    return None
 
 
 def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,23 +12,19 @@ from typing import Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
+from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.kinds import RunKind, kind_of
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.measures import declare
+from ol2r_cli.report.parts import NAMED_PARTS, RECORDING, TASK_PARTS, part_of
 from ol2r_cli.report.units import SEEDS, Units
 from ol2r_cli.run.identity import NOT_HASHED
-from ol2r_cli.run.run import DamagedFile, Run
+from ol2r_cli.run.run import DamagedFile, Run, find_run
 
 FOLD = "dataset.fold"
-CODE = "own_code"  # added to the settings, as `ranker.own_code`: the hash of the user's code
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.
 IGNORED = NOT_HASHED | {"seed", "replicas", FOLD}
-# Settings of what is recorded of an experiment. They do not change what happens in it.
-RECORDING = {
-    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
-    *("block_rounds", "save_interactions", "validation_sessions"),
-}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _OF_MEASURE = re.compile(r"measure\.(\w+)(?:@\d+)?\.(\w+)")
 _TYPED = re.compile(r"(?<!\S)['\"]*[+~]*([^\s'\"=]+)=")  # the name of a setting in a command
@@ -41,7 +38,7 @@ class FinishedRun:
     dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. values: the
     metrics of each seed, or of what `units` has in place of seeds, None where one does not apply. typed: names of
     settings on the command line. columns: those of its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None
-    or empty where an earlier version wrote it.
+    or empty where an earlier version wrote it. start_seeds: for each seed that of the run that it started from, if any.
     """
 
     path: Path
@@ -56,6 +53,7 @@ class FinishedRun:
     cpu_seconds: float | None = None
     peak_memory_gb: float | None = None
     note: str = ""
+    start_seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Make text, which may be of others, printable; ValueError for what is no number."""
@@ -105,7 +103,7 @@ def read_run(run: Run) -> FinishedRun:
     choices, kind = {"intent": "none"} | dict(run.choices), kind_of(run.choices)
     flat = run.flat_settings
     settings = {name: value for name, value in flat.items() if name != kind.fold and distinguishes(name)}
-    settings |= {"results_version": run.manifest["results_version"]} | code_settings(run.manifest)
+    settings |= {"results_version": run.manifest["results_version"]} | run.code_settings | start_setting(run)
     settings = {kind.as_shown(name): value for name, value in settings.items()}
     settings.setdefault("rounds", run.rounds)
     return FinishedRun(
@@ -121,7 +119,64 @@ def read_run(run: Run) -> FinishedRun:
         cpu_seconds=run.manifest.get("cpu_seconds"),
         peak_memory_gb=run.manifest.get("peak_memory_gb"),
         note=run.manifest.get("note") or "",
+        start_seeds=tuple(_start_of(run).get("seeds", ())),
     )
+
+
+def start_setting(run: Run) -> dict[str, str]:
+    """Return `start.run` of a run as it is called, empty for a run without it.
+
+    That is the ranker of the run that it started from with its other choices and settings, as in --baseline: those of
+    the ranker that are not its defaults, and the others that are not those of the started run. So a start has the same
+    name in every fold, seed and folder, and start.run finds it by this name.
+    """
+    start = _start_of(run)
+    ours = {"choices": run.choices, "settings": run.flat_settings, "fingerprint": run.fingerprint}
+    return {"start.run": _name_of_start(start, ours)} if start else {}
+
+
+def _name_of_start(start: Mapping[str, Any], started: Mapping[str, Any]) -> str:
+    """Return what a start is called. Both are as `Run.as_start` returns them."""
+    choices, settings, ours = start["choices"], start["settings"], {"intent": "none"} | dict(started["choices"])
+    usual, defaults = default_parts(choices["ranker"]), default_settings(choices, settings)
+    words = [choices["ranker"]]
+    words += [f"{part}={choices[part]}" for part in NAMED_PARTS if choices.get(part) not in (None, usual.get(part))]
+    words += [f"{part}={choices[part]}" for part in TASK_PARTS if choices.get(part, ours[part]) != ours[part]]
+    for name, value in settings.items():
+        same_for_both = part_of(name) in (*TASK_PARTS, "") and not name.startswith("start.")
+        expected = (started["settings"] if same_for_both else defaults).get(name, ...)
+        if _names_a_start(name) and value != expected:
+            words.append(f"{name}={as_typed(value)}")
+    if start.get("start"):
+        words.append(f"start.run={as_typed(_name_of_start(start['start'], start))}")
+    if start["fingerprint"] != started["fingerprint"] and choices["dataset"] == ours["dataset"]:
+        fold = settings.get(FOLD)
+        is_other_fold = fold != started["settings"].get(FOLD)
+        words.append(f"{FOLD}={fold}" if is_other_fold else f"dataset.fingerprint={start['fingerprint'][:8]}")
+    return " ".join(words)
+
+
+def _names_a_start(name: str) -> bool:
+    """Return whether a setting of the run that another started from is in its name, where it is not the usual one.
+
+    Not that of a class, which its choice says, and not what did not decide its parameters.
+    """
+    is_of_other = name.startswith(("measure.", "dataset.", "start.run")) or name.endswith("._target_")
+    return distinguishes(name) and name not in RECORDING and not is_of_other
+
+
+def _start_of(run: Run) -> Mapping[str, Any]:
+    """Return what run.json says of the run that a run started from; as it is on disk, where an earlier version wrote
+    run.json; empty without such a run."""
+    recorded, typed = run.manifest.get("start"), run.flat_settings.get("start.run")
+    if recorded or not isinstance(typed, str):
+        return recorded or {}
+    try:
+        source = Run.read_finished(find_run(os.path.expanduser(typed), run.path.parents[1]))
+        seeds = source.seeds * len(run.seeds) if len(source.seeds) == 1 else run.seeds
+        return source.as_start() | {"seeds": seeds}
+    except (OSError, ValueError):
+        return {}
 
 
 @cache
@@ -183,11 +238,6 @@ def default_parts(ranker: str) -> dict[str, str]:
     known = ("ranker/model", "exploration", "fairness") if ranker in catalogue.choices["ranker"] else ("fairness",)
     chosen = catalogue.chosen([f"ranker={ranker}"])
     return {part: choice for part in known if (choice := chosen.get(part)) is not None}
-
-
-def code_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hashes of its own code: {"ranker.own_code": "3f2a99c10b7d"}."""
-    return {f"{part}.{CODE}": str(hash) for part, hash in (manifest.get("code") or {}).items()}
 
 
 def read_tables(path: Path, read: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:

@@ -72,6 +72,10 @@ _SYMBOLS = {  # the papers' letter for a setting
     "exploration.alpha": "α",
     "exploration.epsilon": "ε",
     "fairness.epsilon": "ε",
+    "start.run": "start",
+    "start.labels": "start labels",
+    "start.noise": "start noise",
+    "start.seed": "start seed",
     "rounds": "T",
     "positions": "k",
 }

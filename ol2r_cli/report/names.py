@@ -14,13 +14,14 @@ from itertools import chain
 from typing import Any
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.report.finished_run import CODE, IGNORED, default_parts, default_settings
+from ol2r_cli.report.finished_run import IGNORED, default_parts, default_settings
 from ol2r_cli.report.parts import NAMED_PARTS, PARTS, click_order, defines_task, part_of
-from ol2r_cli.report.run_groups import FINGERPRINT, Group
+from ol2r_cli.report.run_groups import FINGERPRINT, START_SEED, Group
 from ol2r_cli.report.shown_metrics import METRICS
+from ol2r_cli.run.run import CODE
 
 _NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
-_NOT_TYPED = (FINGERPRINT, "results_version", CODE)  # ends of settings that no command has
+_NOT_TYPED = (FINGERPRINT, START_SEED, "results_version", CODE)  # ends of settings that no command has
 
 
 class Labels:

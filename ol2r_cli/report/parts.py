@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from ol2r_cli.report.finished_run import RECORDING
-
+# Settings of what is recorded of an experiment. They do not change what happens in it.
+RECORDING = {
+    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
+    *("block_rounds", "save_interactions", "validation_sessions"),
+}
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 TASK_PARTS = ("dataset", "click", "intent")
 NAMED_PARTS = ("ranker/model", "exploration", "fairness")  # a name has those that its ranker does not bring
@@ -23,9 +26,10 @@ def part_of(setting: str) -> str:
 def defines_task(setting: str) -> bool:
     """Return whether different values of a setting are different tasks, instead of competitors in one task.
 
-    What is recorded makes no other task, and how numbers are rounded does not either.
+    What is recorded makes no other task, and neither does how numbers are rounded, or with what a ranker begins.
     """
-    return setting not in {*RECORDING, *ROUNDING} and part_of(setting) in (*TASK_PARTS, "")
+    is_of_row = setting in {*RECORDING, *ROUNDING} or setting.startswith("start.")
+    return not is_of_row and part_of(setting) in (*TASK_PARTS, "")
 
 
 def click_order(click: str) -> tuple[int, str]:

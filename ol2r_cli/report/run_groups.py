@@ -14,9 +14,11 @@ from typing import Any
 
 from ol2r_cli.kinds import RunKind
 from ol2r_cli.report.estimates import Estimate, of_values
-from ol2r_cli.report.finished_run import RECORDING, FinishedRun
+from ol2r_cli.report.finished_run import FinishedRun
+from ol2r_cli.report.parts import RECORDING
 from ol2r_cli.report.units import Units
 
+START_SEED = "start.seed"  # added to the settings where one seed was started from several
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
 
 
@@ -104,10 +106,28 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     runs = _with_settings_of_the_data(list(runs))
     ignored = RECORDING | _settings_of_equal_measures(runs)
     groups: dict[str, Group] = {}
-    for run in runs:
-        settings = {name: value for name, value in run.settings.items() if name not in ignored}
-        groups.setdefault(_key(run.choices, settings), Group(run.choices, settings, [])).runs.append(run)
+    settings = [{name: value for name, value in run.settings.items() if name not in ignored} for run in runs]
+    for run, of_run in zip(runs, _with_seeds_of_starts(runs, settings), strict=True):
+        groups.setdefault(_key(run.choices, of_run), Group(run.choices, of_run, [])).runs.append(run)
     return list(groups.values())
+
+
+def _with_seeds_of_starts(
+    runs: Sequence[FinishedRun], settings: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the settings of each run, with the seed that it started from where one (fold, seed) started from several.
+
+    So a start of all seeds from one run is another row than a start of each seed from its own.
+    """
+    keys = [_key(run.choices, of_run) for run, of_run in zip(runs, settings, strict=True)]
+    seeds: dict[tuple[str, Any, int], set[int]] = {}
+    for key, run in zip(keys, runs, strict=True):
+        for seed, started_from in zip(run.seeds, run.start_seeds, strict=False):
+            seeds.setdefault((key, run.fold, seed), set()).add(started_from)
+    ambiguous = {key for (key, _, _), of_seed in seeds.items() if len(of_seed) > 1}
+    for key, run, of_run in zip(keys, runs, settings, strict=True):
+        own = run.start_seeds == run.seeds
+        yield {**of_run, START_SEED: "own" if own else run.start_seeds[0]} if key in ambiguous else of_run
 
 
 def _settings_of_equal_measures(runs: Iterable[FinishedRun]) -> set[str]:

@@ -119,6 +119,7 @@ class Experiment:
         if self.settings["validation_sessions"]:
             self._check_sessions()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
+        self.start.find(self.dataset, self.seeds)
         self.code = own_code(self.settings) if code is None else code
         self._leave_gpu_for_single_rounds(make)
         precision = str(self.dtype).removeprefix("torch.")

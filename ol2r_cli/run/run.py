@@ -32,8 +32,10 @@ from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse
 from ol2r_cli.formatting import error_line
 from ol2r_cli.lazy import pl, torch
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
+from ol2r_cli.run.identity import NOT_HASHED
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
+CODE = "own_code"  # the end of the name under which a hash of the user's code stands beside settings
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
 _READ_ALWAYS = (SUMMARY, CONFIG)  # small files, whose contents are compared at every look at a finished run
 _FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
@@ -48,6 +50,7 @@ _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not kno
     "versions": ({...: (str, None)}, None),
     "git": ({"commit": str, "dirty": bool}, None),
     "code": (dict, None),
+    "start": ({"seeds": [int], "choices": {...: str}, "settings": dict, "fingerprint": str}, None),
     "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
 }
 _CHECKPOINT: dict[Any, Any] = {"results_version": int, "fingerprint": str, "files": _FILES, "state": dict}
@@ -264,6 +267,22 @@ class Run:
     def flat_settings(self) -> dict[str, Any]:
         """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
         return with_whole_numbers(dict(dotted(self.settings)))
+
+    @property
+    def code_settings(self) -> dict[str, str]:
+        """The hashes of its own code: {"ranker.own_code": "3f2a99c10b7d"}."""
+        return {f"{part}.{CODE}": str(hash) for part, hash in (self.manifest.get("code") or {}).items()}
+
+    def as_start(self) -> dict[str, Any]:
+        """Return what the run.json of a run that starts from this one says of it: choices, settings by dotted name,
+        fingerprint, and what it started from itself."""
+        settings = {name: value for name, value in self.flat_settings.items() if name not in NOT_HASHED}
+        return {
+            "choices": dict(self.choices),
+            "settings": settings | self.code_settings,
+            "fingerprint": self.fingerprint,
+            "start": self.manifest.get("start"),
+        }
 
     @cached_property
     def summary_file(self) -> dict[str, Any]:

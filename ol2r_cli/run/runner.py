@@ -241,6 +241,7 @@ class Runner(Lifecycle):
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
             code=experiment.code or None,
+            start=experiment.start.record(),
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],

@@ -226,7 +226,20 @@ class LogFile:
 
 
 _ENTRIES = (  # of run.json, in this order
-    *("status", "id", "command", "note", "choices", "dataset", "code", "seeds", "exposure", "columns", "progress"),
+    *(
+        "status",
+        "id",
+        "command",
+        "note",
+        "choices",
+        "dataset",
+        "code",
+        "start",
+        "seeds",
+        "exposure",
+        "columns",
+        "progress",
+    ),
     *("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "ran", "sittings"),
     *("rounds_per_second", "error", "files", "versions", "git", "device", "threads", "host", "pid"),
     "results_version",
@@ -242,9 +255,9 @@ class Manifest:
     `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
     `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception.
     `own_time` returns the wall-clock and CPU seconds of the run, of a process that plays others too. `about` are the
-    entries id, choices, seeds, command, device and threads and, where there are any, code, note, exposure and
-    columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are not
-    those of the rounds before. `runs` is how many runs this process plays, each of which writes its own.
+    entries id, choices, seeds, command, device and threads and, where there are any, code, start, note, exposure
+    and columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are
+    not those of the rounds before. `runs` is how many runs this process plays, each of which writes its own.
     """
 
     runs = 1

@@ -67,12 +67,13 @@ def play(
     command: str | None = None,
     code: str = "",
     note: str = "",
+    start: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run: `trace` has a value for each seed and round, `test` and `validation` NDCG@10 and `cosine` one each `every`
     rounds from round 0, `blocks` the sizes by seed and rank in some rounds.
 
     `code` is the hash of the code of its ranker, if it is a ranker of the user. The data are those of the fold, unless
-    a `fingerprint` says otherwise.
+    a `fingerprint` says otherwise. start: what run.json says of the run that it started from.
     """
     trace = {"online_ndcg": {0: [0.5]}} if trace is None else trace
     seeds = sorted(next(iter(trace.values())))
@@ -104,6 +105,7 @@ def play(
         device="cpu",
         threads=1,
         note=note,
+        start=start,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
     )
     ended = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "seconds": seconds}

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from ol2r_cli.report.collection import collect
+from ol2r_cli.report.comparison import compare
+from ol2r_cli.report.finished_run import start_setting
 from ol2r_cli.report.names import Labels
+from ol2r_cli.report.run_groups import group_runs
+from ol2r_cli.report.tasks import tasks
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
-from ol2r_cli.run.run import parse_settings
+from ol2r_cli.run.run import Run, parse_settings
 from tests.report.runs import groups_below, make, only
 
 
@@ -154,6 +158,70 @@ def test_any_other_setting_makes_another_group(tmp_path):
     groups = groups_below(tmp_path / "c")
     names = [Labels(groups).short(group) for group in groups]
     assert names == ["", "measure.ndcg.discount=0.9995", "measure.ndcg.discount=0.9"]
+
+
+def started(root, source, *words: str, seeds: tuple[int, ...], recorded: bool = True, **more):
+    """A run of SGD RankNet that was started from another, by seeds of that."""
+    start = Run.read_finished(source).as_start() | {"seeds": list(seeds)}
+    words = ("ranker=sgd_ranknet", "exploration=none", f"start.run={source}", *words)
+    return make(root, *words, start=start if recorded else None, **more)
+
+
+def test_a_start_is_a_setting_of_the_row(tmp_path):
+    """It has one name in every fold, seed and folder, and the task is that of a ranker without a start."""
+    for fold in (1, 2):
+        for seed in (0, 1):
+            words = (f"dataset.fold={fold}", "ranker.l2=0.01")
+            source = make(tmp_path / f"{fold}{seed}", *words, test={seed: 0.2 + 0.1 * seed})
+            make(tmp_path / "both", *words, test={seed: 0.2 + 0.1 * seed})
+            started(tmp_path / "both", source, words[0], seeds=(seed,), test={seed: 0.5}, recorded=fold == 1)
+    groups = groups_below(tmp_path / "both")
+    labels = Labels(groups)
+    names = {labels.ranker(group): labels.short(group) for group in groups}
+    assert names == {"pairrank": "", "sgd_ranknet": "start.run=pairrank"}
+    assert [group.n for group in groups] == [4, 4]
+    assert len(tasks(groups)) == 1
+    assert labels.overrides(groups[1]).endswith(" start.run=pairrank")
+    for words, number in ((("start.run=pairrank",), 1), ((), 2)):
+        assert len(group_runs(collect([tmp_path / "both"], words=words).runs)) == number
+    paired = compare(groups, labels, ["test_ndcg_10"], "ranker=pairrank")
+    assert (len(paired.differences), paired.alone) == (1, [])
+
+
+def test_a_start_is_called_by_what_is_not_usual(tmp_path):
+    """Settings of its ranker that are no defaults, and others that are not those of the started run."""
+    usual = make(tmp_path / "a", "ranker.l2=0.01")
+    cases = {
+        "pairrank ranker.l2=1": make(tmp_path / "b", "ranker.l2=1", "exploration.l2=1"),
+        "pairrank click=cascade": make(tmp_path / "c", "ranker.l2=0.01", "click=cascade"),
+        "pairrank rounds=9": make(tmp_path / "d", "ranker.l2=0.01", "rounds=9"),
+        "pairrank dataset.fold=2": make(tmp_path / "e", "ranker.l2=0.01", "dataset.fold=2"),
+        "pairrank fairness=fairco": make(tmp_path / "f", "ranker.l2=0.01", "fairness=fairco"),
+        "pairrank start.run=pairrank": make(
+            tmp_path / "g",
+            "ranker.l2=0.01",
+            f"start.run={usual}",
+            start=Run.read_finished(usual).as_start() | {"seeds": [0]},
+        ),
+    }
+    for name, source in cases.items():
+        started(tmp_path / "started", source, seeds=(0,))
+        assert start_setting(Run.read_finished(source)) == ({"start.run": "pairrank"} if "start" in name else {})
+    names = {group.settings["start.run"] for group in groups_below(tmp_path / "started")}
+    assert names == cases.keys()
+
+
+def test_one_start_for_all_seeds_is_a_row_of_its_own(tmp_path):
+    source = make(tmp_path / "source", "ranker.l2=0.01", test={0: 0.2, 1: 0.3})
+    for seed in (0, 1):
+        started(tmp_path / "runs", source, seeds=(0,), test={seed: 0.25})
+    assert [group.n for group in groups_below(tmp_path / "runs")] == [2], "which of them is all there is"
+    started(tmp_path / "runs", source, seeds=(0, 1), test={0: 0.25, 1: 0.5})
+    groups = groups_below(tmp_path / "runs")
+    labels = Labels(groups)
+    told = {labels.short(group): group.values("test_ndcg_10") for group in groups}
+    assert told == {"start.seed=0": {(1, 1): 0.25}, "start.seed=own": {(1, 0): 0.25, (1, 1): 0.5}}
+    assert "start.seed" not in labels.overrides(groups[0])
 
 
 def test_a_seed_of_several_runs_counts_once(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -193,7 +194,8 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
         f"start.run={source.path} dataset.features=9": "of a ranker of 9 features, as synthetic has, got",
         f"start.run={source.path} ranker=olranknet": "with the same model (MLP, 13700), got",
         f"start.run={source.path} ranker=toprank": "cannot be started: type ranker=coltr, dbgd, ",
-        f"start.run={tmp_path}": "start.run must be the directory of a run or an id below",
+        f"start.run={tmp_path / 'no'}": "start.run must be the directory of a run or an id below",
+        f"start.run={tmp_path}": "start.run must fit runs of one experiment, got",
         "start.labels=0.1 ranker=olranknet ranker.fit=authors": "with RefittedRanker and its settings",
         "start.labels=0.1 ranker=offline_ranknet": "with OfflineRankNet and its settings",
         f"start.labels=0.1 start.run={source.path}": "start.run must be null with start.labels",
@@ -208,3 +210,44 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
     (letor,) = find_runs(tmp_path / "letor")
     assert cli.main([*LETOR, f"output_dir={tmp_path / 'wrong'}", f"start.run={letor}", "dataset.normalise=none"]) == 2
     assert "must be of a run with dataset.normalise=none, got" in capsys.readouterr().err
+
+
+def test_a_start_is_found_by_data_and_seed(tmp_path, capsys):
+    """In a folder, or by a ranker with settings below output_dir; the id is that of a start by directory.
+
+    Runs that were started themselves are not meant, so that the same words find the same start later.
+    """
+    folder = tmp_path / "both"
+    zero, one = (started(tmp_path / f"{seed}", "ranker=pdgd", f"seed={seed}") for seed in (0, 1))
+    for run in (zero, one):
+        shutil.copytree(run.path, folder / "synthetic" / run.path.name)
+    words = ["ranker=sgd_ranknet", "seed=1"]
+    by_path = started(tmp_path / "a", *words, f"start.run={one.path}")
+    assert started(tmp_path / "b", *words, f"start.run={folder}").id == by_path.id
+    shutil.copytree(folder, tmp_path / "c")
+    started(tmp_path / "c", "ranker=pdgd", "seed=1", "start.run=pdgd")
+    for name in ("pdgd", "'pdgd ranker.learning_rate=0.1'", f"'{folder} ranker=pdgd'"):
+        assert cli.main([*WORDS, *words, f"output_dir={tmp_path / 'c'}", f"start.run={name}"]) == 0
+    found = [run for run in map(Run.read_finished, find_runs(tmp_path / "c")) if run.choices["ranker"] == "sgd_ranknet"]
+    assert [run.id for run in found] == [by_path.id]
+    assert found[0].manifest["start"]["choices"]["ranker"] == "pdgd"
+    of_both = started(tmp_path / "d", "ranker=sgd_ranknet", "replicas=2", f"start.run={folder}")
+    assert of_both.manifest["start"]["seeds"] == [0, 1]
+    for run in (zero, one):
+        ended = run.evaluation.filter(round=30)["ndcg_10"].to_list()
+        assert of_both.evaluation.filter(seed=run.seeds[0], round=0)["ndcg_10"].to_list() == ended
+    started(tmp_path / "e", "ranker=pdgd", "seed=1", "ranker.learning_rate=1")
+    shutil.copytree(tmp_path / "e", folder, dirs_exist_ok=True)
+    capsys.readouterr()
+    wrong = {
+        "start.run=pdgd seed=5": "with seed 5, got pdgd: their seeds are 0, 1",
+        "start.run=pdgd seed=0 dataset.seed=9": "got pdgd: there is none of these data",
+        "start.run=pdgd seed=1": "start.run must fit runs of one experiment, got pdgd, which fits pdgd-informational-",
+        "start.run=dbgd": "start.run=dbgd fits no run: ranker must be one of pdgd, got dbgd",
+        "start.run=0123456789": "start.run must be the directory of a run or an id below",
+    }
+    for words, message in wrong.items():
+        assert cli.main([*WORDS, "ranker=sgd_ranknet", *words.split(), f"output_dir={folder}"]) == 2, words
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert message in line, line
+        assert "fits pdgd" not in line or re.search(r"""type "start.run='pdgd ranker.learning_rate=.*'"$""", line)
