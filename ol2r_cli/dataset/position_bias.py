@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ol2r_cli.dataset.click_log import ClickLog
 from ol2r_cli.formatting import plural
-from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.shapes import Bool, Float
 
 LEAST, BELOW_ONE = 1e-300, 1 - 1e-9
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
@@ -198,17 +198,45 @@ def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float
     share in proportion to its impressions and examination, and their Fisher information is that of multinomials.
     Infinite where no chain of documents, each shown at two places, leads to the place that is examined most.
     """
-    share = log.impressions * examination
-    share = share / np.maximum(share.sum(1, keepdims=True), LEAST)
-    between = share.T @ (log.clicks.sum(1, keepdims=True) * share)
-    np.fill_diagonal(between, 0)
-    information, most = np.diag(between.sum(1)) - between, examination.argmax()
-    chains = connected_components(between > 0, directed=False)[1]
-    others = np.flatnonzero((chains == chains[most]) & (np.arange(len(chains)) != most))
+    between = _clicks_between(log, examination)
+    information, most = np.diag(between.sum(1)) - between, int(examination.argmax())
+    others = np.flatnonzero(_joined(between, most) & (np.arange(len(between)) != most))
     errors = np.full(len(examination), np.inf)
     errors[others] = np.sqrt(np.diag(np.linalg.inv(information[np.ix_(others, others)])))
     errors[most] = 0
     return errors
+
+
+def joined_places(log: ClickLog, examination: Float[np.ndarray, "K"], place: int) -> Bool[np.ndarray, "K"]:
+    """Return which places a chain of clicked documents, each shown at two places, joins to a place, and this place.
+
+    Of others clicks say nothing: their examination and the attraction of documents there cannot be told apart.
+    """
+    return _joined(_clicks_between(log, examination), place)
+
+
+def _clicks_between(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K K"]:
+    """Return the expected clicks on documents that were shown at both of two places, by which these are compared."""
+    share = log.impressions * examination
+    share = share / np.maximum(share.sum(1, keepdims=True), LEAST)
+    between = share.T @ (log.clicks.sum(1, keepdims=True) * share)
+    np.fill_diagonal(between, 0)
+    return between
+
+
+def _joined(between: Float[np.ndarray, "K K"], place: int) -> Bool[np.ndarray, "K"]:
+    chains = connected_components(between > 0, directed=False)[1]
+    return chains == chains[place]
+
+
+def impressions_of_clicked(log: ClickLog) -> float:
+    """Return the harmonic mean over clicks of how often a document was shown.
+
+    Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
+    more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
+    Econometrica 1948). So m is averaged over clicks as 1 / m is.
+    """
+    return float(log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum())
 
 
 def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
@@ -229,13 +257,8 @@ def _doubtful_places(errors: Float[np.ndarray, "K"]) -> str:
 
 
 def _doubtful_attraction(log: ClickLog) -> str:
-    """Return a line if documents have too few impressions for an attraction of their own; empty if they have enough.
-
-    Where attraction is fitted to each document, with m impressions, logarithms have an error of the order of 1 / m that
-    more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
-    Econometrica 1948). So m is averaged over clicks as 1 / m is.
-    """
-    average = log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum()
+    """Return a line if documents have too few impressions for an attraction of their own; empty if they have enough."""
+    average = impressions_of_clicked(log)
     if average >= LEAST_IMPRESSIONS:
         return ""
     told = f"clicked documents have {average:.1f} impressions (harmonic mean over clicks)"

@@ -12,10 +12,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
-from ol2r_cli.report.click_values import click_values, clicks_a_session
+from ol2r_cli.formatting import plural
+from ol2r_cli.report.click_values import (
+    ClickValue,
+    beside,
+    click_values,
+    clicks_a_session,
+    doubts,
+    why_undecided,
+)
 from ol2r_cli.report.comparison import paired_values
 from ol2r_cli.report.estimates import Values, of_values
 from ol2r_cli.report.names import Labels
@@ -23,6 +31,11 @@ from ol2r_cli.report.parts import part_of
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
 from ol2r_cli.run.run import CODE
+
+
+class NotDecided(ValueError):
+    """The criterion says nothing of which cell is better. The message has the reason."""
+
 
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
 
@@ -62,10 +75,16 @@ def means_of(cells: Sequence[Group], by: str) -> dict[Group, float]:
 def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ()) -> Group:
     """Return the cell with the best mean of the criterion, the first of equal ones; ValueError for one without it.
 
+    NotDecided where clicks say nothing of them, or a mean is no number.
     unstable: cells with which another processor gives other results. One of them is chosen only where the best of the
     others is worse by more than half the 95 % interval of the paired difference.
     """
+    undecided = why_undecided(tuple(cells)) if by == "clicks" else ""
+    if undecided:
+        raise NotDecided(undecided)
     means = means_of(cells, by)
+    if not all(map(math.isfinite, means.values())):
+        raise NotDecided("a mean is no number")
     best = max(means, key=means.__getitem__)
     stable = [cell for cell in cells if cell not in unstable]
     if best in stable or not stable:
@@ -82,13 +101,15 @@ def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ())
 class Selection:
     """The chosen cells, each with the number of cells that it was chosen from, and warnings.
 
-    settings: those that may differ between the cells of a grid.
+    settings: those that may differ between the cells of a grid. by_clicks: of each chosen cell, what clicks say of the
+    cells that it was chosen from.
     """
 
     cells: dict[Group, int]
     warnings: list[str]
     by: str = "validation"
     settings: frozenset[str] = frozenset()
+    by_clicks: dict[Group, list[ClickValue]] = field(default_factory=dict)
 
     @property
     def chose(self) -> bool:
@@ -101,11 +122,12 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
 
     A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
     the run; its cells differ in settings of `CHOSEN` that are not in `keep`. Only cells with as many seeds and folds as
-    the fullest cell are compared; of equally good cells the first in the order of settings is chosen. ValueError for a
-    setting in `keep` that no run has, and without validation.
+    the fullest cell are compared; of equally good cells the first in the order of settings is chosen. A grid of which
+    clicks decide nothing has no chosen cell, and a warning says why. ValueError for a setting in `keep` that no run
+    has, without validation, and where nothing is decided.
     """
     settings = _settings_of_grids(groups, keep)
-    selection = Selection({}, [], by, settings)
+    selection, undecided = Selection({}, [], by, settings), ""
     for cells in grids(groups, settings):
         extents = {cell: _extent(cell) for cell in cells}
         fullest = max(extents.values(), key=lambda extent: (sum(extent.values()), len(extent)))
@@ -116,9 +138,34 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
         complete = [cell for cell in cells if extents[cell] == fullest]
         complete.sort(key=lambda cell: labels.sort_key(cell, lambda setting: True))
         # Without alternatives no validation is needed.
-        best = best_cell(complete, by) if len(complete) > 1 else complete[0]
+        try:
+            best = best_cell(complete, by) if len(complete) > 1 else complete[0]
+        except NotDecided as reason:
+            first = complete[0]
+            place = f"{first.choices['dataset']}, {first.choices['click']}, {labels.ranker(first)}"
+            undecided = f"not decided, {place}, {len(complete)} settings: {reason}"
+            selection.warnings.append(undecided)
+            continue
         selection.cells[best] = len(complete)
+        if by == "clicks" and len(complete) > 1:
+            selection.by_clicks[best] = beside(tuple(complete), best)
+            selection.warnings.extend(_doubts_of(best, complete, selection.by_clicks[best], labels))
+    if not selection.cells:
+        raise ValueError(f"{undecided}: type more validation_sessions, more replicas, or --select validation")
     return selection
+
+
+def _doubts_of(best: Group, cells: Sequence[Group], values: Sequence[ClickValue], labels: Labels) -> list[str]:
+    """Return lines on a choice by clicks: what it does not tell apart, and for what the sessions are too few."""
+    name = f"{best.choices['dataset']}, {best.choices['click']}, {labels.ranker(best)}"
+    lines = [f"{name}: {line}" for line in doubts(tuple(cells))]
+    alike = sum(not value.told_apart for value in values if value.cell is not best)
+    if alike:
+        why = "" if values[0].half_width is not None else ", as it takes two seeds or folds"
+        lines.append(
+            f"{name}: clicks do not tell {alike} of {plural(len(cells) - 1, 'other setting')} from the chosen one{why}"
+        )
+    return lines
 
 
 def grids(groups: Sequence[Group], settings: Collection[str]) -> list[list[Group]]:

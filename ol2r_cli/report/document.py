@@ -14,6 +14,7 @@ from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report import notes
 from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.click_values import ClickValue
 from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.figures.look import PLAIN, Look
@@ -61,6 +62,8 @@ class Document:
         comparison = self.comparison
         if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
             tables.append(self._differences.without_empty())
+        if self.selection and self.selection.by_clicks:
+            tables.append(self._values_by_clicks.without_empty())
         return tables
 
     @cached_property
@@ -75,6 +78,8 @@ class Document:
                 f"{notes.choice_note(self.selection)} Model selection used the seeds that are reported. To report "
                 "others, run the selected settings with them (--overrides)."
             )
+        if self.selection is not None and self.selection.by_clicks:
+            lines.append(notes.BY_CLICKS)
         if self.comparison:
             lines += notes.comparison_notes(self.comparison)
         return lines + self.collection.left_out
@@ -172,6 +177,34 @@ class Document:
         some = difference or next(iter(differences.values()))
         (values,) = TextTable.about([some], _DIFFERENCE_COLUMNS).values()
         return values if difference else dict.fromkeys(values)
+
+    @cached_property
+    def _values_by_clicks(self) -> TextTable:
+        """A row for each cell of the grids that clicks chose from, the chosen one first."""
+        columns = [
+            TableColumn[ClickValue]("dataset", lambda value: Cell(value.cell.choices["dataset"])),
+            TableColumn("click", lambda value: Cell(_unless_none(value.cell, "click"))),
+            TableColumn("ranker", lambda value: Cell(self.labels.ranker(value.cell))),
+            TableColumn("settings", lambda value: Cell(self.labels.short(value.cell))),
+            TableColumn("", lambda value: Cell(self._is_chosen(value))),
+            TableColumn("DCG@10 by clicks", lambda value: Cell(plus_minus(value.value, value.half_width, 4)), True),
+            TableColumn("less than the chosen", lambda value: Cell(self._behind(value)), True),
+            TableColumn("p (Holm)", lambda value: Cell(_p(value.p)), True),
+            TableColumn("sessions", lambda value: Cell(f"{value.sessions:,}"), True),
+        ]
+        by_clicks = self.selection.by_clicks if self.selection else {}
+        return TextTable.about([value for group in self.groups for value in by_clicks.get(group, ())], columns)
+
+    def _is_chosen(self, value: ClickValue) -> str:
+        """Return whether a cell was chosen, or is not told apart from the one that was."""
+        if self.selection and value.cell in self.selection.cells:
+            return "chosen"
+        return "" if value.told_apart else "not told apart"
+
+    def _behind(self, value: ClickValue) -> str:
+        """Return how much less than the chosen cell one is worth; empty for that."""
+        is_chosen = self.selection is not None and value.cell in self.selection.cells
+        return "" if is_chosen else plus_minus(value.behind, value.behind_half_width, 4)
 
     @cached_property
     def _differences(self) -> TextTable:

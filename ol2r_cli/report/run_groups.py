@@ -73,14 +73,17 @@ class Group:
         """Names in the summaries of the runs."""
         return list(dict.fromkeys(name for run in self.runs for name in run.metrics))
 
-    def new_seeds(self, records: Callable[[FinishedRun], bool]) -> Iterator[tuple[FinishedRun, set[int]]]:
+    def new_seeds(
+        self, records: Callable[[FinishedRun], bool], most: Callable[[FinishedRun], int] = lambda _: 0
+    ) -> Iterator[tuple[FinishedRun, set[int]]]:
         """Yield runs that record something, each with the seeds that no earlier one of its fold has.
 
         So every (fold, seed) is there once. A seed has the same values in every run, alone or as a replica. Runs with
-        many seeds come first, so that most runs contribute all of their seeds or none.
+        most of something come first, then those with many seeds, so that most runs contribute all of their seeds or
+        none.
         """
         seen: set[tuple[Any, int]] = set()
-        for run in sorted(self.runs, key=lambda run: (-len(run.seeds), run.seeds, str(run.path))):
+        for run in sorted(self.runs, key=lambda run: (-most(run), -len(run.seeds), run.seeds, str(run.path))):
             new = {seed for seed in run.seeds if (run.fold, seed) not in seen}
             if new and records(run):
                 seen |= {(run.fold, seed) for seed in new}
