@@ -27,7 +27,7 @@ class RunKind:
     configuration that choose its data and what learns from them; tables and figures call them `dataset` and `ranker`.
     fold: the setting that distinguishes runs on other parts of the same data. stand_in: the choice of `data` that
     generates them, in place of data that are not there. plays_rounds: whether runs have `rounds`, which can be played
-    together with those of others, also on a GPU.
+    together with those of others, also on a GPU. settings: the class of the settings that are in no group.
 
     experiment: makes of settings, choices, a function that builds the object of a group, and hashes of own code what is
     run; it has settings, id, directory, `needs_gpu`, `stored` and `setup_error` as `Experiment`. runner: makes of that
@@ -45,6 +45,7 @@ class RunKind:
     fold: str
     stand_in: str
     plays_rounds: bool
+    settings: str
     experiment: Callable[..., Any]
     runner: Callable[..., Any]
     render: Render

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
     from ol2r_cli.kinds import RunKind
 
+_FEW = 50  # jobs of a sweep that are composed before torch is imported
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"
 
 
@@ -117,6 +119,8 @@ def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
         say_start(f"{plural(len(jobs), 'job')}, which are checked before the first one runs")
     if given.multirun or given.dry_run:
         _tell_replaced(overrides, kind)
+        if not given.dry_run and not given.keep_going:
+            _check_first(composer, jobs, kind)
         return _sweep(given, composer, jobs, kind)
     return _run(given, composer, overrides, kind)
 
@@ -129,6 +133,27 @@ def _check_options(given: argparse.Namespace) -> None:
     for option, used in (("--package", given.package), ("--resolve", given.resolve)):
         if used and not given.cfg:
             raise ValueError(f"{option} is for showing a configuration: add --cfg job")
+
+
+def _names(overrides: Sequence[str]) -> list[str]:
+    return [word.partition("=")[0].lstrip("+") for word in overrides]
+
+
+def _check_first(composer: Composer, jobs: Sequence[list[str]], kind: RunKind) -> None:
+    """Raise ValueError for what is wrong in the same way with each of a few jobs, before torch is imported."""
+    with exits_when_interrupted():
+        from ol2r_cli.config.declared import check_typed
+
+    reasons: set[str] = set()
+    for overrides in jobs if len(jobs) <= _FEW else ():
+        try:
+            check_typed(composer(overrides).settings, _names(overrides), kind.settings)
+        except ValueError as error:
+            reasons.add(str(error))
+        else:
+            return
+    if len(reasons) == 1:
+        raise ValueError(*reasons)
 
 
 def _tell_replaced(overrides: list[str], kind: RunKind) -> None:
@@ -178,11 +203,13 @@ def _run(given: argparse.Namespace, composer: Composer, overrides: list[str], ki
     """Run one job; torch is imported after everything that can be checked without it."""
     with exits_when_interrupted():
         from ol2r_cli.config.composer import check_grid
+        from ol2r_cli.config.declared import check_typed
 
         composition = composer(overrides)
         _tell_replaced(overrides, kind)
         words = [*split_launcher(overrides)[0], *composer.options]
         check_grid(composition, words, "add -m")
+        check_typed(composition.settings, _names(overrides), kind.settings)
 
         from ol2r_cli.run.runner import run_experiment
         from ol2r_cli.run.summary import record

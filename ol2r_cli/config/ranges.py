@@ -234,13 +234,16 @@ def check_settings(target: Any, settings: Mapping[str, Any], group: str) -> None
             raise ValueError(f"{name} has no setting '{key}'{hint}")
     for key, parameter in parameters.items():
         if key in settings:
-            _check_value(f"{prefix}{key}", settings[key], kinds.get(key, Anything()))
+            check_value(f"{prefix}{key}", settings[key], kinds.get(key, Anything()))
         elif parameter.default is parameter.empty:
             raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
 
 
-def _check_value(place: str, value: Any, kind: Allowed) -> None:
-    """Raise ValueError unless a value fits a kind; of a mapping that is one, for the entry that does not fit."""
+def check_value(place: str, value: Any, kind: Allowed) -> None:
+    """Raise ValueError unless a value fits a kind; of a mapping that is one, for the entry that does not fit.
+
+    `place` is its name on the command line, `ranker.l2`.
+    """
     if kind.fits(value):
         if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):
             raise ValueError(f"{place} must be within 64 bits (below 9.2e18), got {value!r}")
@@ -248,10 +251,12 @@ def _check_value(place: str, value: Any, kind: Allowed) -> None:
     for option in kind.options if isinstance(kind, Either) else (kind,):
         if isinstance(option, MappingOf) and isinstance(value, Mapping):
             for key, entry in value.items():
-                _check_value(f"{place}.{key}", entry, option.entry)
+                check_value(f"{place}.{key}", entry, option.entry)
     right_type = kind.fits(value, in_range=False)
     is_infinite = right_type and math.inf in [abs(number) for number in _numbers(value)]
-    raise ValueError(f"{place} must be {'finite' if is_infinite else kind.in_words(right_type)}, got {value!r}")
+    is_whole = isinstance(value, float) and value.is_integer() and kind.fits(int(value))  # as 1e3 is
+    hint = f": type {place}={int(value)}" if is_whole else ""
+    raise ValueError(f"{place} must be {'finite' if is_infinite else kind.in_words(right_type)}, got {value!r}{hint}")
 
 
 def with_whole_numbers(value: Any) -> Any:

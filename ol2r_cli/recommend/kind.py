@@ -24,6 +24,7 @@ KIND = RunKind(
     fold="reviews.split",
     stand_in="generated",
     plays_rounds=False,
+    settings="ol2r_cli.recommend.fit.FitSettings",
     experiment=lambda *configuration: fit.Fit(*configuration),
     runner=lambda *arguments, **more: fit.FitRunner(*arguments, **more),
     render=lambda run, finished_before: fit.render(run, finished_before),

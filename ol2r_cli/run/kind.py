@@ -21,6 +21,7 @@ KIND = RunKind(
     fold="dataset.fold",
     stand_in="synthetic",
     plays_rounds=True,
+    settings="ol2r_cli.run.experiment.RunSettings",
     experiment=lambda *configuration: experiment.Experiment(*configuration),
     runner=lambda *arguments, **more: runner.Runner(*arguments, **more),
     render=lambda run, finished_before: printed.render(run, finished_before),
