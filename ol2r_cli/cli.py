@@ -11,16 +11,31 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from ol2r_cli.command import HelpFormatter
+from ol2r_cli.command import HelpFormatter, with_hyphens
 from ol2r_cli.formatting import nearest
-from ol2r_cli.kinds import run_kinds
 from ol2r_cli.program import COMMANDS, as_called
-from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, exits_when_interrupted
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, UNREAD, exits_when_interrupted
 from ol2r_cli.terminal import printing
 
-_MEANT = {"compare": "ol2r report --compare all", "plot": "ol2r report --figure", "sweep": "ol2r run -m"}  # no commands
+_MEANT = {  # words that are no commands, with what to type
+    "compare": "ol2r report --compare all",
+    "plot": "ol2r report --figure",
+    "figure": "ol2r report --figure",
+    "table": "ol2r report",
+    "sweep": "ol2r run -m",
+    "train": "ol2r run",
+    "resume": "the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
+    "continue": "the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
+    "tune": "ol2r search",
+    "remove": "ol2r clean",
+    "delete": "ol2r clean",
+    "ls": "ol2r status",
+    "show": "ol2r status",
+    "info": "ol2r status",
+    "datasets": "ol2r list dataset",
+    "rankers": "ol2r list ranker",
+}
 _FIRST = 6  # commands that the help names before the others
-_ON_DISK = (*run_kinds(), "search", "benchmark", "reproduce")  # what they compute is not what they print
 
 EPILOG = """examples:
   ol2r run                                            PairRank, generated data
@@ -29,7 +44,8 @@ EPILOG = """examples:
   ol2r run -m ranker.l2=0.1,0.01 click=per,nav,inf    a sweep
   ol2r COMMAND --help                                 more about one command
 exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
-  3 a sweep with failed jobs, 130 interrupted
+  3 a sweep with failed jobs, 130 interrupted,
+  141 nobody reads what is printed
 """
 
 
@@ -71,28 +87,26 @@ def main(arguments: list[str] | None = None) -> int:
             print("interrupted", file=sys.stderr)
             exec("")  # if it passed an exec() of text, as in a dataclass, Python would end with SIGINT, not this code
             code = INTERRUPTED
-        except BrokenPipeError:  # `ol2r list | head`
-            pass
-        except SystemExit:
+        except (BrokenPipeError, SystemExit):
             if stdout_error() is None:
                 raise
-        if error := stdout_error():
-            code = _unprinted(words, code, error)
+        if error := stdout_error():  # of `ol2r list | head` nothing is said
+            code = UNREAD if isinstance(error, BrokenPipeError) else _unprinted(words, code, error)
     return code
 
 
 def _unprinted(words: list[str], code: int, error: OSError) -> int:
-    """Say that what a command has printed is lost, and return the exit code: of work that is on disk that of the
-    work."""
+    """Say that what a command has printed is lost, and return the exit code, which is never 0."""
     print(f"{' '.join(['ol2r', *words[:1]])}: what it prints cannot be written ({error.strerror})", file=sys.stderr)
-    is_on_disk = bool(words) and words[0] in _ON_DISK
-    return code if is_on_disk or code != DONE else BAD_CONFIGURATION
+    return code if code != DONE else BAD_CONFIGURATION
 
 
 def _command(arguments: list[str]) -> int:
     """Run the command that the words name, or answer without one, and return the exit code."""
     if "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of `ol2r completion`
         import_module("ol2r_cli.commands.completion").answer(parser())
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return DONE
@@ -115,6 +129,8 @@ def _command(arguments: list[str]) -> int:
 
 def _advice(name: str) -> str:
     """Return what to type for a word that is no command."""
+    if with_hyphens(name) != name:
+        return f": it has a hyphen of typography, type {with_hyphens(name)}"
     if name in _MEANT:
         return as_called(f": type {_MEANT[name]}")
     near = nearest(name, [*COMMANDS, "--help", "--version"], "ol2r ")

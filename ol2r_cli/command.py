@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -46,6 +48,39 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return lines
 
 
+_DASHES = (
+    "\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{FIGURE DASH}\N{EN DASH}\N{EM DASH}\N{HORIZONTAL BAR}\N{MINUS SIGN}\ufe63\uff0d"
+)
+
+
+class Listed(argparse.Action):
+    """An option of several words, which leaves others to the arguments: `--metric test_ndcg_1 outputs click=per`.
+
+    Those of NAME=VALUE have `=`, and names have none. Files and folders are arguments.
+    """
+
+    def __call__(self, parser: Any, given: Any, values: Any, option: Any = None) -> None:
+        setattr(given, self.dest, values)
+
+    def has(self, word: str) -> bool:
+        """Return whether a word behind the option is one of its own."""
+        if self.type is int:
+            return word.isdecimal()
+        if word in (self.choices or ()):
+            return True
+        return "=" in str(self.metavar) if "=" in word else not os.path.exists(word)
+
+
+def with_hyphens(word: str) -> str:
+    """Return an option whose hyphens are others of typography, as in text that was copied, as it is typed; others
+    unchanged."""
+    name, equals, value = word.partition("=")
+    if name[:1] not in ("-", *_DASHES) or not set(name) & set(_DASHES):
+        return word
+    plain = re.sub(f"[{_DASHES}]", "-", name).lstrip("-")
+    return f"{'-' if len(plain) == 1 else '--'}{plain}{equals}{value}"
+
+
 class Parser(argparse.ArgumentParser):
     """Raises ValueError, of one line, in place of ending the process. `words` are those that are parsed."""
 
@@ -58,6 +93,20 @@ class Parser(argparse.ArgumentParser):
     def hint(self, option: str, given: argparse.Namespace) -> str:
         """Return what may be meant by an option that does not exist."""
         return nearest(option, [name for action in self._actions for name in action.option_strings])
+
+    def in_order(self, words: Sequence[str]) -> list[str]:
+        """Return words in which those come first that stand behind an option of several words and are not its own."""
+        first: list[str] = []
+        others: list[str] = []
+        option: argparse.Action | None = None
+        for number, word in enumerate(words):
+            if word == "--":
+                return [*first, *others, *words[number:]]
+            if word.startswith("-"):
+                option = self._option_string_actions.get(word)
+            is_own = word.startswith("-") or not isinstance(option, Listed) or option.has(word)
+            (others if is_own else first).append(word)
+        return [*first, *others]
 
 
 @dataclass
@@ -90,6 +139,8 @@ class Command:
     def __call__(self, words: Sequence[str]) -> int:
         try:
             return self.action(self._parsed(words)) or DONE
+        except BrokenPipeError:  # of stdout, an OSError as those of files
+            raise
         except self.errors as error:
             print(f"ol2r {self.name}: {printable(as_called(error))}", file=sys.stderr)
             return BAD_CONFIGURATION
@@ -100,7 +151,11 @@ class Command:
         parser.words = words
         if {"-h", "--help"} & set(words):  # also where other words are wrong
             parser.parse_args(["--help"])
-        given, unknown = parser.parse_known_intermixed_args(words, argparse.Namespace(typed=list(words)))
+        for word in words:
+            if word != with_hyphens(word):
+                raise ValueError(f"{word} has a hyphen of typography: type {shlex.quote(with_hyphens(word))}")
+        namespace = argparse.Namespace(typed=list(words))
+        given, unknown = parser.parse_known_intermixed_args(parser.in_order(words), namespace)
         if unknown:
             hint = parser.hint(unknown[0], given) or f": see `ol2r {self.name} --help`"
             kind = "option" if unknown[0].startswith("-") else "place for"

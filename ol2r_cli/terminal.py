@@ -60,8 +60,8 @@ def printing() -> Iterator[Callable[[], OSError | None]]:
     """Exchange the streams of the process for a block; yields a function that returns why stdout took less than was
     printed and flushed.
 
-    A reader of stdout who has gone (`ol2r list | head`) is a BrokenPipeError at once, and none of these errors. Streams
-    that are not those of the process, as in tests and notebooks, stay as they are.
+    A reader of stdout who has gone (`ol2r list | head`) is a BrokenPipeError at once. Streams that are not those of the
+    process, as in tests and notebooks, stay as they are.
     """
     before, closed = (sys.stdout, sys.stderr), _open_closed()
     _flush(before)  # what the calling program has printed comes first
@@ -73,7 +73,7 @@ def printing() -> Iterator[Callable[[], OSError | None]]:
     if sys.stderr is sys.__stderr__:
         sys.stderr = _stream(_Descriptor(2), sys.stderr)
     try:
-        yield lambda: None if isinstance(stdout.error, BrokenPipeError) else stdout.error
+        yield lambda: stdout.error
     finally:
         sys.stderr.flush()
         sys.stdout, sys.stderr = before

@@ -34,6 +34,12 @@ def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixtur
     for arguments in [], ["help"]:
         assert main(arguments) == 0
         assert capsys.readouterr().out.split() == out.split()
+    texts = []
+    for words in ["run", "--help"], ["help", "run"]:
+        with pytest.raises(SystemExit):
+            main(words)
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
     assert "ol2r_cli.cli" in modules
     assert not modules & (HEAVY | {"hydra", "omegaconf", "rich", "yaml"})
     for command in COMMANDS:
@@ -113,6 +119,8 @@ def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]
         "statsu": "did you mean ol2r status?",
         "--verson": "did you mean ol2r --version?",
         "compare": "type ol2r report --compare all",
+        "resume": "type the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
+        "–version": "it has a hyphen of typography, type --version",
     }.items():
         assert main([word]) == 2
         assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
@@ -157,6 +165,35 @@ def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.Ca
         assert (out, error.count("\n")) == ("", 1), command
 
 
+def test_words_behind_an_option_of_several_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Folders and settings of runs that stand behind the names of an option are not taken for names."""
+    runs = [make(tmp_path / "outputs", test={number: 0.5}) for number in range(3)]
+    folder = str(tmp_path / "outputs")
+    for words in (
+        ["report", "--metric", "test_ndcg_10", folder],
+        ["report", "--metric", "test_ndcg_10", folder, "ranker=pairrank"],
+        ["report", folder, "--metric", "test_ndcg_10", "ranker=pairrank", "--json"],
+        ["report", "--select", "validation", "--keep", "ranker.l2", folder],
+        ["report", "--name", "pairrank=ours", folder],
+        ["diff", "--metric", "test_ndcg_10", *map(str, runs[:2])],
+        ["clean", "--state", "failed", folder],
+    ):
+        assert main(words) == 0, words
+        assert capsys.readouterr().out, words
+    for words, told in (
+        (["report", folder, "--metric", "test_ndgc_10"], "--metric test_ndgc_10: did you mean test_ndcg_10?"),
+        (["report", folder, "--metric", "ranker=pdgd", "test_ndcg_10"], "ranker"),
+        (["report", "--figure", "learning_curve", "--option", "ranker=pdgd"], "settings of runs stand before --option"),
+        (["clean", "--state", "faild"], "invalid choice: 'faild'"),
+        (["bench", "--replicas", "x"], "--replicas"),
+        (["report", "—metric", "test_ndcg_10"], "—metric has a hyphen of typography: type --metric"),
+    ):
+        assert main(words) == 2, words
+        err = capsys.readouterr().err
+        assert told in err
+        assert err.count("\n") == 1
+
+
 def test_a_terminal_of_a_column_is_no_error(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     """Help is for forty columns or more; the terminal breaks its lines."""
     make(tmp_path, test={0: 0.5})
@@ -173,8 +210,12 @@ def test_a_terminal_of_a_column_is_no_error(tmp_path: Path, capsys, monkeypatch:
 
 
 def test_nobody_reads_along(tmp_path: Path):
-    """Python notices it when it writes, or at the end."""
-    for buffered, arguments, code in ("", "list", 0), ("1", "list", 0), ("", "run --cfg job", 0), ("1", "verify no", 2):
+    """Python notices it when it writes, or at the end. The code is that of a program which SIGPIPE ends."""
+    of_files = "new ranker mine"  # a command that says what is wrong with files
+    for buffered, arguments, code in (
+        *(("", "list", 141), ("1", "list", 141), ("", "run --cfg job", 141), ("", "run --help", 141)),
+        *(("", of_files, 141), ("1", "verify no", 2)),
+    ):
         env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": buffered}
         reading, writing = os.pipe()
         os.close(reading)
@@ -182,7 +223,8 @@ def test_nobody_reads_along(tmp_path: Path):
         pipes = {"stdout": writing, "stderr": subprocess.PIPE, "text": True}
         done = subprocess.run(command, env=env, cwd=tmp_path, timeout=60, **pipes)
         os.close(writing)
-        assert (done.stderr.count("\n"), done.returncode) == (1 if code else 0, code), done.stderr
+        assert (done.stderr.count("\n"), done.returncode) == (1 if code == 2 else 0, code), done.stderr
+    assert (tmp_path / "choices" / "mine.py").is_file()
 
 
 def interruptible() -> None:

@@ -48,17 +48,14 @@ def command(tmp_path: Path, *words: str, closed: tuple[int, ...] = (), **setting
     return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
 
 
-def test_finished_work_is_finished_where_stdout_is_closed(tmp_path: Path):
-    """Finished work is finished where stdout is closed or full.
-
-    A command whose result is what it prints fails; so does one that has failed before.
-    """
+def test_what_cannot_be_printed_is_no_success(tmp_path: Path):
+    """Where stdout is closed or full the code is not 0, and that of a command that has failed before is its own."""
     cases = [((1,), os.devnull, "Bad file descriptor")]
     cases += [((), str(FULL), "No space left on device")] if FULL.exists() else []
     for closed, target, reason in cases:
         for words, code, line in (
-            (("run", "0"), 0, "ol2r run: what it prints cannot be written"),
-            (("run", "0", "unbuffered"), 0, "ol2r run: what it prints cannot be written"),
+            (("run", "0"), 2, "ol2r run: what it prints cannot be written"),
+            (("run", "0", "unbuffered"), 2, "ol2r run: what it prints cannot be written"),
             (("search", "3"), 3, "ol2r search: what it prints cannot be written"),
             (("list", "0"), 2, "ol2r list: what it prints cannot be written"),
         ):
@@ -74,7 +71,7 @@ def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path: Path):
     for code in 0, 1:
         assert command(tmp_path, "run", str(code), closed=(2,)) == (code, printed, "")
         assert command(tmp_path, "run", str(code), stderr=writing) == (code, printed, "")
-        assert command(tmp_path, "run", str(code), closed=(0, 1, 2)) == (code, "", "")
+        assert command(tmp_path, "run", str(code), closed=(0, 1, 2)) == (code or 2, "", "")
         if FULL.exists():
             with FULL.open("w") as full:
                 assert command(tmp_path, "run", str(code), stderr=full) == (code, printed, "")
@@ -113,7 +110,7 @@ def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
             stderr=subprocess.PIPE,
             text=True,
         )
-    assert done.returncode == 0
+    assert done.returncode == 2
     assert done.stderr.endswith("ol2r run: what it prints cannot be written (No space left on device)\n")
     (manifest,) = tmp_path.glob("outputs/*/*/run.json")
     assert json.loads(manifest.read_text())["status"] == "finished"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.command import Listed, argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import number
 from ol2r_cli.lazy import lazy, torch
@@ -55,7 +55,7 @@ class Benchmark:
 @command(
     argument("words", nargs="*", metavar="RANKER | KEY=VALUE", help="rankers (pairrank), overrides for all"),
     argument("--rounds", type=int, default=5000, help="rounds of each run (5000)"),
-    argument("--replicas", type=int, nargs="+", default=[1, 10], help="replicas at once (1 10)"),
+    argument("--replicas", type=int, nargs="+", action=Listed, default=[1, 10], help="replicas at once (1 10)"),
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.command import Listed, argument, command
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import byte_size, plural, printable, wrapped
 from ol2r_cli.program import as_called
@@ -35,7 +35,9 @@ _STATES = ("finished", "running", *REMOVABLE)
 
 @command(
     argument("directory", metavar="DIR", nargs="?", type=Path, help="default: output_dir of ol2r.yaml, or outputs"),
-    argument("--state", metavar="STATE", nargs="+", choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)),
+    argument(
+        "--state", metavar="STATE", nargs="+", action=Listed, choices=REMOVABLE, default=[], help=", ".join(REMOVABLE)
+    ),
     argument(
         "--checkpoints", action="append_const", dest="files", const=CHECKPOINT, help="checkpoint.pt of finished runs"
     ),

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.command import Listed, argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, must_be_one_of, number, one_line, plural, printable, wrapped
@@ -48,7 +48,7 @@ BySeed = Mapping[int, float]
 
 @command(
     argument("runs", metavar="RUN", nargs=2, help="directory of a run, its id below outputs, or FOLDER/ID"),
-    argument("--metric", metavar="NAME", nargs="+", help="metrics of summary.json, or all"),
+    argument("--metric", metavar="NAME", nargs="+", action=Listed, help="metrics of summary.json, or all"),
     argument("--exit-code", action="store_true", help="end with 1 when rounds or evaluations differ"),
     errors=(ValueError, OverflowError),
 )

@@ -42,7 +42,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.command import Listed, argument, command
 from ol2r_cli.files import write_text
 from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.lazy import lazy
@@ -77,13 +77,19 @@ FIGURE_FOLDER = Path("figures")  # without --out
         nargs="*",
         help="folders with runs (default: output_dir of ol2r.yaml, or outputs), and settings that the runs have",
     ),
-    argument("--metric", metavar="NAME", nargs="+", help="columns: names in summary.json"),
+    argument("--metric", metavar="NAME", nargs="+", action=Listed, help="columns: names in summary.json"),
     argument(
         "--select",
         choices=["validation", "online", "clicks"],
         help="one cell of each grid, by validation NDCG@10, cumulative NDCG, or clicks without labels",
     ),
-    argument("--keep", metavar="SETTING", nargs="+", help="with --select: choose for each value of these settings"),
+    argument(
+        "--keep",
+        metavar="SETTING",
+        nargs="+",
+        action=Listed,
+        help="with --select: choose for each value of these settings",
+    ),
     argument(
         "--overrides", action="store_true", help="with --select: override lists for `ol2r run`, in place of the table"
     ),
@@ -96,10 +102,23 @@ FIGURE_FOLDER = Path("figures")  # without --out
         "--name",
         metavar="OVERRIDES=NAME",
         nargs="+",
+        action=Listed,
         help="names of rows: OVERRIDES as for --baseline; a ranker names all of its rows: pairrank=ours",
     ),
-    argument("--figure", metavar="KIND", nargs="*", help="figures in place of the table; without KIND, list the kinds"),
-    argument("--option", metavar="NAME=VALUE", nargs="+", help="with --figure: split=validation, bands=sd, ylim=0,1"),
+    argument(
+        "--figure",
+        metavar="KIND",
+        nargs="*",
+        action=Listed,
+        help="figures in place of the table; without KIND, list the kinds",
+    ),
+    argument(
+        "--option",
+        metavar="NAME=VALUE",
+        nargs="+",
+        action=Listed,
+        help="with --figure: split=validation, bands=sd, ylim=0,1",
+    ),
     argument(
         "--format",
         choices=["md", "csv", "json", "parquet", "latex", "html", "png", "svg", "pdf"],
@@ -255,7 +274,8 @@ def _chosen_format(options: argparse.Namespace, formats: Mapping[str, str], wher
 
 def _draw_figures(options: argparse.Namespace) -> None:
     """Write a figure for each kind; ValueError where none could be drawn."""
-    kinds = _kinds(options)
+    kinds = options.figure
+    _check_kinds(kinds)
     files = _figure_files(kinds, options)
     given = _figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
@@ -282,18 +302,11 @@ def _draw_figures(options: argparse.Namespace) -> None:
         raise ValueError("none of the figures could be drawn")
 
 
-def _kinds(options: argparse.Namespace) -> list[str]:
-    """Return the kinds of --figure. Folders and words behind them (`--figure blocks outputs click=per`) join DIR."""
-    kinds: list[str] = []
-    places: list[str] = []
-    for word in options.figure:
-        is_place = word not in KINDS and ("=" in word or Path(word).is_dir())
-        (places if is_place else kinds).append(word)
-    options.folders += places
+def _check_kinds(kinds: Sequence[str]) -> None:
+    """Raise ValueError for a word of --figure that is no kind."""
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(must_be_one_of("--figure", KINDS, kind))
-    return kinds
 
 
 def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:
@@ -329,7 +342,10 @@ def _figure_options(kinds: Sequence[str], options: argparse.Namespace) -> dict[s
     values = dict(word.partition("=")[::2] for word in options.option or ())
     for name, value in values.items():
         if name not in known:
-            raise ValueError(must_be_one_of("--option", known, name))
+            of_others = {*EVERY_KIND, *OF_A_PAGE, *(option for kind in KINDS.values() for option in kind.options)}
+            message = must_be_one_of("--option", known, name)
+            is_option = name in of_others or message.endswith("?")
+            raise ValueError(message if is_option else f"{message}; settings of runs stand before --option")
         if not value:
             raise ValueError(f"--option must be NAME=VALUE, got {name}")
     return values

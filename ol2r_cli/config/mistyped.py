@@ -2,7 +2,8 @@
 
 Each kind of mistake has a function here. `Composer` asks them in this order, Hydra before it sets values:
 
-check_words         'rounds=9 seed=1', `seed=0-4`, `hydra.run.dir=x`: several words, ranges and settings of Hydra
+check_words         `ranker=pdgd, dbgd`, 'rounds=9 seed=1', `seed=0-4`, `fold=all`, `hydra.run.dir=x`: blanks, several
+                    words, ranges and settings of Hydra
 unreadable          `ranker=(a`: not in Hydra's grammar
 uncomputable        `seed=rnge(3)`, `seed=int(abc)`: a function that does not exist, or cannot have these values
 several_values      `seed=1,2` without -m
@@ -11,8 +12,8 @@ refused_by_hydra    `+rounds=5`: what only Hydra finds
 unknown_name        `rouns=5`, `ranker.l3=1`: no setting
 unresolved          `note=${x}`: an interpolation of a name that does not exist
 
-Wrong values, `rounds=abc`, are found later, where objects are built, by `check_settings` in ranges.py. An option that
-does not exist, `--rounds`, is found by the parser of the command, which asks `meant`.
+Wrong values, `rounds=abc`, are found by `check_typed` in declared.py, or where objects are built by `check_settings` in
+ranges.py. An option that does not exist, `--rounds`, is found by the parser of the command, which asks `meant`.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ USUAL = {
 
 def check_words(words: Sequence[str], catalogue: Catalogue) -> None:
     """Raise ValueError for words that Hydra would read as something else than what is meant, or not at all."""
-    for word in words:
+    for number, word in enumerate(words):
         message = (
             undecoded(word)
+            or split_by_blanks(words[number:])
             or several_settings(word)
             or without_effect(word)
             or typed_range(word, catalogue.root.values.get(word.partition("=")[0]))
+            or all_folds(word)
         )
         if message:
             raise ValueError(message)
@@ -68,6 +71,34 @@ def undecoded(word: str) -> str:
         advice = "save it as UTF-8, or type PYTHONUTF8=1 before the command"
         return f"{printable(word)} has bytes that are no text in this locale: {advice}"
     return ""
+
+
+def split_by_blanks(words: Sequence[str]) -> str:
+    """Say what to type for `ranker=pdgd, dbgd`, of which a shell makes two words; empty where the first is a whole one.
+
+    The words that follow without `=` belong to it if it ends in a comma, if a bracket of it is open, or if there is a
+    blank around `=`, or before a comma.
+    """
+    whole, *others = words
+    if whole.startswith("note="):
+        return ""
+    while others and "=" not in others[0].strip("="):
+        is_open = any(whole.count(left) > whole.count(right) for left, right in ("()", "[]", "{}"))
+        if not is_open and not whole.endswith((",", "=")) and not others[0].startswith((",", "=")):
+            break
+        whole += others.pop(0)
+    if whole == words[0] or not re.fullmatch(r"[+]*[\w./@]+=[^=]+", whole):
+        return ""
+    typed = " ".join(words[: len(words) - len(others)])
+    return f"{typed} has blanks, which separate words: type {shlex.quote(whole.rstrip(','))}"
+
+
+def all_folds(word: str) -> str:
+    """Say what to type for `dataset.fold=all`; empty for any other word."""
+    name, _, value = word.partition("=")
+    if not name.endswith(".fold") or value not in ("all", "*"):
+        return ""
+    return f"{word} is no number: type -m {name}=1,2,3,4,5 for a run with each of five folds"
 
 
 def several_settings(word: str) -> str:
@@ -101,6 +132,10 @@ def typed_range(word: str, default: Any) -> str:
 def unreadable(override: str) -> str:
     """Return the message for an override that is not in Hydra's grammar."""
     name, _, value = override.partition("=")
+    if override == "help":
+        return "help is an option: type ol2r run --help, or ol2r help run"
+    if re.search(r"^[‘’“”]|=[‘’“”]", override):
+        return f"{override} has quotes of typography: type them as ' or \""
     if not re.fullmatch(r"[+~]*[\w@/:-]+(\.[\w@/:-]+)*", name) or not re.match("[^=]", value):
         return f"'{override}' must be SETTING=VALUE or GROUP=CHOICE without blanks, such as rounds=1000 or ranker=pdgd"
     if any(override.count(left) != override.count(right) for left, right in ("()", "[]", "{}")):
@@ -108,6 +143,8 @@ def unreadable(override: str) -> str:
     with_home = re.sub(r"(^|[,\[])~(?=[/,\]]|$)", r"\1$HOME", value)  # a shell expands ~ only at the start of a word
     if "~" in value and "~" not in with_home:
         return f"{override} cannot be read: write $HOME instead of ~, type {name}={with_home}"
+    if value.endswith(","):
+        return f"{override} ends in a comma: leave it out"
     return f"{override} cannot be read: if the value has signs of its own, type '{name}=\"{value}\"'"
 
 

@@ -33,6 +33,7 @@ FAILED = 1  # a run failed
 BAD_CONFIGURATION = 2  # the configuration or the data are bad; nothing was run
 JOBS_FAILED = 3  # some jobs of a sweep failed
 INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM; completed rounds are kept
+UNREAD = 141  # the reader of stdout has gone, as in `ol2r list | head`: that of a program which SIGPIPE ends
 
 
 @contextmanager

@@ -20,6 +20,7 @@ def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]
     """The overrides of each run that `ol2r run ARGUMENTS` would start."""
     seen: list[list[str]] = []
     monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.append(given[2]) or 0)
+    monkeypatch.setattr("ol2r_cli.commands.run._check_first", lambda *_: None)
     monkeypatch.setattr("ol2r_cli.sweep.sweeper.sweep", lambda jobs, *_, **__: seen.extend(jobs) or _Result())
     monkeypatch.setattr("ol2r_cli.sweep.sweeper.print_summary", lambda _: None)
     assert main([*arguments]) == 0

@@ -48,9 +48,25 @@ fold=2 | type dataset.fold=2 and dataset=CHOICE, of | mq2008
 ranker.alpha=.1 | ranker=pairrank has no setting 'alpha': type exploration.alpha=..$
 queries=5 | type dataset.queries=5 and dataset=CHOICE, of
 --rounds 100 | there is no option --rounds: type rounds=100$
-rounds = 100 seed=3 | 'rounds' must be SETTING=VALUE or GROUP=CHOICE without blanks, such as
--m seed=1, 2 | seed=1, cannot be read
-dataset.group={feature: 3, threshold: 1} | quotes around it all$
+rounds = 100 seed=3 | rounds = 100 has blanks, which separate words: type rounds=100$
+rounds= 100 | rounds= 100 has blanks | type rounds=100$
+rounds =100 | rounds =100 has blanks | type rounds=100$
+-m seed=1, 2 | seed=1, 2 has blanks | type seed=1,2$
+-m ranker=pdgd, pairrank rounds=3 | ranker=pdgd, pairrank has blanks, which separate words: type ranker=pdgd,pairrank$
+-m ranker=pdgd ,pairrank, dbgd | type ranker=pdgd,pairrank,dbgd$
+-m ranker=pdgd, | ranker=pdgd, ends in a comma: leave it out$
+-m seed=range(1, 3) | type 'seed=range(1,3)'$
+measures=[ndcg, ctr] | type 'measures=[ndcg,ctr]'$
+dataset.group={feature: 3, threshold: 1} | type 'dataset.group={feature:3,threshold:1}'$
+help | help is an option: type ol2r run --help
+“rounds=3” | has quotes of typography
+measures=‘[ndcg]’ | has quotes of typography
+–m seed=1,2 | –m has a hyphen of typography: type -m$
+‐‐json | ‐‐json has a hyphen of typography: type --json$
+—dry‑run | —dry‑run has a hyphen of typography: type --dry-run$
+dataset=mq2008 dataset.fold=all | dataset.fold=all is no number: type -m dataset.fold=1,2,3,4,5
+rounds=1e3 | rounds must be a whole number, got 1000.0: type rounds=1000$
+ranker=pdgd ranker/model=mlp ranker.model.width=16.0 | got 16.0: type ranker.model.width=16$
 dataset=mq2008 dataset.group={feature:3} | as in 'dataset.group={feature: 3, threshold: 0.5}', got {'feature': 3}$
 dataset=mq2008 dataset.group=feature:3 | group must be null or settings in quotes, '{name: value, ..}', got 'feature:3'
 rounds=abc | rounds must be a whole number, got 'abc'
