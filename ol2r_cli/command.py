@@ -9,13 +9,15 @@ import shlex
 import shutil
 import sys
 import textwrap
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ol2r_cli.formatting import nearest, printable
+from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.program import as_called
-from ol2r_cli.run import BAD_CONFIGURATION, DONE
+from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED
 
 _NARROWEST = 40  # columns of help; a terminal that has fewer breaks its lines
 
@@ -114,7 +116,8 @@ class Command:
     """A subcommand, called with the words that follow its name; returns the exit code.
 
     Its help is the docstring of its module: a description, behind what is typed, and after an empty line the epilog.
-    Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2.
+    Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2. An
+    error of the user's own code is told with its place.
     """
 
     action: Action
@@ -141,9 +144,15 @@ class Command:
             return self.action(self._parsed(words)) or DONE
         except BrokenPipeError:  # of stdout, an OSError as those of files
             raise
-        except self.errors as error:
-            print(f"ol2r {self.name}: {printable(as_called(error))}", file=sys.stderr)
-            return BAD_CONFIGURATION
+        except Exception as error:
+            own = is_own(error)  # the user's class; a command may leave out what `ol2r run` says of it
+            if not own and not isinstance(error, self.errors):
+                raise
+            if not isinstance(error, (*self.errors, OSError)):
+                traceback.print_exception(error)
+            told = explained(error) if own else str(error)
+            print(f"ol2r {self.name}: {printable(as_called(told))}", file=sys.stderr)
+            return BAD_CONFIGURATION if isinstance(error, (*self.errors, OSError)) else FAILED
 
     def _parsed(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the arguments that the words give; ValueError for words that are no arguments."""

@@ -94,6 +94,17 @@ def test_an_own_dataset_is_named_with_file_class_and_line(capsys):
     assert "output_dir" not in error
 
 
+@pytest.mark.parametrize(("how", "code"), [("missing", 2), ("number", 2), ("refused", 2), ("other", 1)])
+def test_data_tells_of_an_own_dataset_what_run_tells(capsys, how, code):
+    words = ["dataset=mine", f"dataset.how={how}"]
+    told = error_of(capsys, *words, code=code).splitlines()[-1].removeprefix("ol2r run: ")
+    for action in ("info", "prepare"):
+        assert cli.main(["data", action, "--config-dir=choices", *words]) == code
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[-1] == f"ol2r data: {told}"
+        assert len(lines) == 1 or lines[0].startswith("Traceback"), "with a traceback where it is a slip"
+
+
 def test_an_own_ranker_is_named_with_file_class_and_line(capsys):
     ranker = ["ranker=slips", *TINY]
     error = error_of(capsys, *ranker, "output_dir=a", code=1)

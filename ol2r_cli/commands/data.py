@@ -30,11 +30,12 @@ from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
-    from ol2r_cli.dataset import click_log, parse, position_bias
+    from ol2r_cli.dataset import click_log, parse, position_bias, table
     from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.dataset_statistics import GroupStatistics
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
+    table = lazy("ol2r_cli.dataset.table")
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
     click_log, parse = lazy("ol2r_cli.dataset.click_log"), lazy("ol2r_cli.dataset.parse")
     position_bias = lazy("ol2r_cli.dataset.position_bias")
@@ -95,7 +96,7 @@ def _prepare(source: DatasetSource) -> None:
 
 def _load(source: DatasetSource) -> Dataset:
     """Return a dataset, and print its warnings."""
-    dataset = source.load()
+    dataset = table.loaded(source)
     for line in dataset.warnings:
         print(f"warning: {line}", file=sys.stderr)
     return dataset

@@ -17,7 +17,7 @@ from torch import Tensor
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.table import Dataset, DatasetSource
+from ol2r_cli.dataset.table import Dataset, DatasetSource, loaded
 from ol2r_cli.formatting import plural
 from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal, RunContext
 from ol2r_cli.metrics.exposure import exposure_of
@@ -294,7 +294,7 @@ def load(node: DictConfig) -> Dataset:
     source = build(node)
     if not isinstance(source, DatasetSource):
         raise ValueError(f"dataset._target_ must be a class with a method `load`, got {type(source).__name__}")
-    return source.load()
+    return loaded(source)
 
 
 def check_rounds(played: Played, *laws: str, where: str = "") -> None:

@@ -12,6 +12,7 @@ Nothing is written outside `cache_dir`, and everything below it may be deleted a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -27,10 +28,12 @@ from typing import Any
 import numpy as np
 
 from ol2r_cli.files import Lock, is_held, write_bytes
+from ol2r_cli.formatting import one_line
 
 Arrays = dict[str, np.ndarray]
 
 _SMALL = 2**25  # bytes of a file whose checksum is verified at every opening, in about 30 ms
+_PART = 2**18  # bytes of a file that are read at once
 _SETTLED = 10**9  # nanoseconds after its last change, before which another one might have the same time
 
 
@@ -48,7 +51,8 @@ class Cache:
         """Return the arrays of entry `key` by the names of their files; `build` writes what is absent or damaged.
 
         The arrays are private mappings: writing to one changes neither the file nor what other processes read. Raises
-        ValueError when the cache cannot be written. An exception of `build` passes through and leaves no entry.
+        ValueError when the cache cannot be written, MemoryError when there is no memory. An exception of `build` passes
+        through and leaves no entry.
         """
         entry = self.folder / key
         arrays = _read(entry, self.thorough)
@@ -69,6 +73,8 @@ class Cache:
             if arrays is None:
                 raise OSError("it does not keep what is written")
         except OSError as error:
+            if error.errno == errno.ENOMEM:
+                raise MemoryError(one_line(error)) from None
             raise self._unwritable(error) from error
         return arrays
 
@@ -142,11 +148,17 @@ def _read(folder: Path, thorough: bool) -> Arrays | None:
             if file.stat().st_size != size or ((thorough or size <= _SMALL) and _crc32(file) != crc32):
                 return None
             arrays[name] = np.load(file, mmap_mode="c")
-    except Exception:  # a damaged header raises nearly anything
+    except Exception as error:  # a damaged header raises nearly anything
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            raise
         return None
     return arrays
 
 
 def _crc32(file: Path) -> int:
     """Return the checksum of a file: a gigabyte takes about a second."""
-    return zlib.crc32(np.memmap(file, mode="r").data)
+    checksum = 0
+    with file.open("rb") as stream:
+        while part := stream.read(_PART):
+            checksum = zlib.crc32(part, checksum)
+    return checksum

@@ -151,7 +151,7 @@ def parse(
                 chunk = _read_chunk(lines, form, dtype)
                 if keep is not None:
                     keep(chunk.features)
-                    chunk = chunk._replace(features=chunk.features[:0])
+                    chunk = chunk._replace(features=chunk.features[:0].copy())  # a view would keep all
                 chunks.append(chunk)
         documents = _joined(chunks, dtype)
     except _Defect:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.interfaces import Candidates, Oracle, Rows
+from ol2r_cli.tensor.memory import NotEnoughMemory
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 SPLITS = ("train", "validation", "test")
@@ -26,6 +27,15 @@ class DatasetSource(Protocol):
     def load(self) -> Dataset:
         """Return the table. Raises ValueError when the data are not what they should be."""
         ...
+
+
+def loaded(source: DatasetSource) -> Dataset:
+    """Return the table of a source; NotEnoughMemory, which is a ValueError, where it does not fit into memory."""
+    try:
+        return source.load()
+    except MemoryError as error:
+        more = "give this process more, or take fewer documents"
+        raise NotEnoughMemory(f"the data need more memory than there is ({error or 'out of memory'}): {more}") from None
 
 
 @dataclass(frozen=True)

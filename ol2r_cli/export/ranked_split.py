@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import document_ids
-from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.dataset.table import Dataset, loaded
 from ol2r_cli.export.ir_metadata import metadata_lines
 from ol2r_cli.files import write_bytes
 from ol2r_cli.interfaces import RankedLists
@@ -73,7 +73,7 @@ class RankedSplit:
 @lru_cache(maxsize=1)
 def _load(settings: str) -> Dataset:
     """Return the dataset, shared by consecutive runs on the same data."""
-    return dataset_source(json.loads(settings)).load()
+    return loaded(dataset_source(json.loads(settings)))
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:

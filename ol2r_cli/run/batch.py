@@ -24,12 +24,13 @@ from ol2r_cli.interfaces import Interaction
 from ol2r_cli.loops import clock, joint
 from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.run import DONE, stop_signals
-from ol2r_cli.run.experiment import Experiment, Make, NotEnoughMemory
+from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.lifecycle import EXPLAINED
 from ol2r_cli.run.runner import Runner, explain_error, prepare_run
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.source import check_unchanged
+from ol2r_cli.tensor.memory import NotEnoughMemory
 
 _MEMORY = MemoryError, torch.OutOfMemoryError, NotEnoughMemory
 _TOO_MANY_FILES = errno.EMFILE, errno.ENFILE

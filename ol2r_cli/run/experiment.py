@@ -15,7 +15,7 @@ from torch import Tensor
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
-from ol2r_cli.dataset.table import Dataset, DatasetSource
+from ol2r_cli.dataset.table import Dataset, DatasetSource, loaded
 from ol2r_cli.device import MOST_REPLICAS, SINGLE_ROUNDS, BreakEven, Device, automatic, break_even
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Forgetting, IntentSchedule, Measure, Ranker
@@ -29,7 +29,7 @@ from ol2r_cli.run.start import WarmStart, fit_offline
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.user_code import own_code
 from ol2r_cli.simulation import Roles, RoundSettings, Simulation, check_needs, judged_by_intents
-from ol2r_cli.tensor.memory import MemoryLimit, available_memory
+from ol2r_cli.tensor.memory import MemoryLimit, NotEnoughMemory, available_memory
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.tensor.streams import Streams
 
@@ -74,10 +74,6 @@ class RunSettings:
     force: bool
 
 
-class NotEnoughMemory(ValueError):
-    """A simulation needs more memory than there is now."""
-
-
 class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
@@ -111,7 +107,7 @@ class Experiment:
         self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
         self.start = WarmStart(self.settings, self.roles["ranker"])
         self.device.prepare()  # after the import of own classes, which can set modes of torch
-        self.dataset: Dataset = source.load()
+        self.dataset = loaded(source)
         if self.intent.changes:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
             if self.settings["trace_cosine"]:

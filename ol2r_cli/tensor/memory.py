@@ -16,6 +16,10 @@ _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 _MAKERS = {"zeros", "ones", "empty", "full"}  # functions of torch, and methods, as `new_zeros`
 
 
+class NotEnoughMemory(ValueError):
+    """Data or a simulation need more memory than there is now."""
+
+
 def available_memory(device: torch.device) -> int:
     """Return the bytes of memory that this process may have at most, or the free bytes of the GPU."""
     if device.type == "cuda":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,9 @@ import pytest
 
 from ol2r_cli.dataset import cache as cache_module
 from ol2r_cli.dataset.cache import Cache
+from ol2r_cli.dataset.table import loaded
 from ol2r_cli.files import Lock
+from ol2r_cli.tensor.memory import NotEnoughMemory
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -83,6 +86,29 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
         Cache(tmp_path / "file").open("key", Builder())
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
+@pytest.mark.parametrize("where", ["build", "map"])
+def test_a_lack_of_memory_is_not_that_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error, where):
+    """Of arrays that are built, or mapped."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    if where == "map":
+        monkeypatch.setattr(cache_module.np, "load", fail)
+    with pytest.raises(MemoryError):
+        Cache(tmp_path).open("key", Builder() if where == "map" else fail)
+    with pytest.raises(NotEnoughMemory, match=r"the data need more memory than there is \(1.2 GiB\): give this"):
+        loaded(Lacking())
+
+
+class Lacking:
+    """Data that do not fit."""
+
+    def load(self):
+        raise MemoryError("1.2 GiB")
 
 
 def test_an_opening_waits_for_the_lock_of_another(tmp_path: Path):

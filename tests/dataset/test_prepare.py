@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,6 +42,31 @@ def test_normalised_variants_follow_the_definition(tmp_path: Path, monkeypatch: 
     offsets = np.cumsum([0, 4, 4, 4, 25, 1, 9, 1])
     got = [(rows.start, rows.stop, start.tolist()) for rows, start in blocks(offsets)]
     assert got == [(0, 8, [0, 4]), (8, 12, [0]), (12, 37, [0]), (37, 47, [0, 1]), (47, 48, [0])]
+
+
+def test_a_table_is_parsed_and_normalised_in_less_memory_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whatever its size: what is in memory is a chunk of the text, and a block of the table."""
+    monkeypatch.setattr(parse, "CHUNK", 1 << 16)
+    monkeypatch.setattr(parse, "BLOCK", 100)
+    rows, width = 8_000, 150
+    features = " ".join(f"{number}:{number % 7}" for number in range(1, width + 1))
+    lines = [f"{row % 3} qid:{row // 20} {features}\n" for row in range(rows)]
+    lines[0] = "0 qid:0 1:NULL 2:5\n"
+    lines[-1] = f"0 qid:{(rows - 1) // 20} 1:NULL {width + 1}:1\n"  # so that the last chunk is wider
+    folder = write_fold(tmp_path / "set", train="".join(lines), test=TEST_TEXT)
+    del lines
+    source = letor(folder, tmp_path / "cache", normalise="query_minmax", missing="minimum")
+    letor(TINY, tmp_path / "cache").load()  # numba and what else is kept
+    tracemalloc.start()
+    table = source.load()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert table.features.shape == (rows + 2, width + 1)
+    assert peak < 0.5 * table.features.nbytes, f"{peak / table.features.nbytes:.2f} of the table"
+    assert table.features[rows - 1].nonzero().flatten().tolist() == [width]
+    raw = letor(folder, tmp_path / "cache", missing="minimum").load().features
+    assert raw[0, :4].tolist() == [1, 5, 0, 0], "the minimum of the query, which is in several chunks"
+    assert raw[-3:, -1].tolist() == [1, 0, 0]
 
 
 def test_features_constant_over_training_are_dropped(tmp_path: Path):

@@ -20,7 +20,7 @@ from ol2r_cli.loops import joint
 from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.run import BAD_CONFIGURATION, CHECKPOINT, DONE, FAILED, INTERRUPTED, batch
 from ol2r_cli.run.batch import play_together
-from ol2r_cli.run.experiment import Experiment, NotEnoughMemory
+from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run, find_runs, read_checkpoint
 from ol2r_cli.run.store import RunDirectory, save_checkpoint
 from ol2r_cli.simulation import Simulation
