@@ -44,7 +44,7 @@ def test_normalised_variants_follow_the_definition(tmp_path: Path, monkeypatch: 
     assert got == [(0, 8, [0, 4]), (8, 12, [0]), (12, 37, [0]), (37, 47, [0, 1]), (47, 48, [0])]
 
 
-def test_a_table_is_parsed_and_normalised_in_less_memory_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_table_is_parsed_in_less_memory_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Whatever its size: what is in memory is a chunk of the text, and a block of the table."""
     monkeypatch.setattr(parse, "CHUNK", 1 << 16)
     monkeypatch.setattr(parse, "BLOCK", 100)
