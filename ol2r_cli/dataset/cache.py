@@ -20,7 +20,7 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from ol2r_cli.formatting import one_line
 
 Arrays = dict[str, np.ndarray]
 
+_PLACES = "path", "file", "folder", "dir"  # settings of a dataset that say where something lies
 _SMALL = 2**25  # bytes of a file whose checksum is verified at every opening, in about 30 ms
 _PART = 2**18  # bytes of a file that are read at once
 _SETTLED = 10**9  # nanoseconds after its last change, before which another one might have the same time
@@ -111,6 +112,18 @@ def expand(path: str | Path) -> Path:
     A path that exists as it is, such as a folder with the name `a$HOME`, stays.
     """
     return Path(path) if os.path.lexists(path) else Path(os.path.expanduser(os.path.expandvars(path)))
+
+
+def with_absolute_paths(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a dataset with absolute paths, at whatever depth: of what exists, and is the value of a
+    setting called path, file, folder or dir, or with such an ending. Files of intents lie in the folder of the data."""
+    placed = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and name != "intents":
+            placed[name] = with_absolute_paths(value)
+        elif isinstance(value, str) and str(name).rpartition("_")[2] in _PLACES and value and os.path.lexists(value):
+            placed[name] = os.path.abspath(value)
+    return placed
 
 
 def digest(content: Any) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
-from threading import Timer
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event, Thread, Timer
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,26 @@ from ol2r_cli.run.store import LOGGER, SETTLED
 _log = logging.getLogger(LOGGER)
 
 
+@contextmanager
+def start_shown(shown: bool) -> Iterator[None]:
+    """Say on stderr, once, that loops are compiled where that takes longer than a second before rounds are shown."""
+    ended = Event()
+
+    def watch() -> None:
+        while not ended.wait(Progress.compiling_after) and not Progress.began:
+            if clock.compiling:
+                print("compiling loops, once in this environment", file=sys.stderr, flush=True)
+                return
+
+    Progress.began = False
+    if shown:
+        Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 class Progress:
     """Progress of a run from round `first` to `rounds`, on stderr: a live line on a terminal, one every 30 s elsewhere.
 
@@ -32,6 +53,7 @@ class Progress:
 
     plain_every, live_every = 30.0, 0.25  # seconds
     compiling_after = 1.0  # seconds until a plain display says that loops are being compiled, in which no round ends
+    began = False  # whether rounds are shown
 
     def __init__(self, title: str, rounds: int, first: int, unfairness: bool = True, quiet: bool = False):
         self.title, self.rounds, self.first, self.done = title, rounds, first, first
@@ -43,6 +65,7 @@ class Progress:
         self.timer = Timer(self.compiling_after, self._show_compiling)
 
     def __enter__(self) -> Progress:
+        Progress.began = True
         self.start, self.shown = clock.read()[0], time.monotonic()
         if sys.stderr.isatty() and not self.quiet:
             self.live = Live(

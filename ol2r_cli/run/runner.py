@@ -22,6 +22,7 @@ from torch import Tensor
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.dataset.cache import with_absolute_paths
 from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import one_line, printable
@@ -44,7 +45,7 @@ from ol2r_cli.run import (
 from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.printed import render, shows_unfairness
-from ol2r_cli.run.progress import Progress
+from ol2r_cli.run.progress import Progress, start_shown
 from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run
 from ol2r_cli.run.store import (
     LOGGER,
@@ -113,7 +114,7 @@ def run_experiment(
     Ctrl-C.
     """
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), start_shown(render is not None):
             experiment = kind.experiment(settings, choices, make, code)
             runner = prepare_run(experiment, overrides, kind, id, render)
             if runner is None:
@@ -234,7 +235,8 @@ class Runner(Lifecycle):
 
     def _manifest(self, first: int) -> Manifest:
         experiment, exposure = self.experiment, self.simulation.context.exposure
-        self.directory.write_text(CONFIG, as_yaml(self.settings))
+        placed = {"dataset": with_absolute_paths(self.settings["dataset"])}  # to be found from other folders
+        self.directory.write_text(CONFIG, as_yaml({**self.settings, **placed}))
         return Manifest(
             self.directory,
             id=experiment.id,

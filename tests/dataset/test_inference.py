@@ -55,6 +55,15 @@ CLASSES = """
             labels, names = np.load(HERE / "labels.npy"), np.load(HERE / "names.npy")
             return Documents(names, labels, np.load(HERE / "raw.npy") + [0, self.shift, 0, 0])
 
+    class Placed(Table):
+        def __init__(self, folder, normalise="global_zscore", group=None, cache_dir=str(HERE / "cache")):
+            super().__init__(normalise, group, 0.0, cache_dir)
+            self.folder = Path(folder)
+
+        def documents(self):
+            names, labels, raw = (np.load(self.folder / f"{{name}}.npy") for name in ("names", "labels", "raw"))
+            return Documents(names, labels, raw)
+
     class Plain:
         def load(self):
             raw, queries = torch.from_numpy(np.load(HERE / "raw.npy")), {QUERIES}
@@ -91,8 +100,15 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     classes = textwrap.dedent(CLASSES).format(QUERIES=QUERIES, DOCUMENTS=DOCUMENTS)
     (folder / "inferred_classes.py").write_text(classes)
     (folder / "dataset").mkdir()
-    for name in ("Table", "Plain", "Declared", "Changed"):
-        settings = ["normalise: query_minmax", "group: null", "shift: 0.0"] if name in ("Table", "Changed") else []
+    of_table = ["normalise: query_minmax", "group: null"]
+    settings_of = {
+        "Table": [*of_table, "shift: 0.0"],
+        "Changed": [*of_table, "shift: 0.0"],
+        "Plain": [],
+        "Declared": [],
+    }
+    settings_of["Placed"] = ["normalise: global_zscore", "group: null", "folder: ???"]
+    for name, settings in settings_of.items():
         text = "\n".join([f"_target_: inferred_classes.{name}", *settings]) + "\n"
         (folder / "dataset" / f"own_{name.lower()}.yaml").write_text(text)
     return folder
@@ -242,3 +258,19 @@ def test_weights_are_those_of_a_linear_ranker(here, tmp_path, trained, capsys):
     words = "export", run.path, network.path, *export, tmp_path / "w.json"
     assert refused(capsys, *words) == "--to weights is for one RUN, got 2: type its id"
     assert not (tmp_path / "w.json").exists()
+
+
+@pytest.mark.parametrize("name", ["own", "letor"])
+def test_a_run_is_scored_from_another_folder_than_it_ran_in(here, tmp_path, trained, monkeypatch, name):
+    """Its data lie in relative paths, and are needed."""
+    monkeypatch.chdir(here)
+    (here / "groups.txt").write_text("0\n" * len(RAW))
+    own = ["dataset=own_placed", "dataset.folder=.", "dataset.group={file: groups.txt}"]
+    letor = ["dataset=letor", "dataset.path=letor", "dataset.normalise=global_zscore", "dataset.popularity={zipf: 1}"]
+    run = trained(*(own if name == "own" else letor))
+    expected = run.score("letor/test.txt").to_list()
+    monkeypatch.chdir(tmp_path)
+    assert api.Run(run.path, config_dir=here).score(here / "letor" / "test.txt").to_list() == expected
+    out = tmp_path / "values.csv"
+    words = ["export", str(run.path), "--to", "per-query", "--out", str(out), "--config-dir", str(here)]
+    assert cli.main(words) == 0

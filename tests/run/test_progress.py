@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 import torch
 
 from ol2r_cli.loops import clock
-from ol2r_cli.run.progress import Progress
+from ol2r_cli.run import progress
+from ol2r_cli.run.progress import Progress, start_shown
 
 
 def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixture[str]):
@@ -57,4 +60,23 @@ def test_the_line_says_that_loops_are_compiled(capsys, monkeypatch):
         clock.start()
     with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
         progress.timer.join()
+    assert capsys.readouterr().err == "", "nothing is compiled"
+
+
+@pytest.mark.parametrize(("shown", "told"), [(True, "compiling loops, once in this environment\n"), (False, "")])
+def test_a_start_says_once_that_loops_are_compiled(capsys, monkeypatch, shown, told):
+    """Before rounds are shown, as when data are parsed."""
+    threads = []
+    monkeypatch.setattr(Progress, "compiling_after", 0.0)
+    monkeypatch.setattr(progress, "Thread", lambda **how: threads.append(Thread(**how)) or threads[-1])
+    clock.stop()
+    try:
+        with start_shown(shown):
+            for thread in threads:
+                thread.join()
+    finally:
+        clock.start()
+    assert capsys.readouterr().err == told
+    with start_shown(shown):
+        pass
     assert capsys.readouterr().err == "", "nothing is compiled"
