@@ -7,6 +7,7 @@ this module.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -70,6 +71,15 @@ def ndcg_columns(cutoff: int) -> tuple[Column, Column, Column]:
         Column(f"cumulative_ndcg{name}", f"cumulative NDCG{label}", "Float64", "last", True, 2),
         Column(f"ndcg_{cutoff}", f"NDCG@{cutoff}", higher_is_better=True),
     )
+
+
+def weighed_rounds(discount: float, rounds: int, share: float = 0.95) -> int:
+    """Return how many of the first rounds have this share of the weight of a sum over `rounds`, round t times
+    discount^(t - 1)."""
+    if discount == 1:
+        return math.ceil(share * rounds)
+    weight = share * (1 - discount**rounds)  # in units of 1 / (1 - discount)
+    return min(rounds, math.ceil(math.log1p(-weight) / math.log(discount)))
 
 
 def main_cutoff(names: Iterable[str]) -> int:

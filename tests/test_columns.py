@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ol2r_cli.columns import Column, RunColumns, metrics_of
+from ol2r_cli.columns import Column, RunColumns, metrics_of, weighed_rounds
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
@@ -50,6 +51,17 @@ def test_metrics_follow_from_columns():
         "validation_mine_untrained": ("validation my own, untrained", False),
         "best_round": ("best round", None),
     }
+
+
+@pytest.mark.parametrize(
+    ("discount", "rounds", "count"),
+    [(1, 100, 95), (0.9995, 10**6, 5990), (0.9995, 5000, 4112), (0.5, 3, 3), (0.9, 1, 1)],
+)
+def test_a_discount_weighs_the_first_rounds(discount, rounds, count):
+    """That many have 95 % of the weight, and one less has not, by the sum itself."""
+    assert weighed_rounds(discount, rounds) == count
+    weights = discount ** np.arange(rounds, dtype=float)
+    assert weights[: count - 1].sum() < 0.95 * weights.sum() <= weights[:count].sum() * (1 + 1e-12)
 
 
 def test_declared_columns_survive_the_manifest():

@@ -15,6 +15,7 @@ from ol2r_cli.recipes.results import TEST
 from ol2r_cli.recipes.tables import main_table, settings_table
 from ol2r_cli.recipes.trials import aim_of
 from ol2r_cli.report.measures import described, digits, heading
+from ol2r_cli.report.notes import discount_notes
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.text_table import markdown
 
@@ -96,6 +97,7 @@ def benchmark_page(
         "## How to read the tables",
         "\n".join(f"- {mark}: {meaning}.".replace("- *:", "- \\*:") for mark, meaning in legend(recipe).items()),
         detectable(recipe, tables),
+        *discount_notes([entry.group for entry in chain(*tables.values())], recipe.metrics),
         overview,
         *further,
     ]

@@ -73,6 +73,7 @@ class Document:
         lines += [BESIDE[metric] for metric in self.metrics if metric in BESIDE]
         if notes.counts_without_relevant(self.groups, self.metrics):
             lines.append(notes.WITHOUT_RELEVANT)
+        lines += notes.discount_notes(self.groups, self.metrics)
         if self.selection is not None and self.selection.chose:
             lines.append(
                 f"{notes.choice_note(self.selection)} Model selection used the seeds that are reported. To report "
@@ -255,6 +256,7 @@ class Document:
             remarks.append(notes.choice_note(self.selection))
         if notes.counts_without_relevant(self.groups, self.metrics):
             remarks.append(notes.WITHOUT_RELEVANT)
+        remarks += notes.discount_notes(self.groups, self.metrics)
         table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
         return table.latex(remarks, [*self.notes, *self._chosen_settings(table.legend)])
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ol2r_cli.columns import weighed_rounds
 from ol2r_cli.formatting import plural
 from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.estimates import ALPHA, least_p
+from ol2r_cli.report.measures import heading
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS, as_units
 
@@ -28,6 +30,7 @@ BY_CLICKS = (
     "gains. Its ± is over folds or, of one fold, by leaving out each seed in turn. Not told apart: p of .05 or more "
     "after Holm's correction."
 )
+_CUMULATIVE = "cumulative_ndcg"
 _NAMED_TASKS = 3  # of those without a comparison
 
 
@@ -45,6 +48,25 @@ def counts_without_relevant(groups: Sequence[Group], metrics: Iterable[str]) -> 
     """Return whether queries without a relevant document count 0 in an NDCG of the table."""
     has_ndcg = any("ndcg" in metric and group.estimate(metric) for metric in metrics for group in groups)
     return has_ndcg and any(group.settings.get("no_relevant") == "zero" for group in groups)
+
+
+def discount_notes(groups: Iterable[Group], metrics: Iterable[str]) -> list[str]:
+    """Return how many rounds the discount of cumulative NDCG weighs, where it leaves out more than half of them."""
+    lines: dict[str, None] = {}
+    for metric in metrics:
+        if not metric.startswith(_CUMULATIVE):
+            continue
+        setting = f"measure.ndcg{metric.removeprefix(_CUMULATIVE).replace('_', '@')}.discount"
+        for group in groups:
+            rounds, discount = group.settings["rounds"], group.runs[0].settings.get(setting, 1)
+            weighed = weighed_rounds(discount, rounds)
+            if group.estimate(metric) and weighed < rounds / 2:
+                lines[
+                    f"{heading(metric)} weighs round t by {discount}^(t-1): 95% of the weight is on the first "
+                    f"{weighed:,} of {rounds:,} rounds. The sum without it is online NDCG times the number of rounds, "
+                    f"or this column with {setting}=1."
+                ] = None
+    return [line[:1].upper() + line[1:] for line in lines]
 
 
 def choice_note(selection: Selection) -> str:

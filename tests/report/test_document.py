@@ -243,6 +243,23 @@ def test_a_line_says_what_queries_without_relevance_count(tmp_path):
         assert any("Queries without a relevant document count 0 in NDCG" in line for line in lines) == has_line
 
 
+def test_a_line_says_how_many_rounds_a_discount_weighs(tmp_path):
+    """In long runs, also in the caption of LaTeX: there cumulative and online NDCG answer different questions."""
+    line = (
+        "Cumulative NDCG weighs round t by 0.5^(t-1): 95% of the weight is on the first 5 of 20 rounds. The sum "
+        "without it is online NDCG times the number of rounds, or this column with measure.ndcg.discount=1."
+    )
+    total = {"cumulative_ndcg": {0: [1.0] * 20}, "online_ndcg": {0: [0.5] * 20}}
+    for discount, rounds, lines in ((0.5, 20, [line]), (1, 20, []), (0.5, 4, [])):
+        folder = tmp_path / f"{discount} {rounds}"
+        trace = {name: {0: values[0][:rounds]} for name, values in total.items()}
+        play(folder, f"measure.ndcg.discount={discount}", trace=trace)
+        document = Document(Collection(), *groups_and_labels(folder), ["cumulative_ndcg", "online_ndcg"])
+        assert document.notes[1:] == lines
+        assert ("t-1" in document.text("latex").partition("caption{")[2]) is bool(lines)
+        assert Document(Collection(), *groups_and_labels(folder), ["online_ndcg"]).notes[1:] == []
+
+
 def test_markdown_is_aligned_and_marks_are_behind_the_values():
     assert markdown(TABLE).splitlines() == [
         "|     | ranker         |       test NDCG@10 |",
