@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import PARTS, TASK_PARTS, defines_task
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run_filter import is_typed
+
+_SHOWN_ROWS = 3  # of those that words match
 
 
 def tasks(groups: Iterable[Group]) -> list[list[Group]]:
@@ -44,16 +47,17 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
     """
     matching = _matching(words, task)
     if len(matching) > 1:
-        first, *others = map(labels.words, matching)
+        rows = [labels.words(group) for group in matching]
+        typed = [shlex.quote(f"{words} {_telling(row, rows)}") for row in rows[:_SHOWN_ROWS]]
         raise ValueError(
             f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
-            f"{task_name(matching[0], labels)}: add what distinguishes them, such as {_difference(first, others)}"
+            f"{task_name(matching[0], labels)}: type {' or '.join(typed)}{' or ..' * (len(rows) > _SHOWN_ROWS)}"
         )
     return matching[0] if matching else None
 
 
 def _matching(words: str, task: Iterable[Group]) -> list[Group]:
-    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in words.split())
+    wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in shlex.split(words))
     return [group for group in task if _has(group, wanted)]
 
 
@@ -70,12 +74,23 @@ def _has(group: Group, wanted: Mapping[str, str]) -> bool:
     return all(name in values and is_typed(values[name], typed) for name, typed in wanted.items())
 
 
-def _difference(first: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
-    """Return a word that the first has and another has not, NAME=VALUE; empty where there is none."""
-    for name, value in first.items():
-        if any(words.get(name) != value for words in others):
-            return f"{name}={value}"
-    return ""
+def _telling(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
+    """Return a few words that one of these rows has and the others have not, NAME=VALUE separated by spaces.
+
+    Greedy: each tells most of the rows apart that are left. That a part is none is said only where nothing else does.
+    """
+    left, telling = [other for other in rows if other != row], list[str]()
+    while left:
+
+        def told(name: str, left: Sequence[Mapping[str, str]] = left) -> tuple[int, bool]:
+            return sum(other.get(name) != row[name] for other in left), row[name] != "none"
+
+        best = max(row, key=told)
+        if not told(best)[0]:
+            break
+        telling.append(shlex.quote(f"{best}={row[best]}"))
+        left = [other for other in left if other.get(best) == row[best]]
+    return " ".join(telling)
 
 
 def typed_names(options: Sequence[str], what: str = "OVERRIDES", example: str = "pairrank=ours") -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from ol2r_cli.report.legend import Legend
@@ -40,11 +42,27 @@ def test_words_for_a_baseline(tmp_path):
     assert find_row("pairrank", second, labels) is second[0]
     message = (
         "--baseline must match one row of each task, got pairrank, which matches 2 with dataset=mq2008 "
-        "click=perfect rounds=9: add what distinguishes them, such as ranker.l2=1"
+        "click=perfect rounds=9: type 'pairrank ranker.l2=1' or 'pairrank ranker.l2=2'"
     )
     with pytest.raises(ValueError, match=f"^{message}$"):
         find_row("pairrank", first, labels)
     assert task_name(second[0], labels) == "dataset=mq2008 click=perfect rounds=8"
+
+
+def test_words_that_match_several_rows_are_completed(tmp_path):
+    """What is printed matches one row each; that there is no fairness is said only where nothing else tells."""
+    for words in (("ranker.l2=1",), ("ranker.l2=2",), ("ranker.l2=2", "fairness=fairexp"), ("ranker.l2=3", "rounds=2")):
+        make(tmp_path, *words)
+    make(tmp_path, "ranker.l2=1", "start.run=x", "ranker.pairs=two words")
+    (task,) = tasks(groups_below(tmp_path))
+    labels = Labels(task)
+    with pytest.raises(ValueError, match=" which matches 5 ") as error:
+        find_row("pairrank", task, labels)
+    *typed, more = shlex.split(str(error.value).partition(": type ")[2].replace(" or ", " "))
+    assert more == ".."
+    assert typed[1:] == ["pairrank ranker.l2=2 fairness=none", "pairrank fairness=fairexp"]
+    assert [find_row(words, task, labels) for words in typed] == task[:3]
+    assert find_row("pairrank ranker.pairs='two words'", task, labels) is task[4]
 
 
 def test_names_of_rows_are_given_by_words(tmp_path):
@@ -62,7 +80,7 @@ def test_names_of_rows_are_given_by_words(tmp_path):
         ({"pairank": "ours"}, r"must begin with .* of some row, got pairank: did you mean pairrank\?"),
         (
             {"pdgd exploration=plackett_luce": "theirs"},
-            "must match one row of each task, got pdgd exploration=plackett_luce, which matches 2 .*: add what disti",
+            "must match one row of each task, got pdgd exploration=plackett_luce, which matches 2 .*: type 'pdgd ",
         ),
         ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
         ({"pairrank": "x", "ranker/model=mlp": "x"}, "must give each row of a task another name, got x for 2"),
