@@ -85,6 +85,8 @@ def _check_options(given: argparse.Namespace) -> None:
         raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
     if given.team is not None and given.to != "trec":
         raise ValueError(f"--team does not go with --to {given.to}: leave it out")
+    if given.team is not None and not given.team.strip():
+        raise ValueError("--team must be the name of a team, got nothing: leave it out for files without metadata")
     if given.points is not None and given.points < 1:
         raise ValueError(f"--points must be 1 or more, got {given.points}")
     if given.to == "clicks" and given.split is not None:

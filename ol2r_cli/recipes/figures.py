@@ -27,4 +27,5 @@ def write_above(figure: Any, line: str) -> None:
     width, height = figure.get_size_inches()
     lines = textwrap.wrap(line, int(width * _CHARACTERS))
     figure.set_size_inches(width, height + (len(lines) + 0.5) * _FONT_SIZE * 1.3 / 72)
-    figure.suptitle("\n".join(lines), fontsize=_FONT_SIZE, fontweight="bold", color=_WARNING_COLOUR)
+    text = "\n".join(lines)
+    figure.suptitle(text, fontsize=_FONT_SIZE, fontweight="bold", color=_WARNING_COLOUR, parse_math=False)

@@ -122,8 +122,8 @@ def _notes(runs: RecipeRuns, values: Values) -> list[str]:
     notes = []
     estimates = list(chain(*(reported.estimates.values() for reported in values.values())))
     if any(estimate.half_width is not None for estimate in estimates):
-        several_folds = any(estimate.clusters > 1 for estimate in estimates)
-        units = (runs.rows[0].group.units if runs.rows else SEEDS).below_table(several_folds)
+        groups = [row.group for row in runs.rows]
+        units = (groups[0].units if groups else SEEDS).below_table(groups)
         notes.append(f"± is half the {LEVEL:.0%} interval of the mean (Student's t) over {units}")
     most = max((len(runs.cells(row.trial.condition)) for row in runs.rows), default=0)
     if most:

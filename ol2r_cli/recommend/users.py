@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -67,11 +68,16 @@ class Users(Units):
         """Return the number of pairs, with that of users where it is another: `90 of 60 users`."""
         return f"{estimate.n} of {estimate.clusters} users" if estimate.clusters < estimate.n else str(estimate.n)
 
-    def note(self, has_folds: bool) -> tuple[str, str]:
+    def over(self, groups: Sequence[Measured]) -> str:
+        """Return `users`."""
+        return "users"
+
+    def note(self, groups: Sequence[Measured]) -> tuple[str, str]:
         """Return what each value is of, and the units of intervals where there are several splits."""
+        has_folds = any(len(group.seeds) > 1 for group in groups)
         interval = f" with the {as_units('users')}, whatever the number of splits" if has_folds else ""
         return "user of each split, the mean over seeds", interval
 
-    def below_table(self, has_clusters: bool) -> str:
+    def below_table(self, groups: Sequence[Measured]) -> str:
         """Return over what the intervals are, and what n counts."""
         return "users; n counts (user, split)."

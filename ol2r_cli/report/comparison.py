@@ -145,7 +145,7 @@ def compare(
             "there is nothing to compare: no two rows have the same dataset, click model and settings of the run"
         )
     alone = [task_name(task[0], labels) for task, compared in zip(by_task, pairs_by_task, strict=True) if not compared]
-    return Comparison(baseline, test, _differences(pairs, metrics, test), bases, letters, alone)
+    return Comparison(baseline, test, differences(pairs, metrics, test), bases, letters, alone)
 
 
 def _all_pairs(task: Sequence[Group], labels: Labels) -> list[Pair]:
@@ -173,13 +173,13 @@ def paired_values(values: Values, rival_values: Values) -> dict[tuple[Any, int],
     return {pair: values[pair] - rival_values[pair] for pair in values if pair in rival_values}
 
 
-def _differences(pairs: Sequence[Pair], metrics: Iterable[str], test: str) -> list[PairedDifference]:
+def differences(pairs: Sequence[Pair], metrics: Iterable[str], test: str) -> list[PairedDifference]:
     """Return the differences of each metric, of groups with a (fold, seed) in common, corrected for all of a metric."""
-    differences: list[PairedDifference] = []
+    found: list[PairedDifference] = []
     for metric in metrics:
         of_pairs = [_difference(group, rival, metric, test) for group, rival in pairs]
-        differences += _corrected([difference for difference in of_pairs if difference is not None])
-    return differences
+        found += _corrected([difference for difference in of_pairs if difference is not None])
+    return found
 
 
 def _difference(group: Group, rival: Group, metric: str, test: str) -> PairedDifference | None:

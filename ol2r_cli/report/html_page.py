@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.report.best_settings import Selection
-from ol2r_cli.report.comparison import Comparison
+from ol2r_cli.report.comparison import Comparison, differences
 from ol2r_cli.report.figures.look import Look
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.legend import Legend, dataset_name, symbol
@@ -74,7 +74,8 @@ def page(content: PageContent) -> str:
         content=content,
         figures=figures,
         not_drawn=not_drawn,
-        leaders=_leaders(groups, labels),
+        leaders=_leaders(groups, labels, content.comparison.test if content.comparison else "t"),
+        units=groups[0].units.over(groups),
         least_units=LEAST_UNITS,
         choice_note=choice_note,
         **_extent(groups),
@@ -185,18 +186,19 @@ def templates(folder: Path) -> Environment:
     )
 
 
-def _leaders(groups: Sequence[Group], labels: Labels) -> list[str]:
-    """Return for each task a sentence on the groups with the best means of test or else online NDCG."""
+def _leaders(groups: Sequence[Group], labels: Labels, test: str) -> list[str]:
+    """Return for each task a sentence on the groups with the highest means of test or else online NDCG."""
     ndcg = ndcg_metrics(groups)
     metric = next((name for name in (ndcg.test, ndcg.online) if any(group.estimate(name) for group in groups)), None)
     if metric is None:
         return []
     names = Legend(groups, labels).names
-    return list(filter(None, [_leader(task, metric, names, labels) for task in tasks(groups)]))
+    return list(filter(None, [_leader(task, metric, names, labels, test) for task in tasks(groups)]))
 
 
-def _leader(task: Sequence[Group], metric: str, names: Mapping[Group, str], labels: Labels) -> str:
-    """Return a sentence on the groups with the best and the second best mean; empty where there are fewer."""
+def _leader(task: Sequence[Group], metric: str, names: Mapping[Group, str], labels: Labels, test: str) -> str:
+    """Return a sentence on the groups with the highest and the next mean, and on how many groups the first is
+    significantly better than; empty where there are fewer than two."""
     estimates = {group: estimate for group in task if (estimate := group.estimate(metric))}
     ranked = sorted(estimates, key=lambda group: -estimates[group].mean)
     if len(ranked) < 2:
@@ -205,7 +207,19 @@ def _leader(task: Sequence[Group], metric: str, names: Mapping[Group, str], labe
         f"{names[group]} ({plus_minus(estimates[group].mean, estimates[group].half_width, digits(metric))})"
         for group in ranked[:2]
     )
-    return f"{_place(task[0], labels)}: the best mean {heading(metric)} is that of {first}, then {second}."
+    sentence = f"{_place(task[0], labels)}: the highest mean {heading(metric)} is that of {first}, then {second}"
+    pairs = differences(list(combinations(ranked, 2)), [metric], test)
+    of_first = {pair.rival: pair for pair in pairs if pair.group is ranked[0] and pair.holm is not None}
+    if not of_first:
+        return f"{sentence}; differences could not be tested, which takes {LEAST_UNITS} seeds or folds."
+    lower, others = sum(pair.significant for pair in of_first.values()), len(ranked) - 1
+    if lower == others:
+        return f"{sentence}; {'all others are' if others > 1 else 'that is'} significantly lower."
+    of_others = f"{lower} of {others} others are significantly lower, " if others > 1 else ""
+    next_one = of_first.get(ranked[1])
+    if next_one is None or next_one.significant:
+        return f"{sentence}; {of_others.removesuffix(', ')}."
+    return f"{sentence}; {of_others}that of {names[ranked[1]]} is not significantly lower (p = {next_one.holm:.3f})."
 
 
 def _place(group: Group, labels: Labels) -> str:

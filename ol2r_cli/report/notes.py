@@ -36,8 +36,7 @@ _NAMED_TASKS = 3  # of those without a comparison
 
 def values_note(groups: Sequence[Group], runs: int) -> str:
     """Return what a value is the mean of, and what ± is."""
-    folds = any(len(group.seeds) > 1 for group in groups)
-    values, units = (groups[0].units if groups else SEEDS).note(folds)
+    values, units = (groups[0].units if groups else SEEDS).note(groups)
     return (
         f"{plural(runs, 'run')}. Values are means over n numbers, one for each {values}. ± is half the {LEVEL:.0%} "
         f"interval of a mean (Student's t){units}."

@@ -109,7 +109,7 @@ class ResultsTable:
     def _caption(self) -> list[str]:
         """Return what is common to all cells, what ± is, and what marks and bold values mean."""
         what = " ".join(self._common())
-        units = self.groups[0].units.below_table(any(len(group.seeds) > 1 for group in self.groups))
+        units = self.groups[0].units.below_table(self.groups)
         lines = [f"{what[:1].upper()}{what[1:]}: means ± half of their {LEVEL:.0%} intervals over {units}"]
         lines.append("n is in brackets." if len(self.n) > 1 else f"n = {max(self.n)}.")
         comparison = self.comparison

@@ -94,16 +94,25 @@ class Units:
         """Return the number of pairs of a difference, with their clusters: `25 in 5 folds`."""
         return f"{estimate.n} in {estimate.clusters} folds" if estimate.clusters > 1 else str(estimate.n)
 
-    def note(self, has_folds: bool) -> tuple[str, str]:
-        """Return what each value is of, and over what the interval of a mean is, empty where the former says it."""
-        if not has_folds:
-            return "seed", ""
-        interval = f" with the {as_units('folds')} where there are several folds, else with the seeds"
-        return "(fold, seed), every fold counting the same", interval
+    def over(self, groups: Sequence[Measured]) -> str:
+        """Return over what the intervals of these groups are."""
+        folds = [len(group.seeds) > 1 for group in groups]
+        if not any(folds):
+            return "seeds"
+        return "folds" if all(folds) else "folds, or over seeds in rows of one fold"
 
-    def below_table(self, has_clusters: bool) -> str:
+    def note(self, groups: Sequence[Measured]) -> tuple[str, str]:
+        """Return what each value is of, and over what the interval of a mean is, empty where the former says it."""
+        over = self.over(groups)
+        if over == "seeds":
+            return "seed", ""
+        mixed = " where there are several folds, else with the seeds" if over != "folds" else ""
+        return "(fold, seed), every fold counting the same", f" with the {as_units('folds')}{mixed}"
+
+    def below_table(self, groups: Sequence[Measured]) -> str:
         """Return over what the intervals of a table are, and what its column n counts."""
-        return "folds; n counts (fold, seed)." if has_clusters else "seeds, of which there are n."
+        over = self.over(groups)
+        return "seeds, of which there are n." if over == "seeds" else f"{over}; n counts (fold, seed)."
 
 
 SEEDS = Units()

@@ -75,6 +75,10 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
             [run, "--to", "mlflow", "--out", "x"],
             "--to mlflow needs the package mlflow: type pip install 'ol2r[mlflow]'",
         ),
+        (
+            [run, "--to", "trec", "--out", "x", "--team", " "],
+            "--team must be the name of a team, got nothing: leave it out for files without metadata",
+        ),
         ([run, "--to", "trec", "--out", "x", "--points", 3], "--points does not go with --to trec: leave it out"),
         (
             [copy, "--to", "trec", "--out", "x"],

@@ -473,3 +473,18 @@ def test_no_kind_of_any_width_is_cut_off(many):
     for kind in KINDS.keys() - {"lda", "by_setting"}:
         for width in ("column", "page"):
             check_layout(many, kind, width)
+
+
+@pytest.mark.parametrize("kind", ["learning_curve", "bar", "differences"])
+def test_what_users_type_is_text(tmp_path, kind):
+    """Dollars are no mathematics, a backslash no command, and a name may begin as matplotlib's hidden ones do."""
+    names = {"pairrank": r"$\frac{a}$", "dbgd": "_a_b", "pdgd": "PDGD"}
+    for ranker in names:
+        make(tmp_path, f"ranker={ranker}", "click=my$users$", test={0: 0.1, 1: 0.2, 2: 0.4})
+    groups, _ = groups_and_labels(tmp_path)
+    called = {group: names[group.choices["ranker"]] for group in groups}
+    options = {"baseline": "pdgd"} if kind == "differences" else {}
+    figure = draw(kind, groups, Labels(groups, called), xlabel="$x^ and $y", ylabel="$a_", **options)
+    save(figure, tmp_path / "figure.svg")
+    texts = re.findall(">([^<>]+)</text>", (tmp_path / "figure.svg").read_text())
+    assert {r"$\frac{a}$", "_a_b", "$x^ and $y", "$a_", "MQ2008, my$users$"} <= set(texts)

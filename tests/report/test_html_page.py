@@ -90,6 +90,23 @@ def runs(tmp_path_factory) -> Path:
     return root
 
 
+def test_the_first_sentence_says_what_is_told_apart(tmp_path, one_figure):
+    """The highest mean by itself is no finding."""
+    levels = {"pairrank": (0.5, 0.4, 0.6), "pdgd": (0.6, 0.4, 0.45), "dbgd": (0.1, 0.01, 0.2)}
+    for ranker, test in levels.items():
+        make(tmp_path / "a", f"ranker={ranker}", test=dict(enumerate(test)))
+    said = r"is that of PairRank .*, then PDGD .*; 1 of 2 others are significantly lower, that of PDGD is not .* \(p = "
+    assert re.search(said, written(tmp_path / "a")[1].text)
+    for fold, level in ((1, 0.5), (2, 0.25)):
+        for ranker in ("pairrank", "pdgd"):
+            make(tmp_path / "b", f"ranker={ranker}", f"dataset.fold={fold}", test={0: level})
+    text = written(tmp_path / "b")[1].text
+    assert "differences could not be tested, which takes 3 seeds or folds." in text
+    assert "Means ± half the 95% interval over folds" in text
+    make(tmp_path / "b", "ranker=dbgd")
+    assert "half the 95% interval over folds, or over seeds in rows of one fold;" in written(tmp_path / "b")[1].text
+
+
 def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
     """It is well formed and whole and has all that there are data for."""
     text, parsed = written(runs, baseline="pairrank")
@@ -105,7 +122,10 @@ def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
     assert written(runs, baseline="pairrank")[0] == text, "the same every time"
     for said in (
         r"2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 values of each metric\.",
-        r"the best mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750",
+        r"the highest mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750 .*; that is s",
+        r"Means ± half the 95% interval over seeds; ",
+        r"bands are 95% intervals of the mean over seeds, cut",
+        r"Lines at the ends of bars are 95% intervals of the mean over runs\.",
         r"Significant differences from pairrank: \d of 1 that were tested",
         "1 run not finished: ol2r status",
         r"pairrank \(baseline\)",
@@ -131,7 +151,7 @@ def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_fi
         play(tmp_path, f"ranker={ranker}", trace=trace, test={0: [0.1, 0.5], 1: [0.1, 0.5]}, every=4)
     text = written(tmp_path, baseline="pairrank")[1].text
     assert "could not be tested: that takes 3 seeds or folds" in text
-    assert "bands are 95% intervals of the mean, cut where" in text
+    assert "bands are 95% intervals of the mean over seeds, cut where" in text
     assert "No intervals for 2 of 2 groups: they have fewer than 3 seeds or folds." in text
     text = written(tmp_path, look=Look(bands="sd", units="seeds"))[1].text
     assert "bands are standard deviations over seeds, cut where" in text

@@ -144,6 +144,9 @@ def test_the_caption_names_folds_as_units_of_intervals(tmp_path):
     for fold in (1, 2, 3):
         make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.25}, fingerprint=str(fold))
     assert r"95\% intervals over folds; n counts (fold, seed). n = 6." in latex_of(tmp_path, "test_ndcg_10")
+    make(tmp_path, "ranker=pdgd", test={0: 0.5, 1: 0.25}, fingerprint="1")
+    mixed = "intervals over folds, or over seeds in rows of one fold; n counts (fold, seed)."
+    assert mixed in latex_of(tmp_path, "test_ndcg_10")
 
 
 def test_only_what_is_significantly_best_is_bold(tmp_path):

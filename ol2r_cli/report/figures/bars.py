@@ -15,7 +15,7 @@ from ol2r_cli.formatting import plus_minus
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.estimates import ALPHA, Estimate, of_values
 from ol2r_cli.report.figures.look import FONT, PLAIN, Bounds, Look, NothingToDraw, Shown, choice
-from ol2r_cli.report.figures.panels import Panels, legend_panels, margin
+from ol2r_cli.report.figures.panels import AS_TYPED, Panels, legend_panels, margin
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import axis_label
 from ol2r_cli.report.run_groups import Group
@@ -124,7 +124,7 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 def _name_rows(axes: Axes, places: Mapping[str, int]) -> None:
     """Write the names of rows beside a panel."""
-    axes.set_yticks(list(places.values()), list(places))
+    axes.set_yticks(list(places.values()), list(places), **AS_TYPED)
     axes.set_ylim(0.6 - len(places), 0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

@@ -99,8 +99,8 @@ def reading(kind: str, groups: Sequence[Group], look: Look) -> tuple[str, str]:
     if "{}" not in text:
         return text, ""
     what = _BANDS.get(look.bands, "95% intervals of the mean")
-    over = f" over {look.units}" if look.units else ""
-    text = text.format(what + over)
+    over = "runs" if kind == "running_time" else look.units or groups[0].units.over(groups)
+    text = text.format(f"{what} over {over}")
     few = sum(_units(kind, group, look) < LEAST_UNITS for group in groups)
     if look.bands is not None or few == 0:
         return text, ""

@@ -21,6 +21,7 @@ from ol2r_cli.report.figures.look import FONT, Look
 from ol2r_cli.report.legend import Legend, Panel
 from ol2r_cli.report.styles import Style
 
+AS_TYPED: Mapping[str, Any] = {"parse_math": False}  # of text in which users may have typed a $
 _TITLE = 0.28  # inches: height of a title with the space around it
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average
 _LINE = FONT * 1.2 / 72  # inches: a line of a title
@@ -85,7 +86,7 @@ class Panels:
         for column, title in enumerate(titles):
             first = panels[0] if share and panels else None
             axes = self.figure.add_subplot(grid[row, column], sharey=first)
-            axes.set_title(title, pad=4)
+            axes.set_title(title, pad=4, **AS_TYPED)
             axes.grid(color=_RULE, linewidth=0.5)
             if first is not None:
                 axes.tick_params(labelleft=False)
@@ -108,8 +109,8 @@ class Panels:
         y = "\n".join(textwrap.wrap(y, int(0.85 * self.panel_height / _LETTER)))
         for row, row_below in zip(self.rows, [*self.rows[1:], []], strict=True):
             for axes in row[len(row_below) :]:
-                axes.set_xlabel(x)
-            row[0].set_ylabel(y)
+                axes.set_xlabel(x, **AS_TYPED)
+            row[0].set_ylabel(y, **AS_TYPED)
 
     def legend(self, entries: Mapping[str, Style], lines: bool = True) -> None:
         """Add one legend below the panels, in as many columns as fit, and increase the height of the figure by it."""
@@ -120,7 +121,10 @@ class Panels:
         for most_columns in range(min(len(entries), 6), 0, -1):
             rows = math.ceil(len(entries) / most_columns)
             columns = math.ceil(len(entries) / rows)  # equally long
-            legend = self.figure.legend(handles, [*entries], loc="outside lower center", ncols=columns, **look)
+            blank = [" "] * len(entries)  # matplotlib leaves out names that begin with _
+            legend = self.figure.legend(handles, blank, loc="outside lower center", ncols=columns, **look)
+            for text, name in zip(legend.get_texts(), entries, strict=True):
+                text.set(text=name, **AS_TYPED)
             extent = legend.get_window_extent(renderer)
             if extent.width <= self.figure.bbox.width * 0.94 or columns == 1:
                 self.figure.set_size_inches(self.width, self.height + extent.height / self.figure.dpi)
