@@ -106,18 +106,20 @@ class DocumentDataset:
 
         ValueError where it depends on training data that are not found, or have not this `fingerprint`.
         """
-        zeroed = zeroed_feature(self.rule)
-        if self.normalise != "global_zscore":
-            return Transformation(self.normalise, np.ones(features, bool), zeroed)
+        is_named = isinstance(self.rule, GroupRule) and isinstance(self.rule.feature, str)
+        if self.normalise != "global_zscore" and not is_named:
+            return Transformation(self.normalise, np.ones(features, bool), zeroed_feature(self.rule))
         try:
             table, splits = self._table()
         except (OSError, ValueError) as error:
-            needs = "dataset.normalise=global_zscore needs the training data of the run, which cannot be read"
+            which = "dataset.group by a name needs" if is_named else "dataset.normalise=global_zscore needs"
+            needs = f"{which} the training data of the run, which cannot be read"
             raise ValueError(f"{needs}: type --data FILE ({one_line(error)})") from None
         if self._fingerprint(table, splits) != fingerprint:
             raise ValueError("the data are others than when the run began: type --data FILE, or run it again")
         training = rows_of(splits["train"], table.offsets)
-        return fit_transformation(table.features, table.offsets, training, self.normalise, zeroed)
+        how = self.normalise, zeroed_feature(self.rule)
+        return fit_transformation(table.features, table.offsets, training, *how)
 
     def feature_names(self) -> Sequence[str] | None:
         """Return the names of the features of `documents`; None where they have none."""
@@ -127,6 +129,8 @@ class DocumentDataset:
         """Return the documents as a table, and the numbers of the queries of each split."""
         documents = self.documents()
         table = _table(documents)
+        if isinstance(self.rule, GroupRule):
+            self.rule = self.rule.numbered(documents.names)
         return table, self._of_fold(table) if documents.split is None else self._of_split(documents, table)
 
     def _fingerprint(self, table: ParsedTable, splits: Mapping[str, Int[np.ndarray, "_"]]) -> str:

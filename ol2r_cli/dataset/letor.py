@@ -117,6 +117,8 @@ class Letor:
             self.expected = self.expected[self.set]
         self.files = {split: [name.format(set=self.set) for name in names] for split, names in self.files.items()}
         self.cache, self.rule = Cache(self.cache_dir), group_rule(self.group)
+        if isinstance(self.rule, GroupRule):
+            self.rule = self.rule.numbered(None)
         self.missing = self.missing if isinstance(self.missing, str) else float(self.missing)
         if self.intents is not None:
             check_settings(IntentFile, self.intents, "dataset.intents")

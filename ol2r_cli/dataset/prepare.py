@@ -33,7 +33,7 @@ from ol2r_cli.config.ranges import Count, Range, check_settings, with_whole_numb
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import ParsedFile, blocks, fill_with_minima, parse, rounded_off
 from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
-from ol2r_cli.formatting import listed
+from ol2r_cli.formatting import listed, nearest
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -315,7 +315,8 @@ def constant_columns(parts: Iterable[Float[np.ndarray, "n F"]]) -> Bool[np.ndarr
 
 @dataclass(frozen=True)
 class GroupRule:
-    """The group of a document is the number of thresholds that feature `feature` (an id from 1) does not exceed.
+    """The group of a document is the number of thresholds that feature `feature` (an id from 1) does not exceed. Where
+    data name their features, it may be such a name, until `numbered` has replaced it.
 
     Either `threshold` has them, or one number, or the values of training documents make `quantiles` groups of about
     equal size: threshold k = 1, 2, .. is the smallest value that at least the share 1 - k / quantiles of them do not
@@ -323,11 +324,22 @@ class GroupRule:
     rankers see 0 in place of the feature, so that they cannot learn the group from it.
     """
 
-    feature: Count
+    feature: Count | str
     threshold: float | Sequence[float] | None = None
     quantiles: Annotated[int, Range(2, LARGEST_INT8 + 1)] | None = None
     on: Literal["raw", "normalised"] = "normalised"
     zeroed: bool = True
+
+    def numbered(self, names: Sequence[str] | None) -> GroupRule:
+        """Return the rule with the id of its feature; ValueError unless `names`, those of the features, have it."""
+        if not isinstance(self.feature, str):
+            return self
+        if names is None:
+            raise ValueError(f"dataset.group.feature must be a number from 1, got {self.feature!r}: data have no names")
+        if self.feature not in names:
+            hint = nearest(self.feature, names) or f": there are {listed(names)}"
+            raise ValueError(f"dataset.group.feature must be the name of a feature, got {self.feature!r}{hint}")
+        return replace(self, feature=names.index(self.feature) + 1)
 
 
 def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
@@ -355,7 +367,7 @@ def group_rule(settings: Mapping[str, Any] | None) -> GroupRule | Path | None:
 
 def zeroed_feature(rule: GroupRule | Path | None) -> int | None:
     """Return the id of the feature that rankers see as 0, because the groups follow from it; None without one."""
-    return rule.feature if isinstance(rule, GroupRule) and rule.zeroed else None
+    return rule.feature if isinstance(rule, GroupRule) and rule.zeroed and isinstance(rule.feature, int) else None
 
 
 def document_groups(
@@ -369,6 +381,7 @@ def document_groups(
         return None
     if isinstance(rule, Path):
         return _read_groups(rule, len(table.labels))
+    assert isinstance(rule.feature, int)
     if rule.feature > table.features.shape[1]:
         raise ValueError(f"dataset.group.feature must be at most {table.features.shape[1]}, got {rule.feature}")
     column = table.features[:, rule.feature - 1 : rule.feature]

@@ -78,6 +78,19 @@ def test_groups_are_those_of_a_feature_which_rankers_do_not_see(load):
     assert seen.features[:, 0].tolist() == FEATURES[:, 0].tolist()
 
 
+def test_a_feature_of_groups_may_be_named(load):
+    named = replace(GIVEN, names=["number", "seconds", "seven"])
+    by_name, by_number = (load(named, group={"feature": name, "quantiles": 2}) for name in ("number", 1))
+    assert by_name.group.tolist() == by_number.group.tolist()
+    assert by_name.features.tolist() == by_number.features.tolist()
+    assert not by_name.features[:, 0].any()
+    assert by_name.fingerprint == by_number.fingerprint
+    with pytest.raises(ValueError, match=r"must be the name of a feature, got 'nmber': did you mean number\?"):
+        load(named, group={"feature": "nmber", "quantiles": 2})
+    with pytest.raises(ValueError, match="must be a number from 1, got 'number': data have no names"):
+        load(group={"feature": "number", "quantiles": 2})
+
+
 @pytest.mark.parametrize("normalise", ["none", "query_minmax"])
 def test_groups_by_raw_values_compare_in_double_precision(load, normalise):
     """1.7e9 and 1.7e9 + 4 are on two sides of 1.7e9 + 2, and the same number in single precision."""

@@ -53,7 +53,8 @@ CLASSES = """
 
         def documents(self):
             labels, names = np.load(HERE / "labels.npy"), np.load(HERE / "names.npy")
-            return Documents(names, labels, np.load(HERE / "raw.npy") + [0, self.shift, 0, 0])
+            raw = np.load(HERE / "raw.npy") + [0, self.shift, 0, 0]
+            return Documents(names, labels, raw, names=["price", "visits", "age", "seven"])
 
     class Placed(Table):
         def __init__(self, folder, normalise="global_zscore", group=None, cache_dir=str(HERE / "cache")):
@@ -146,6 +147,7 @@ DATASETS = {
     **{f"own {method}": ("dataset=own_table", f"dataset.normalise={method}") for method in METHODS},
     "own seconds": ("dataset=own_table", "dataset.shift=1.7e9"),  # more digits than single precision has
     "own grouped": ("dataset=own_table", "dataset.group={{feature: 1, quantiles: 2}}"),
+    "own named": ("dataset=own_table", "dataset.group={{feature: visits, quantiles: 2}}"),
     "own declared": ("dataset=own_declared",),
     "own plain": ("dataset=own_plain",),
     "synthetic": ("dataset=synthetic", "dataset.queries={{train: 9, validation: 3, test: 4}}", "dataset.features=6"),
@@ -163,7 +165,8 @@ def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str]) -
     lines = SERVE.replace('"weights.json"', repr(str(out)))
     names: dict = {}
     exec(lines, names)
-    assert names["model"]["features"] == [str(number) for number in range(1, features.shape[1] + 1)]
+    given = names["model"]["features"]
+    assert given in (["price", "visits", "age", "seven"], [str(n) for n in range(1, features.shape[1] + 1)])
     starts = [row for row, name in enumerate(queries) if row == 0 or name != queries[row - 1]]
     return np.concatenate([names["scores"](part) for part in np.split(features, starts[1:])]).tolist()
 
