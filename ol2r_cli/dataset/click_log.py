@@ -304,7 +304,7 @@ def _ends(text: bytes) -> Int[np.ndarray, "n"]:
     return breaks[np.searchsorted(quotes, breaks) % 2 == 0] + 1
 
 
-def _records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
+def records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the first line and the fields of every record of a csv file.
 
     csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote; DataError as of
@@ -328,7 +328,7 @@ def _where(path: Path, row: int) -> str:
     """
     if _is_csv(path):
         with suppress(StopIteration, csv.Error):  # polars reads some files otherwise than csv
-            line, _ = next(islice(_records(path, strict=False), row + 1, None))
+            line, _ = next(islice(records(path, strict=False), row + 1, None))
             return f"line {line}"
     return f"row {row + 1}"
 
@@ -336,10 +336,10 @@ def _where(path: Path, row: int) -> str:
 def _unreadable(path: Path) -> str:
     """Return which line of a csv file has more fields than the first, or a bad quote; empty if none has. DataError for
     one that is not UTF-8."""
-    records = _records(path, strict=True)
+    rows = records(path, strict=True)
     try:
-        width = len(next(records, (1, []))[1])
-        long = next((line for line, fields in records if len(fields) > width), None)
+        width = len(next(rows, (1, []))[1])
+        long = next((line for line, fields in rows if len(fields) > width), None)
     except csv.Error as error:
         return str(error)
     return f"line {long} has more fields than the first" if long else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from ol2r_cli.dataset.click_log import records
 from ol2r_cli.dataset.documents import Documents
-from ol2r_cli.dataset.parse import DataError, Missing, fill_with_minima, open_text
+from ol2r_cli.dataset.parse import DataError, Missing, fill_with_minima, open_utf8
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS
 from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Float
@@ -124,7 +125,7 @@ def _text(path: Path) -> tuple[pl.DataFrame, Callable[[int], str]]:
             table = pl.read_parquet(path, glob=False, hive_partitioning=False)
             return table.select(_as_text(path, column) for column in table), lambda row: f"row {row + 1}"
         _check_heading(path)
-        with open_text(path) as file:
+        with open_utf8(path) as file:
             return pl.read_csv(file.read(), infer_schema=False), lambda row: _line_of(path, row)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = _unreadable(path) if path.is_file() and path.suffix != ".parquet" else ""
@@ -144,7 +145,7 @@ def _as_text(path: Path, column: pl.Series) -> pl.Series:
 
 def _check_heading(path: Path) -> None:
     """Raise DataError unless the first line of a csv file names several columns, each once."""
-    heading = next(_records(path), (1, []))[1]
+    heading = next(records(path, strict=False), (1, []))[1]
     if len(heading) == 1 and (other := next((mark for mark in _OTHER if mark in heading[0]), "")):
         raise DataError(f"{path}:1: found columns that are separated by {other!r}, expected commas")
     for place, name in enumerate(heading):
@@ -154,41 +155,24 @@ def _check_heading(path: Path) -> None:
             raise DataError(f"{path}:1: found {name!r} twice, expected a name of its own for each column")
 
 
-def _records(path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield for each record of a csv file the line on which it begins, and its fields.
-
-    Quoted fields may have line breaks. With `strict`, csv.Error for a bad quote.
-    """
-    with open_text(path) as file:
-        rows, first = csv.reader((line.decode("utf-8-sig", "replace") for line in file), strict=strict), 1
-        for fields in rows:
-            yield first, fields
-            first = rows.line_num + 1
-
-
 def _line_of(path: Path, row: int) -> str:
     """Return the line on which a row begins; the heading is none."""
     with suppress(StopIteration, csv.Error):
-        return str(next(islice(_records(path), row + 1, None))[0])
+        return str(next(islice(records(path, strict=False), row + 1, None))[0])
     return f"row {row + 1}"
 
 
 def _unreadable(path: Path) -> str:
-    """Return what is wrong with a csv file that cannot be read, and on which line; empty where nothing is found."""
-    with open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return (
-                    f"{path}:{number}: found another encoding, expected UTF-8: type iconv -f latin1 -t UTF-8 FILE > NEW"
-                )
-    first, width = 1, 0
+    """Return what is wrong with a csv file that cannot be read, and on which line; empty where nothing is found.
+
+    DataError for one that is not UTF-8.
+    """
+    width = 0
     try:
-        for first, fields in _records(path, strict=True):
+        for line, fields in records(path, strict=True):
             if width and len(fields) > width:
-                return f"{path}:{first}: found {len(fields)} fields, expected {width}, as in the heading"
+                return f"{path}:{line}: found {len(fields)} fields, expected {width}, as in the heading"
             width = width or len(fields)
-    except csv.Error:
-        return f'{path}:{first + 1}: found a quote that is not closed or in a wrong place, expected "text"'
+    except csv.Error as error:
+        return f"{path}: {error}"
     return "" if width else f"{path}:1: found nothing, expected names of columns"

@@ -85,8 +85,11 @@ def test_lines_are_those_of_an_editor(read, tmp_path):
         ),
         (HEAD + GOOD + "q2,c,,1,4\n", ":4: found an empty cell in column label, expected a whole number"),
         (HEAD + GOOD + "q2,c,0,1,4,5\n", ":4: found 6 fields, expected 5, as in the heading"),
-        (HEAD + GOOD + 'q2,"c,0,1,4\n', ":4: found a quote that is not closed or in a wrong place"),
-        ((HEAD + GOOD + "q2,é,0,1,4\n").encode("latin1"), ":4: found another encoding, expected UTF-8: type iconv"),
+        (HEAD + GOOD + 'q2,"c,0,1,4\n', ": line 4 has a quote that is not closed or in a wrong place"),
+        (
+            (HEAD + GOOD + "q2,é,0,1,4\n").encode("latin1"),
+            ", line 4: found text in another encoding, expected UTF-8: if it is LATIN1",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_its_place(read, text, message):

@@ -24,6 +24,7 @@ from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run, find_runs, read_checkpoint
 from ol2r_cli.run.store import RunDirectory, save_checkpoint
 from ol2r_cli.simulation import Simulation
+from ol2r_cli.tensor.memory import NotEnoughMemory
 from tests.launch import die_before, ended
 from tests.moments import at_round
 from tests.run.batches import job, left, play, play_alone
