@@ -78,7 +78,7 @@ def drawn() -> Figure:
 def add_heading(figure: Figure) -> None:
     """Write above the blocks what is shown, and what the markers mean."""
     figure.text(0.012, 0.99, f"Difference from {BASELINE} on {DATASET}", fontsize=11, weight="bold", va="top")
-    meanings = {"better": BETTER, "worse": WORSE, "not significantly different": NEITHER}
+    meanings = {"better after Holm": BETTER, "worse after Holm": WORSE, "not significant": NEITHER}
     handles = []
     for meaning, (colour, marker) in meanings.items():
         handles.append(Line2D([], [], color=colour, lw=1.3, label=meaning, **marker_look(colour, marker)))

@@ -42,12 +42,13 @@ def long_lines(text: str) -> list[tuple[int, int]]:
 
 
 def _prose(text: str) -> Iterator[int]:
-    """Yield the number of every line of a paragraph or heading, at any depth of lists and quotations."""
+    """Yield the number of every line of a paragraph or heading, at any depth of lists and quotations, but of
+    formulas."""
     tables = 0
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.type in ("table_open", "table_close"):
             tables += token.nesting
-        if token.type == "inline" and tables == 0 and token.map:
+        if token.type == "inline" and tables == 0 and token.map and not token.content.startswith("$$"):
             yield from range(token.map[0] + 1, token.map[1] + 1)
 
 

@@ -24,6 +24,7 @@ def test_long_prose_is_found(before: str):
         f"| {WORDS} |\n|---|\n| {WORDS} |\n",
         f"```\n{WORDS}\n```\n",
         f"text:\n\n    {WORDS}\n",
+        f"- item\n\n  $$\n  {WORDS}\n  $$\n",
         f"<p>\n{WORDS}\n</p>\n",
         f"{LINK}\n",
         f"!{LINK}\n",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
 from ol2r_cli import __version__
 
 project = "ol2r"
@@ -13,6 +18,10 @@ include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md
 exclude_patterns = ["docs/site/**"]
 external_toc_path = "docs/site/navigation.yml"
 smartquotes = False  # --out stays two hyphens
+myst_enable_extensions = ["dollarmath"]  # formulas, as on GitHub
+myst_dmath_allow_digits = False  # $1 is money
+myst_dmath_allow_space = False
+html_math_renderer = "mathml"
 myst_heading_anchors = 4  # anchors of headings as on GitHub
 
 html_theme = "furo"
@@ -25,3 +34,20 @@ html_show_copyright = False
 html_show_sphinx = False
 html_use_index = False  # no page of the index: pages are found by search
 copybutton_prompt_text = "$ "  # commands are copied without what they print
+
+
+def setup(app: Sphinx) -> None:
+    """Write formulas as MathML, which browsers show without a script of another machine."""
+    app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
+
+
+def write_inline(translator: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula within a line."""
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def write_block(translator: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a formula of its own, which scrolls where the window is narrower."""
+    translator.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>')
+    raise nodes.SkipNode

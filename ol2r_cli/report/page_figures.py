@@ -80,6 +80,11 @@ def _requests(groups: Sequence[Group], comparison: Comparison | None) -> Iterato
 def _page_figure(request: _Request, groups: Sequence[Group], labels: Labels, look: Look) -> PageFigure:
     figure, drawn = _drawn(request, groups, labels, look)
     title, shows = _title(request.kind), KINDS[request.kind].shows
+    if "column" in request.options:
+        title, shows = (
+            _heading(request.options["column"], groups),
+            f"the column {request.options['column']} over rounds",
+        )
     panels = [text for axes in figure.axes if (text := axes.get_title().strip().replace("\n", ", "))]
     curves = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     alternative = f"{title}: {shows}. Panels: {'; '.join(panels)}."
@@ -130,6 +135,15 @@ def inline(svg: str, name: str, alternative: str, inches: float) -> Markup:
         f'<title id="{name}-title">{escape(alternative)}</title>'
     )
     return Markup(re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1).strip())
+
+
+def _heading(column: str, groups: Sequence[Group]) -> str:
+    """Return the name in words of a column of a measure."""
+    for run in (run for group in groups for run in group.runs):
+        for table in (run.columns.evaluation, run.columns.trace):
+            if column in table:
+                return table[column].heading[:1].upper() + table[column].heading[1:]
+    return column
 
 
 def _title(kind: str) -> str:

@@ -475,6 +475,19 @@ def test_no_kind_of_any_width_is_cut_off(many):
             check_layout(many, kind, width)
 
 
+def test_panels_of_many_curves_are_high(tmp_path):
+    """Sixteen curves in a strip are not told apart."""
+    shapes = []
+    for number in range(1, 10):
+        play(tmp_path, f"ranker.l2={number}", "rounds=4")
+        if number > 7:
+            axes = panel(tmp_path, "online_ndcg")
+            axes.figure.draw_without_rendering()
+            box = axes.get_window_extent()
+            shapes.append(box.height / box.width)
+    assert shapes[0] < 0.7 < 1 < shapes[1]
+
+
 @pytest.mark.parametrize("kind", ["learning_curve", "bar", "differences"])
 def test_what_users_type_is_text(tmp_path, kind):
     """Dollars are no mathematics, a backslash no command, and a name may begin as matplotlib's hidden ones do."""

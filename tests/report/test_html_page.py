@@ -145,6 +145,14 @@ def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
     assert not re.search(r'<path[^>]* d="[^"]*\d\.\d{3}', text)
 
 
+def test_a_caption_names_the_measure(tmp_path, monkeypatch):
+    """As tables do; several measures have figures of their own."""
+    monkeypatch.setattr(page_figures, "_SHOWN", ("measure",))
+    monkeypatch.setattr(page_figures, "declared_columns", lambda groups: ["clicks"])
+    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 4}, "clicks": {0: [1, 2, 3, 4]}})
+    assert "Clicks: the column clicks over rounds." in written(tmp_path)[1].text
+
+
 def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_figure):
     trace = {"online_ndcg": {0: [0.5] * 4, 1: [0.5] * 4}}
     for ranker in "pairrank", "pdgd":

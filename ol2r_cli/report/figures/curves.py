@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from ol2r_cli.report.figures.look import MOST_CURVES, Bounds, Look, NothingToDraw, Shown, YAxis
-from ol2r_cli.report.figures.panels import legend_panels, margin, plot
+from ol2r_cli.report.figures.panels import HEIGHT, HIGH, legend_panels, margin, plot
 from ol2r_cli.report.figures.series import Series
 from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.run_groups import Group
 
+_MANY_CURVES = 8  # in a panel, which is higher from there on
 FAINT = 0.1  # opacity of a band among many
 Read = Callable[[Group], Series | None]
 SeriesByPart = dict[str, Series]  # by the end of the title of a panel
@@ -31,7 +32,9 @@ def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = 
     all_series = chain.from_iterable(by_part.values() for by_part in series.values())
     y = y.decided([float(curve.mean[-1]) for curve in all_series])
     legend = Legend(list(series), shown.labels)
-    panels, rows = legend_panels(legend, shown.look, list(reads))
+    most = max(len(groups) for groups in legend.panels.values())
+    height = HIGH if most > _MANY_CURVES else HEIGHT
+    panels, rows = legend_panels(legend, shown.look, list(reads), height=height)
     log_rounds = evaluated and _are_spaced_by_log(shown.groups)
     for row in rows:
         row_series: list[Series] = []

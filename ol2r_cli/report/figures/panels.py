@@ -22,6 +22,7 @@ from ol2r_cli.report.legend import Legend, Panel
 from ol2r_cli.report.styles import Style
 
 AS_TYPED: Mapping[str, Any] = {"parse_math": False}  # of text in which users may have typed a $
+HEIGHT, HIGH = 0.66, 1.1  # of a panel, as shares of its width; high panels are those of many curves
 _TITLE = 0.28  # inches: height of a title with the space around it
 _LETTER = FONT * 0.56 / 72  # inches: a letter of this font, on average
 _LINE = FONT * 1.2 / 72  # inches: a line of a title
@@ -61,7 +62,7 @@ class Panels:
     panel, as a share of its width. axes: of all panels, row by row. ticks: how many an axis of numbers has at most.
     """
 
-    def __init__(self, titles: Sequence[Sequence[str]], look: Look, share: bool = True, height: float = 0.66):
+    def __init__(self, titles: Sequence[Sequence[str]], look: Look, share: bool = True, height: float = HEIGHT):
         self.look = look
         self.width = look.inches(sum(map(len, titles)))
         columns = max(map(len, titles))
@@ -141,12 +142,12 @@ class Place(NamedTuple):
 
 
 def legend_panels(
-    legend: Legend, look: Look, parts: Sequence[str] = ("",), share: bool = False
+    legend: Legend, look: Look, parts: Sequence[str] = ("",), share: bool = False, height: float = HEIGHT
 ) -> tuple[Panels, list[list[Place]]]:
     """Return panels in which a figure shows those of a legend; and their places, those with a common y axis together.
 
     parts: the ends of titles, where a panel of the legend is a row of several. share: whether all panels of a row have
-    a common y axis; otherwise only those of one dataset.
+    a common y axis; otherwise only those of one dataset. height: that of `Panels`.
     """
     by_dataset: dict[tuple[str, ...], list[Panel]] = {}
     for panel in legend.panels:
@@ -157,7 +158,7 @@ def legend_panels(
     shown = [list(product(row, parts)) for row in rows]
     share = share or len(parts) > 1 or len(by_dataset) < len(legend.panels)
     titles = [[", ".join(filter(None, (panel.title, part))) for panel, part in row] for row in shown]
-    panels = Panels(titles, look, share)
+    panels = Panels(titles, look, share, height)
     places = [
         [Place(panel, part, axes) for (panel, part), axes in zip(row, row_axes, strict=True)]
         for row, row_axes in zip(shown, panels.rows, strict=True)
