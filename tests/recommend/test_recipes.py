@@ -19,7 +19,8 @@ def recipes(tmp_path, monkeypatch):
 
 def test_there_is_a_recipe_for_each_figure_and_table():
     of_fits = {name for name in recipe_names("reproduce") if load_recipe("reproduce", name).runs == "recommend"}
-    assert of_fits == {"dissertation_table4_2", *(f"dissertation_fig4_{number}" for number in range(5, 11))}
+    tables = {"dissertation_table4_2", "dissertation_table4_3"}
+    assert of_fits == tables | {f"dissertation_fig4_{number}" for number in (3, *range(5, 11))}
 
 
 def test_a_recipe_of_fits_has_lines_over_a_setting(recipes, tmp_path, capfd):
