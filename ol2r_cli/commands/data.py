@@ -1,5 +1,5 @@
 """`ol2r data info|prepare|check [override ...]`: statistics of a dataset, parsing it ahead, checking its files; and
-`fit-clicks FILE`, a click model fitted to a log.
+`fit-clicks FILE [dataset=..]`, a click model fitted to a log, with the labels of a dataset.
 
 examples:
   ol2r data info dataset=mq2008 dataset.path=$HOME/MQ2008 dataset.fold=2
@@ -7,6 +7,7 @@ examples:
   ol2r data prepare dataset=mslr_web30k data_dir=/data
   ol2r data check dataset=yahoo dataset.set=2
   ol2r data fit-clicks log.csv > choices/click/mine.yaml   then: ol2r run click=mine --config-dir choices
+  ol2r data fit-clicks log.csv dataset=mq2008 dataset.path=$HOME/MQ2008 > choices/click/mine.yaml
 """
 
 from __future__ import annotations
@@ -30,17 +31,24 @@ from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
-    from ol2r_cli.dataset import click_log, parse, position_bias, table
+    from ol2r_cli.dataset import click_log, fitted_user, parse, position_bias, table
     from ol2r_cli.dataset import dataset_statistics as statistics
     from ol2r_cli.dataset.dataset_statistics import GroupStatistics
+    from ol2r_cli.dataset.fitted_user import FittedUser
     from ol2r_cli.dataset.table import Dataset, DatasetSource
 else:
     table = lazy("ol2r_cli.dataset.table")
     composer, statistics = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.dataset_statistics")
     click_log, parse = lazy("ol2r_cli.dataset.click_log"), lazy("ol2r_cli.dataset.parse")
-    position_bias = lazy("ol2r_cli.dataset.position_bias")
+    fitted_user, position_bias = lazy("ol2r_cli.dataset.fitted_user"), lazy("ol2r_cli.dataset.position_bias")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
+_ASSUMED = (
+    "documents of the log have the shares of grades of MSLR-WEB30K (of MQ2008 with two or three grades), and higher "
+    "grades attract more; shown documents are often better, and then the user clicks more often on other lists: type "
+    "dataset=.. to take labels"
+)
+_OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
 _MOST = 12  # constant features that are listed
 
 
@@ -50,7 +58,12 @@ _MOST = 12  # constant features that are listed
         choices=("info", "prepare", "check", "fit-clicks"),
         help="statistics; parse and cache; counts and checksums; fit a click model",
     ),
-    argument("override", metavar="SETTING=VALUE|FILE", nargs="*", help="as for `ol2r run`; for fit-clicks the log"),
+    argument(
+        "override",
+        metavar="SETTING=VALUE|FILE",
+        nargs="*",
+        help="as for `ol2r run`; for fit-clicks the log, and a dataset with labels of its documents",
+    ),
     add_config_dir,
     argument("--fit", choices=FITS, help="of fit-clicks: harvesting, or maximum likelihood (default: adjacent)"),
     argument("--skip-bad", action="store_true", help="of fit-clicks: leave out malformed rows, and count them"),
@@ -181,9 +194,16 @@ def _check(source: DatasetSource) -> None:
 def _fit_clicks(given: argparse.Namespace) -> None:
     """Print the user of a click log as a YAML file, which says how well each fit predicts clicks of other queries."""
     fit = given.fit or "adjacent"
-    if len(given.override) != 1 or given.config_dir:
-        raise ValueError("fit-clicks needs one FILE: type ol2r data fit-clicks log.csv")
-    file = Path(given.override[0])
+    of_dataset = [word for word in given.override if _OF_DATASET.match(word)]
+    files = [word for word in given.override if word not in of_dataset]
+    if len(files) != 1:
+        got = f", got {' '.join(files)}" if files else ""
+        raise ValueError(f"fit-clicks needs one FILE, and takes dataset=..: type ol2r data fit-clicks log.csv{got}")
+    if given.config_dir and not of_dataset:
+        raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
+    words = [*of_dataset, *as_options(given.config_dir)]
+    dataset = _load(build(composer.compose(words).config.dataset)) if of_dataset else None
+    file = Path(files[0])
     logging.info("reading %s", file)
     try:
         log, skipped = click_log.read(file, "malformed" if given.skip_bad else "none")
@@ -196,6 +216,9 @@ def _fit_clicks(given: argparse.Namespace) -> None:
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
     if fit == "dcm" and log.pages is None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
+    labels = None if dataset is None else fitted_user.joined_labels(log, dataset)
+    if labels is not None:
+        logging.info("labels of dataset=%s: %s", dataset.name if dataset else "", labels.joined)
     folds = min(5, queries)
     if folds < 2:
         raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
@@ -206,10 +229,21 @@ def _fit_clicks(given: argparse.Namespace) -> None:
         f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
         f"Fitted to {sizes}{left_out}.",
         f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
-        "Assumed: attraction by grade, by quantiles of that of documents: docs/algorithms/real_users.md.",
+        *([] if labels else [f"Assumed: {_ASSUMED}."]),
     ]
     values = position_bias.estimated(log, fit)
-    doubts = position_bias.doubts(log, fit, values)
+    user = fitted_user.fitted_user(log, fit, values, labels)
+    doubts = [*position_bias.doubts(log, fit, values), *user.doubts]
+    print(*_compared(user), sep="\n", file=sys.stderr)
+    if labels is None:
+        print(f"assumed: {_ASSUMED}", file=sys.stderr)
     for line in doubts:
         print(f"warning: {line}", file=sys.stderr)
-    print(position_bias.as_choice(log, fit, values, [*comments, *(f"Warning: {line}." for line in doubts)]))
+    comments += [*_compared(user), *(f"Warning: {line}." for line in doubts)]
+    print(fitted_user.as_choice(user, comments))
+
+
+def _compared(user: FittedUser) -> list[str]:
+    """Return a table of clicks in the log and of the fitted user on its lists."""
+    rows = [("", "log", "fitted user"), *user.compared()]
+    return [f"{name:13}  {log:>7}  {of_user:>11}".rstrip() for name, log, of_user in rows]

@@ -376,6 +376,13 @@ def document_ids(files: Iterable[Path]) -> list[str]:
     return names
 
 
+def document_names(dataset: Dataset) -> Sequence[object]:
+    """Return the name of each document: that of its LETOR file, if each has one of its own in its query, or its row."""
+    query = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
+    names = document_ids(dataset.files)
+    return names if len(set(zip(query, names, strict=False))) == len(query) else range(len(query))
+
+
 def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]) -> Intents:
     """Return the labels of every document by intent, from the judgements in `path`.
 

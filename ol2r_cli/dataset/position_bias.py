@@ -22,9 +22,6 @@ LEAST, BELOW_ONE = 1e-300, 1 - 1e-9
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
 MOST_ERROR = 0.1  # of the logarithm of examination, without a warning
 LEAST_IMPRESSIONS = 20  # of a clicked document, without a warning: errors of fitted logarithms are about a twentieth
-ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
-# Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.
-SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 0.06121), 2: (0.80724, 0.19276)}
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +65,7 @@ def _shown_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
     return ClickLog(np.arange(len(pairs)), shown, clicks)
 
 
+Examined = Float[np.ndarray, "D K"]  # by document and place
 Fitted = tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"], float]  # by place, attraction, log-likelihood of the log
 
 
@@ -169,17 +167,6 @@ def held_out(log: ClickLog, folds: int) -> dict[str, float]:
     return {name: value / log.impressions.sum() for name, value in total.items()}
 
 
-def by_grade(attraction: Float[np.ndarray, "D"], shares: Sequence[float]) -> list[float]:
-    """Return the mean attraction of the documents of each grade, if higher grades are those of higher attraction.
-
-    The lowest grade is the share shares[0] of documents with the lowest attraction, and so on; a document on the border
-    counts for both in part.
-    """
-    sums, part = np.append(0, np.cumsum(np.sort(attraction))) / len(attraction), np.array(shares) / np.sum(shares)
-    borders = np.interp(np.append(0, np.cumsum(part)), np.linspace(0, 1, len(sums)), sums)
-    return (np.diff(borders) / part).tolist()
-
-
 def estimated(log: ClickLog, fit: str) -> Float[np.ndarray, "K"]:
     """Return the examination of places, or for dcm the continuation; ValueError where the log has too few clicks."""
     silent = ~log.clicks[:, :-1].any(0)
@@ -266,27 +253,19 @@ def _doubtful_attraction(log: ClickLog) -> str:
     return f"{told}: {doubtful}; needed are {LEAST_IMPRESSIONS} impressions or more, or --fit all-pairs"
 
 
-def as_choice(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], comments: Sequence[str]) -> str:
-    """Return the YAML file of a user with the values of this fit, and with attraction by grade by quantiles."""
-    attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
-    enough = log.impressions.sum(1) >= ENOUGH
-    known = attraction[enough] if enough.sum() >= ENOUGH else attraction
-    by_place = _yaml_list(values.tolist())
-    lines = [f"# {comment}" for comment in comments]
-    if fit == "dcm":
-        lines += ["_target_: ol2r_cli.click.models.DependentByPlace"]
-        bias = f"continuation: {by_place}  # lambda_k, one per rank"
-    else:
-        lines += ["_target_: ol2r_cli.click.models.PositionBased"]
-        lines += ["eta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"]
-        bias = f"examination: {by_place}  # one probability per rank"
-    lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", bias]
-    shares_of = "with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
-    lines += [f"tables:  # by quantiles of {len(known):,} documents, {shares_of}"]
-    for grades, shares in SHARES.items():
-        lines += [f"  {grades}: {{click: {_yaml_list(by_grade(known, shares))}}}"]
-    return "\n".join(lines)
+def examined(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], attraction: Float[np.ndarray, "D"]) -> Examined:
+    """Return how often users with these values and attractions examine documents at places of the log, in expectation.
 
-
-def _yaml_list(numbers: Sequence[float]) -> str:
-    return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"
+    For dcm a page is examined down to the first click after which they do not read on.
+    """
+    if fit != "dcm":
+        return log.impressions * values
+    assert log.pages is not None
+    total = np.zeros(log.impressions.shape)
+    reached = np.ones(len(log.pages[0]))
+    for place, document in enumerate(log.pages[0].T):
+        there = document >= 0
+        total[:, place] = np.bincount(document[there], reached[there], len(total))
+        clicks = np.where(there, attraction[document], 0)
+        reached *= 1 - clicks * (1 - values[place])
+    return total

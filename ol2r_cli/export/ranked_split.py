@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.letor import document_ids
+from ol2r_cli.dataset.letor import document_names
 from ol2r_cli.dataset.table import Dataset, loaded
 from ol2r_cli.export.ir_metadata import metadata_lines
 from ol2r_cli.files import write_bytes
@@ -122,7 +122,7 @@ def write_trec(ranked: RankedSplit, folder: Path, team: str = "") -> list[Path]:
     grade as gain (trec_eval) computes the NDCG of this project. With the name of a team, files of runs begin with their
     metadata (export/ir_metadata.py). Raises OSError when the folder cannot be written.
     """
-    names = _document_names(ranked.dataset)
+    names = document_names(ranked.dataset)
     tag = f"{ranked.run.choices['ranker']}-{ranked.run.id}"
     runs = [[metadata_lines(ranked.run, seed, tag, team)] if team else [] for seed in ranked.seeds]
     qrels, exponential = [], []
@@ -139,13 +139,6 @@ def write_trec(ranked: RankedSplit, folder: Path, team: str = "") -> list[Path]:
     for file, lines in files.items():
         write_bytes(folder / file, "".join(lines).encode())
     return [folder / file for file in files]
-
-
-def _document_names(dataset: Dataset) -> Sequence[object]:
-    """Return the name of each document: that of its file, if each has one of its own in its query, or its row."""
-    query = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets)).tolist()
-    names = document_ids(dataset.files)
-    return names if len(set(zip(query, names, strict=False))) == len(query) else range(len(query))
 
 
 def _by_query(ranked: RankedSplit) -> dict[int, tuple[NDArray, ...]]:

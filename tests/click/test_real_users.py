@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.click_log import ClickLog, read
-from ol2r_cli.dataset.position_bias import SHARES, adjacent_chain, as_choice, by_grade, pbm
-from ol2r_cli.files import parse_yaml
+from ol2r_cli.dataset.fitted_user import SHARES, quantile_grades
+from ol2r_cli.dataset.position_bias import adjacent_chain, pbm
 from ol2r_cli.interfaces import ClickModel, RunContext
 
 PLACES = 10
@@ -22,6 +23,12 @@ PLACES = 10
 
 def settings(name: str) -> dict:
     return dict(Catalogue().choices["click"][name].content)
+
+
+def by_grade(attraction: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """The mean attraction of the documents of each grade, which count alike."""
+    member = quantile_grades(attraction, np.ones(len(attraction), np.bool_), shares)
+    return (attraction @ member / member.sum(0)).tolist()
 
 
 @pytest.fixture
@@ -55,11 +62,11 @@ def test_files_have_the_numbers_of_their_sources(sources: Path, log: ClickLog):
         chain = [float(row["adjacent_chain"]) for row in list(csv.DictReader(file))[:PLACES]]
     assert settings("baidu_position")["examination"] == pytest.approx(chain, abs=6e-4)
     examination = adjacent_chain(log)
-    position, fitted = settings("yandex_position"), parse_yaml(as_choice(log, "adjacent", examination, []))
+    position = settings("yandex_position")
     assert position["examination"] == pytest.approx(examination, abs=6e-4)
-    assert position["examination"] == pytest.approx(fitted["examination"], abs=6e-4)
-    for grades in SHARES:
-        assert position["tables"][grades]["click"] == pytest.approx(fitted["tables"][grades]["click"], abs=6e-4)
+    attraction = pbm(log, examination)[1][log.impressions.sum(1) >= 100]
+    for grades, shares in SHARES.items():
+        assert position["tables"][grades]["click"] == pytest.approx(by_grade(attraction, shares), abs=6e-4)
 
 
 def test_quantiles_are_means_between_the_borders_of_the_shares():

@@ -22,8 +22,6 @@ from ol2r_cli.dataset.click_log import ClickLog, read
 from ol2r_cli.dataset.position_bias import (
     BELOW_ONE,
     FITS,
-    as_choice,
-    by_grade,
     dcm,
     doubts,
     estimated,
@@ -31,7 +29,6 @@ from ol2r_cli.dataset.position_bias import (
     pbm,
     standard_errors,
 )
-from ol2r_cli.files import parse_yaml
 from ol2r_cli.interfaces import ClickModel, RunContext
 from ol2r_cli.tensor.streams import Streams
 
@@ -190,19 +187,6 @@ def test_dcm_says_nothing_of_the_last_place():
     assert estimated(log, "dcm") == pytest.approx([0.75, 0], abs=0.01)
 
 
-@pytest.mark.parametrize(("often", "known"), [(100, 100), (99, 150)])
-def test_attraction_by_grade_is_that_of_documents_shown_often(often: int, known: int):
-    """A hundred documents with `often` impressions, clicked at rates .01 to 1, and fifty that are shown once, and
-    clicked; who examines all places finds these rates. They count if there are not 100 documents of 100 impressions."""
-    shown = np.repeat([often, 1], [100, 50])[:, None]
-    rates = np.append(np.arange(1, 101) / 100, np.ones(50))[:, None]
-    text = as_choice(counts(shown, shown * rates), "adjacent", np.ones(1), ["A comment."])
-    assert text.startswith("# A comment.\n")
-    assert f"# by quantiles of {known} documents" in text
-    table = parse_yaml(text)["tables"][2]["click"]
-    assert table == pytest.approx(by_grade(rates[:known, 0], [0.80724, 0.19276]), abs=1e-3)
-
-
 def simulated(impressions: np.ndarray) -> ClickLog:
     """Clicks of position-based users who examine place k with probability 1 / k."""
     rng = np.random.default_rng(0)
@@ -262,11 +246,9 @@ def test_logs_that_are_too_small_are_warned_of(tmp_path: Path, capsys: pytest.Ca
         pl.DataFrame(table).write_parquet(tmp_path / "log.parquet")
         assert main(["fit-clicks", str(tmp_path / "log.parquet"), "--fit", fit]) == 0
         out, err = capsys.readouterr()
-        warned = [line for line in err.splitlines() if line.startswith("warning: ")]
+        warned = [line for line in err.splitlines() if line.startswith("warning: ") and "fitted user" not in line]
         assert len(warned) == min(1, len(expected)), name
-        assert [line for line in out.splitlines() if line.startswith("# Warning: ")] == [
-            line.replace("warning:", "# Warning:") + "." for line in warned
-        ]
+        assert set(out.splitlines()) >= {line.replace("warning:", "# Warning:") + "." for line in warned}
         for words in expected:
             assert words in warned[0], name
 
