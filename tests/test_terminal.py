@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ol2r_cli import terminal
 from tests.worlds import TINY
 
 ROOT = Path(__file__).parents[1]
@@ -114,3 +116,33 @@ def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
     assert done.stderr.endswith("ol2r run: what it prints cannot be written (No space left on device)\n")
     (manifest,) = tmp_path.glob("outputs/*/*/run.json")
     assert json.loads(manifest.read_text())["status"] == "finished"
+
+
+class Terminal(io.StringIO):
+    """A stream that is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_long_task_shows_how_much_of_it_is_done(monkeypatch, stream):
+    """On a terminal in one line, after a second; elsewhere in a line every 30 seconds; and nothing of a short task."""
+    now = [100.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", stderr := stream())
+    with terminal.share_shown("parsing", 200) as show:
+        for second in range(1, 91):
+            now[0] += 0.9 if second == 1 else 1
+            show(second)
+        show(200)
+    written = stderr.getvalue()
+    if stream is Terminal:
+        assert written.count("\r") == 89 + 1
+        assert written.startswith("\rparsing: 1 %\x1b[K\rparsing: 1 %\x1b[K\rparsing: 2 %")
+        assert written.endswith("\rparsing: 45 %\x1b[K\r\x1b[K"), "the line goes when the task ends"
+    else:
+        assert written == "parsing: 15 %\nparsing: 30 %\n"
+    with terminal.share_shown("short", 200) as show:
+        show(100)
+    assert stderr.getvalue() == written

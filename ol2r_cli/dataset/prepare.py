@@ -36,6 +36,7 @@ from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
 from ol2r_cli.formatting import listed, nearest
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.terminal import share_shown
 
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]
@@ -213,9 +214,14 @@ def ranking_features(
     def build(folder: Path) -> None:
         training = rows_of(train, table.offsets)
         fitted = fit_transformation(table.features, table.offsets, training, method, zeroed, drop_constant)
-        with _FeatureFile(folder / "features.npy", fitted.width) as written:
+        done = 0
+        with (
+            share_shown(f"normalising by {method}", len(table.labels)) as show,
+            _FeatureFile(folder / "features.npy", fitted.width) as written,
+        ):
             for block in fitted.by_block(table.features, table.offsets):
                 written.add(block)
+                show(done := done + len(block))
 
     return cache.open(digest(identity)[:24], build)["features"]
 
