@@ -161,7 +161,7 @@ def test_groups_from_a_file(tmp_path: Path):
     [
         ({"feature": 3}, " must be null, {file: FILE} or {feature: ID, threshold: X, on:"),
         ({"feature": 1, "quantiles": 2, "threshold": 1}, " must be null, {file: FILE} or {feature: ID,"),
-        ({"feature": 0, "threshold": 1}, ".feature must be 1 or more, got 0"),
+        ({"feature": 0, "threshold": 1}, ".feature must be 1 or more or text, got 0"),
         ({"feature": 1, "threshold": []}, ".threshold must be a number, or a list of 1 to 127 different"),
         ({"feature": 1, "threshold": [1, 1]}, ".threshold must be a number, or a list of 1 to 127 diff"),
         ({"feature": 1, "quantiles": 1}, ".quantiles must be null or from 2 to 128, got 1"),
