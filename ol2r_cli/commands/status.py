@@ -138,12 +138,13 @@ def _row(run: Run, name: str) -> tuple[str, ...]:
     if not run.manifest:
         return run.state, name, "", "", "", run.error or ""
     speed = run.manifest.get("rounds_per_second")
-    percent = f" ({run.round / run.rounds:.0%})" if run.round < run.rounds else ""
+    done = run.kept if run.state == "killed" else run.round  # what a process has played after that is lost with it
+    percent = f" ({done / run.rounds:.0%})" if done < run.rounds else ""
     seconds = run.manifest.get("seconds") or 0.0
     return (
         run.state,
         name,
-        f"{run.round}/{run.rounds}{percent}",
+        f"{done}/{run.rounds}{percent}",
         f"{speed:8,.1f}" if speed else "",
         duration(seconds),
         "; ".join(_notes(run)),

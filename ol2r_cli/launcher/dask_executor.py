@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import threading
 from concurrent.futures import Executor, Future
 from typing import Any
 
+from distributed import Client, LocalCluster
+
 from ol2r_cli.config.ranges import Count
 
+_CONNECT = 10.0  # seconds in which a scheduler answers
 _LOOK = 15.0  # seconds between two looks whether a cluster has all of its workers
 
 
@@ -18,15 +23,24 @@ def dask_executor(address: str | None, cluster: Any, workers: Count | None) -> E
     their jobs, are replaced. None: as many as it starts with. Without address and cluster they are processes of this
     machine.
     """
-    from distributed import Client, LocalCluster
-
     if address is not None and cluster is not None:
         raise ValueError("launcher.executor needs an address or a cluster, got both")
     if address is not None:
+        _check_address(address)
         return DaskExecutor(Client(address), None, None)
     if cluster is None:
         cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
     return DaskExecutor(Client(cluster), cluster, workers)
+
+
+def _check_address(address: str) -> None:
+    """Raise ConnectionError at once where nothing listens at an address; Dask itself would try for half a minute."""
+    place = re.fullmatch(r"(?:tcp://)?\[?([^\[\]/]+)\]?:(\d+)", address)
+    if place:
+        try:
+            socket.create_connection((place[1], int(place[2])), timeout=_CONNECT).close()
+        except (OSError, OverflowError) as error:
+            raise ConnectionError(f"no scheduler at {address} ({error}): start `dask scheduler`") from None
 
 
 class DaskExecutor(Executor):

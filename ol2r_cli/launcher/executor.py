@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,8 +19,18 @@ from ol2r_cli.config.instantiate import Deferred, import_target
 from ol2r_cli.config.ranges import Count, WholeNumber
 from ol2r_cli.formatting import error_line
 from ol2r_cli.launcher.executor_task import STOP, location_file, run_job
-from ol2r_cli.launcher.job import Job, Outcome, reason, run_status
+from ol2r_cli.launcher.job import Job, Outcome, reason, run_status, without_program
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+
+_EXTRAS = {"distributed": "dask", "dask": "dask", "dask_jobqueue": "dask", "parsl": "parsl"}  # by package
+# The command by which classes of dask-jobqueue and providers of Parsl submit workers.
+_COMMANDS = {
+    **dict.fromkeys(("PBSCluster", "SGECluster", "PBSProProvider", "TorqueProvider", "GridEngineProvider"), "qsub"),
+    **dict.fromkeys(("SLURMCluster", "SlurmProvider"), "sbatch"),
+    **dict.fromkeys(("LSFCluster", "LSFProvider"), "bsub"),
+    **dict.fromkeys(("HTCondorCluster", "CondorProvider"), "condor_submit"),
+    **{"OARCluster": "oarsub", "MoabCluster": "msub"},
+}
 
 
 class Executor:
@@ -45,15 +56,18 @@ class Executor:
         try:
             import_target(str(executor.get("_target_")))
         except ImportError as error:
-            target = executor.get("_target_")
-            message = f"launcher.executor._target_ must be a class or function that can be imported, got {target}"
-            raise ValueError(f"{message}: {error}") from None
+            raise ValueError(_not_imported("launcher.executor", executor.get("_target_"), error)) from None
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
         self.folder = Path(os.path.expanduser(folder)).absolute() / name
         self.queued, self.threads, self.retries, self.fail_fast = queued, threads, retries, fail_fast
         self._executor: concurrent.futures.Executor | None = None
         self._jobs: dict[Future[tuple[int, str]], Job] = {}
         self._stopping = False
+        self._opened = ExitStack()
+
+    def refusal(self) -> str:
+        """Return why no job can ever begin: a package, or the command of a cluster, is missing; empty otherwise."""
+        return _refusal(self._settings, "launcher.executor")
 
     def free_slots(self) -> int:
         """Return how many more jobs the executor may have."""
@@ -74,6 +88,7 @@ class Executor:
     def _submitted(self, job: Job) -> Future[tuple[int, str]]:
         """Return the future of a job; where the executor has broken, that of a new one."""
         if self._executor is None:
+            self._opened.enter_context(without_program())
             self._executor = _made(self._settings)
         try:
             return self._executor.submit(run_job, job, self.folder, self.threads)
@@ -86,6 +101,7 @@ class Executor:
         if self._executor is not None:
             self._executor.shutdown(wait=False)
         self._executor = None
+        self._opened.close()
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
         """Return the jobs that have ended; waits up to `wait` seconds for the first one."""
@@ -107,6 +123,10 @@ class Executor:
             if run_status(job) == "finished":  # its worker was lost after the last step of the run
                 return Outcome(DONE)
             return Outcome(FAILED, f"its worker was lost: {error_line(error)}")
+
+    def waits(self, job: Job) -> bool:
+        """Return whether no worker has begun with a job."""
+        return not location_file(self.folder, job).exists()
 
     def location(self, job: Job) -> str:
         """Return the host and the process of the worker that runs a job."""
@@ -140,7 +160,31 @@ class Executor:
         if self._executor is not None:
             self._executor.shutdown(wait=not self._jobs)
         self._executor = None
+        self._opened.close()
         self._jobs.clear()
+
+
+def _not_imported(place: str, target: object, error: ImportError) -> str:
+    """Return why what settings name cannot be imported, and what to install."""
+    extras = [extra for package, extra in _EXTRAS.items() if re.search(rf"\b{package}\b", str(error))]
+    hint = f": type pip install 'ol2r[{extras[0]}]'" if extras else ""
+    return f"{place}._target_ must be a class or function that can be imported, got {target}: {error}{hint}"
+
+
+def _refusal(node: Any, place: str) -> str:
+    """Return why the classes that settings name, at whatever depth, cannot work here; empty where they can."""
+    if not isinstance(node, Mapping):
+        return "".join(_refusal(entry, place) for entry in node[:1]) if isinstance(node, list) else ""
+    if "_target_" in node:
+        target = str(node["_target_"])
+        try:
+            made = import_target(target)
+        except ImportError as error:
+            return _not_imported(place, target, error)
+        command = _COMMANDS.get(getattr(made, "__name__", ""))
+        if command and shutil.which(command) is None:
+            return f"{place} is {target}, which needs {command}: type the command on a login node of the cluster"
+    return next(filter(None, (_refusal(entry, f"{place}.{name}") for name, entry in node.items())), "")
 
 
 def _made(settings: Mapping[str, Any]) -> concurrent.futures.Executor:

@@ -8,9 +8,10 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import spawn
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -63,6 +64,24 @@ def manifest_bytes(directory: Path) -> bytes | None:
     return None
 
 
+@contextmanager
+def without_program() -> Iterator[None]:
+    """Start processes in a block that do not execute the program which started the sweep, as a user's script once more.
+
+    Workers that a library starts while the block lasts, also from other threads, need nothing of it.
+    """
+    prepared = spawn.get_preparation_data
+
+    def without(name: str) -> dict[str, object]:
+        return {key: value for key, value in prepared(name).items() if not key.startswith("init_main")}
+
+    spawn.get_preparation_data = without
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepared
+
+
 def run_status(job: Job) -> str | None:
     """Return the status in run.json; None before the run has begun, and if the file is damaged."""
     if not job.has_begun():
@@ -95,7 +114,9 @@ class Launcher(Protocol):
 
     A launcher whose processes play several jobs has, besides, `batch`, the number of these or `auto`, and a method
     `submit_batch`, which receives the jobs of one process. One that has a method `share` is told before the first job
-    which payloads are typical.
+    which payloads are typical. One that has a method `refusal` says by it, in a line, why no job can ever begin here:
+    a package or a command is missing; empty where nothing is. One that has a method `waits` says by it of a submitted
+    job whether it is still in a queue.
     """
 
     retries: int

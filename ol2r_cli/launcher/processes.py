@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import torch
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, Positive, Range, WholeNumber
-from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload, run_payloads
+from ol2r_cli.launcher.job import THREAD_VARIABLES, Job, Outcome, reason, run_payload, run_payloads, without_program
 from ol2r_cli.launcher.preloaded import VARIABLE, make
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
 from ol2r_cli.run.experiment import Make
@@ -244,18 +243,14 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _fork_server(threads: int, shared: Sequence[bytes] = ()) -> Iterator[None]:
-    """Return the environment in which the fork server starts, with the first job, and in which it forks.
-
-    The program that started the sweep is hidden: otherwise every job would execute the user's script again.
-    """
-    environment, program = dict(os.environ), sys.modules["__main__"]
+    """Return the environment in which the fork server starts, with the first job, and in which it forks."""
+    environment = dict(os.environ)
     for name in THREAD_VARIABLES:
         os.environ.setdefault(name, str(threads))
     os.environ["PYTHONSAFEPATH"] = "1"  # the server would import from the current folder first
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
-    sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        with tempfile.NamedTemporaryFile() as file:
+        with without_program(), tempfile.NamedTemporaryFile() as file:
             file.write(pickle.dumps(shared))
             file.flush()
             os.environ[VARIABLE] = file.name
@@ -263,4 +258,3 @@ def _fork_server(threads: int, shared: Sequence[bytes] = ()) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(environment)
-        sys.modules["__main__"] = program

@@ -131,6 +131,13 @@ class Slurm:
         self._listed = self._asked = -math.inf  # when the folder was listed and Slurm was asked, by `time.monotonic`
         self._stopping = False
 
+    def refusal(self) -> str:
+        """Return why no job can ever begin: the commands of Slurm are missing; empty otherwise."""
+        has_slurm = all(map(shutil.which, ("sbatch", "srun")))
+        return (
+            "" if has_slurm else "launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes"
+        )
+
     def free_slots(self) -> int:
         """Return how many more jobs may wait or run."""
         return (self.queued or _UNLIMITED) - len(self._jobs)
@@ -144,8 +151,8 @@ class Slurm:
     def _submit(self, jobs: Sequence[Job], at_once: int, restarts: int) -> None:
         import submitit
 
-        if not all(map(shutil.which, ("sbatch", "srun"))):
-            raise ValueError("launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes")
+        if refusal := self.refusal():
+            raise ValueError(refusal)
         executor = submitit.SlurmExecutor(self.folder)
         executor.python += " -P"  # without modules of the working directory
         executor.update_parameters(**self._parameters, array_parallelism=at_once)
@@ -266,6 +273,10 @@ class Slurm:
         except ValueError:  # Slurm refuses the job, so that this end is final
             return False
         return True
+
+    def waits(self, job: Job) -> bool:
+        """Return whether Slurm has not begun with a job."""
+        return self._jobs[job].state not in ("RUNNING", "COMPLETING", "UNKNOWN", *_FINAL)
 
     def location(self, job: Job) -> str:
         """Return the job of Slurm and its state, with the reason while it waits."""

@@ -174,9 +174,9 @@ class Run:
     and `manifest` is empty. `error` says why it failed or what is damaged.
 
     Of the manifest: `id`, 10 hexadecimal digits, `command`, which runs it again, `choices` by group, `seeds` of the
-    replicas, the `fingerprint` of the dataset, `round`, the last one completed, of `rounds`, and the `columns` of the
-    tables. The constructor's `files` are those that the tables are read from; None: those that `run.json` or the
-    checkpoint records.
+    replicas, the `fingerprint` of the dataset, `round`, the last one completed, of `rounds`, `kept`, the one from which
+    an unfinished run goes on, and the `columns` of the tables. The constructor's `files` are those that the tables are
+    read from; None: those that `run.json` or the checkpoint records.
     """
 
     def __init__(
@@ -195,6 +195,7 @@ class Run:
         self.fingerprint: str = manifest.get("dataset", {}).get("fingerprint", "")
         progress = manifest.get("progress", {})
         self.round, self.rounds = (max(0, progress.get(name, 0)) for name in ("round", "rounds"))
+        self.kept: int = min(self.round, max(0, progress.get("checkpoint", self.round)))
         if files is not None:
             self.files = files
 

@@ -469,6 +469,7 @@ class Runner(Lifecycle):
         self.trace.flush()
         state = {"simulation": dict(self.simulation.state_dict()), "queue": dict(self.queue)}
         save_checkpoint(self.directory, state, self.experiment.id)
+        self.manifest.saved(int(self.simulation.round))
 
     def _written(self) -> Run:
         """Return the run as far as it is written."""

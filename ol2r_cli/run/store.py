@@ -296,7 +296,7 @@ class Manifest:
         self.content |= {
             "status": "running",
             "dataset": {"name": about["choices"]["dataset"], "fingerprint": fingerprint},
-            "progress": {"round": round, "rounds": rounds},
+            "progress": {"round": round, "rounds": rounds, "checkpoint": round},
             "started": self._earlier.get("started") or _now(),
             "ran": ran,
             "sittings": int(self._earlier.get("sittings") or 0) + 1,
@@ -322,6 +322,11 @@ class Manifest:
         if time.monotonic() - self._written >= min(pause, RENEWED / 4):
             self._write()
 
+    def saved(self, round: int) -> None:
+        """Record that the checkpoint is of `round`, from which the run goes on if its process is killed."""
+        self.content["progress"]["checkpoint"] = round
+        self._write()
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         content = self.content
         if isinstance(error, Exception):
@@ -329,6 +334,8 @@ class Manifest:
         else:
             done = error is None and content["progress"]["round"] >= content["progress"]["rounds"]
             content["status"] = "finished" if done else "interrupted"
+        if content["status"] == "finished":
+            content["progress"].pop("checkpoint", None)
         content["ended"] = _now()
         try:
             self._write()

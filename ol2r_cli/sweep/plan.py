@@ -139,7 +139,7 @@ class SweepJob:
             return "running", run.round if run is not None else 0
         if run is None or self.settings["force"]:
             return "new", 0
-        return ("resumes", run.round) if (run.path / CHECKPOINT).is_file() else ("new", 0)
+        return ("resumes", run.kept) if (run.path / CHECKPOINT).is_file() else ("new", 0)
 
     @property
     def log(self) -> Path:
@@ -297,6 +297,11 @@ class Plan:
         self.launcher = build(self._launcher, "launcher")
         replicas = sum(sweep_job.settings["replicas"] for sweep_job in sweep_jobs)
         return f"device: cuda, with {replicas:,} replicas faster than {plural(cores, 'core')} (or type device=cpu)"
+
+    def refusal(self) -> str:
+        """Return why the launcher can never begin a job here; empty where it can."""
+        refusal = getattr(self.launcher, "refusal", None)
+        return refusal() if refusal is not None else ""
 
     @property
     def good(self) -> list[SweepJob]:

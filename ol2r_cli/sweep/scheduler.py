@@ -213,7 +213,8 @@ class Scheduler:
         """Leave the jobs that wait, and ask those that run to write a checkpoint."""
         self.stopping = True
         if self.running:
-            self.display.say(f"stopping: {len(self.running)} running jobs keep what they have done; {why}")
+            playing = len(being_played(self.running, self.launcher))
+            self.display.say(f"stopping: {playing} running jobs keep what they have done; {why}")
         self._leave_waiting()
         self.launcher.stop()
 
@@ -224,6 +225,12 @@ class Scheduler:
         for sweep_job in self.elsewhere:
             sweep_job.ending = Ending.ELSEWHERE
         self.elsewhere.clear()
+
+
+def being_played(running: Running, launcher: Launcher) -> dict[int, SweepJob]:
+    """Return those jobs of a launcher that play: others may still be in its queue."""
+    waits = getattr(launcher, "waits", None)
+    return {number: job for number, job in running.items() if waits is None or not waits(job.job)}
 
 
 def status_command(sweep_jobs: Sequence[SweepJob]) -> str:
@@ -281,10 +288,14 @@ class StatusDisplay:
         counts = Counter(sweep_job.ending for sweep_job in self.sweep_jobs)
         endings = (Ending.DONE, Ending.SKIPPED, Ending.FAILED, Ending.BAD)
         states = [f"{counts[ending]} {ending}" for ending in endings if counts[ending]]
-        states.append(f"{len(running)} running")
-        if waiting:
-            states.append(f"{waiting} waiting")
-        left = self.left(running)
+        playing = being_played(running, launcher)
+        queued = {number: sweep_job for number, sweep_job in running.items() if number not in playing}
+        for sweep_job in queued.values():  # its time begins when it is played
+            sweep_job.submitted = self.shown
+        states.append(f"{len(playing)} running")
+        if waiting + len(queued):
+            states.append(f"{waiting + len(queued)} waiting")
+        left = self.left(playing)
         clock = f"{duration(time.monotonic() - self.start)} so far"
         if left:
             clock += f", about {duration(left)} left"
@@ -293,7 +304,7 @@ class StatusDisplay:
             self.say(totals)
         else:
             console = self.live.console
-            self.live.update(table(running, launcher, totals, console.height - 5, console.width))
+            self.live.update(table(playing | queued, launcher, totals, console.height - 5, console.width))
 
     def left(self, running: Running) -> float | None:
         """Return seconds left; None while that is unknown for a job.

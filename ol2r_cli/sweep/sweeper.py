@@ -81,6 +81,8 @@ def sweep(
     if plan.bad and not keep_going:
         raise _refusal(plan, len(jobs))
     to_run = _unfinished(plan)
+    if to_run and (refusal := plan.refusal()):
+        raise ValueError(refusal)
     _create_folders(to_run)
     display = StatusDisplay(plan.sweep_jobs, terminal)
     for line in [*_lines_of_left_out(plan, len(jobs)), plan.share_gpus(to_run)]:
@@ -218,7 +220,10 @@ def _print_failure(sweep_job: SweepJob) -> None:
 def print_plan(
     jobs: Sequence[Sequence[str]], composer: Composer, keep_going: bool = False, kind: RunKind = KIND
 ) -> int:
-    """Print a table of the jobs that would be run; returns the exit code, 2 if some are bad, unless `keep_going`."""
+    """Print a table of the jobs that would be run; returns the exit code.
+
+    It is 2 if some are bad, unless `keep_going`, and if none can begin here.
+    """
     plan = Plan(jobs, composer, sys.stderr, kind=kind)
     to_run = _print_states(plan.sweep_jobs)
     if plan.duplicates:
@@ -228,9 +233,10 @@ def print_plan(
         if device:
             print(device)
         print(f"{max(1, min(plan.launcher.free_slots(), len(to_run)))} at a time")
-    for line in reason_lines(plan.bad, len(jobs)):
+    refusal = plan.refusal() if to_run else ""
+    for line in [*reason_lines(plan.bad, len(jobs)), *([refusal] if refusal else [])]:
         print(f"ol2r {kind.name}: {as_called(line)}", file=sys.stderr)
-    return BAD_CONFIGURATION if plan.bad and not keep_going else DONE
+    return BAD_CONFIGURATION if refusal or (plan.bad and not keep_going) else DONE
 
 
 def _print_states(sweep_jobs: Sequence[SweepJob]) -> list[SweepJob]:

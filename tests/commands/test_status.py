@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,17 @@ def outputs(tmp_path):
     (tmp_path / "mslr" / "g-unreadable" / "run.json").write_text("{")
     with RunDirectory(running), RunDirectory(tmp_path / "mslr" / "f-not-a-run"):
         yield tmp_path
+
+
+def test_a_killed_run_is_at_the_round_of_its_checkpoint(tmp_path, capsys):
+    """What a process has played after it is lost; one that has failed is where it failed."""
+    progress = {"round": 20, "rounds": 100, "checkpoint": 10}
+    for name, status in {"killed": "running", "failed": "failed"}.items():
+        make(tmp_path, f"synthetic/{name}", status, 20, progress=progress)
+    assert main([str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^killed +synthetic/killed +10/100 \(10%\)", out, re.MULTILINE)
+    assert re.search(r"^failed +synthetic/failed +20/100 \(20%\)", out, re.MULTILINE)
 
 
 def test_every_run_has_an_aligned_line(outputs, capsys):

@@ -7,9 +7,12 @@ import dataclasses
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
+from multiprocessing import get_context, spawn
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,12 @@ import pytest
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.launcher import executor_task
 from ol2r_cli.launcher.executor import Executor
-from ol2r_cli.launcher.job import Job, Outcome
+from ol2r_cli.launcher.job import Job, Outcome, without_program
 from ol2r_cli.run.store import RunDirectory
 from tests.launcher.jobs import does
 from tests.manifests import manifest
 
+ROOT = Path(__file__).parents[2]
 # Like a run: asked to stop, it writes a checkpoint. It waits for a file.
 RUN = """
 import os, sys, time
@@ -246,6 +250,88 @@ def test_an_executor_that_cannot_be_imported_is_refused(executor, message, launc
     with pytest.raises(ValueError) as error:
         launched(executor)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "reason"),
+    [
+        ("dask_jobqueue.PBSCluster", "launcher.executor.cluster is dask_jobqueue.PBSCluster, which needs qsub: type"),
+        ("dask_jobqueue.SGECluster", "which needs qsub: type the command on a login node"),
+        ("dask_jobqueue.LSFCluster", "which needs bsub"),
+        ("dask_jobqueue.SLURMCluster", "which needs sbatch"),
+        ("dask_jobqueue.HTCondorCluster", "which needs condor_submit"),
+        ("parsl.providers.PBSProProvider", "which needs qsub"),
+        ("parsl.providers.SlurmProvider", "which needs sbatch"),
+        (
+            "dask_jobqueue.Nowhere",
+            "launcher.executor.cluster._target_ must be a class or function that can be imported",
+        ),
+    ],
+)
+def test_what_can_never_begin_is_said_beforehand(cluster, reason, launched, tmp_path, monkeypatch):
+    pytest.importorskip(cluster.partition(".")[0])
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    dask = "ol2r_cli.launcher.dask_executor.dask_executor"
+    launcher = launched({"_target_": dask, "cluster": {"_target_": cluster}})
+    assert reason in launcher.refusal()
+    assert "\n" not in launcher.refusal()
+    if command := re.search(r"which needs (\w+)", reason):
+        (tmp_path / command[1]).touch(0o755)
+        assert launcher.refusal() == ""
+    assert launched(THREADS).refusal() == ""
+
+
+@pytest.mark.parametrize("package", ["distributed", "dask_jobqueue", "parsl"])
+def test_a_missing_package_says_what_to_install(package, launched, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "ol2r_cli.launcher.dask_executor", raising=False)
+    named = {"distributed": "ol2r_cli.launcher.dask_executor.dask_executor"}.get(package, f"{package}.Cluster")
+    extra = "parsl" if package == "parsl" else "dask"
+    with pytest.raises(ValueError, match=rf"type pip install 'ol2r\[{extra}\]'$"):
+        raise ValueError(launched({**THREADS, "cluster": [{"_target_": named}]}).refusal())
+
+
+def test_where_no_scheduler_listens_it_is_said_at_once(launched, tmp_path):
+    pytest.importorskip("distributed")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+        launcher = launched({"_target_": "ol2r_cli.launcher.dask_executor.dask_executor", "address": address})
+        launcher._settings |= {"cluster": None, "workers": None}
+        with pytest.raises(ValueError, match=rf"no scheduler at {address} \(.*\): start `dask scheduler`$"):
+            launcher.submit([waits(tmp_path)])
+
+
+def test_processes_do_not_execute_the_program_of_the_sweep(monkeypatch):
+    """A script without `if __name__ == "__main__"` would start its sweep once more in every worker."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "script.py", raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    before = spawn.get_preparation_data("worker")
+    assert "init_main_from_path" in before
+    with without_program():
+        prepared = spawn.get_preparation_data("worker")
+    assert prepared.keys() == before.keys() - {"init_main_from_path"}
+    assert spawn.get_preparation_data("worker") == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["launcher=dask launcher.executor.workers=2", "launcher=parsl", "launcher=executor"])
+def test_a_script_without_a_main_guard_is_executed_once(words, tmp_path):
+    launchers = [*words.split()]
+    if launchers == ["launcher=executor"]:
+        launchers.append("launcher.executor={_target_: tests.launcher.test_executor.pool_of_two}")
+    (tmp_path / "script.py").write_text(
+        "from ol2r_cli import api\n"
+        "print('a script', flush=True)\n"
+        f"jobs = [['experiment=smoke', 'rounds=3', f'seed={{seed}}'] for seed in range(2)]\n"
+        f"print(len(api.sweep(jobs, 'output_dir={tmp_path}/runs', launcher={launchers!r})), 'runs')\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "a script\n2 runs\n"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,11 @@ def test_bad_settings_and_refused_jobs_say_what_to_type(tmp_path, cluster, monke
         ValueError, match=r"^launcher=slurm: sbatch must take the jobs, got invalid partition specified"
     ):
         submitted(tmp_path, cluster, partition="nope")
+    assert launcher().refusal() == ""
     monkeypatch.setenv("PATH", str(tmp_path))
+    assert (
+        launcher().refusal() == "launcher=slurm needs a machine that has sbatch, a login node: else launcher=processes"
+    )
     with pytest.raises(ValueError, match="a login node: else launcher=processes"):
         launcher(tmp_path).submit([does("pass", tmp_path)])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

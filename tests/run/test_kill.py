@@ -43,6 +43,7 @@ def test_no_kill_leaves_a_damaged_or_falsely_finished_run(tmp_path: Path, step: 
                     assert all((path / name).read_bytes() == content for name, content in whole.items()), count
                 else:
                     rounds = int(saved["state"]["simulation"]["round"]) if saved else 0
+                    assert run.kept <= rounds, "it may be killed before it has said so"
                     assert (run.state, run.trace["round"].to_list()) == ("killed", [*range(1, rounds + 1)] * 2), count
         assert play(root, 0) == 0
         (found,) = map(results, find_runs(root))

@@ -144,7 +144,10 @@ def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch, w
         interrupt(monkeypatch, folder, round, *words)
     run = the_run(folder)
     assert list(run.glob("trace.part*"))
+    stopped = Run.read(run)
+    assert stopped.kept == stopped.manifest["progress"]["checkpoint"] == (64 if words else 155)
     assert cli.main(command(folder, *words)) == 0
+    assert "checkpoint" not in Run.read(run).manifest["progress"]
     assert not list(run.glob("*part*"))
     assert Run.read(run, thorough=True).state == "finished"
     assert contents(folder).keys() == whole.keys()

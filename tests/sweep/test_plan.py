@@ -13,7 +13,7 @@ from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob
-from ol2r_cli.sweep.sweeper import SweepResult, print_summary, sweep
+from ol2r_cli.sweep.sweeper import SweepResult, print_plan, print_summary, sweep
 from tests.manifests import manifest
 
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
@@ -66,6 +66,20 @@ def test_jobs_have_distinct_names_and_the_state_of_their_runs(composer: Composer
     directory.write_json("run.json", manifest("running", 1, 3))
     with directory:
         assert sweep_job.state() == ("running", 1)
+    directory.write_json("run.json", manifest("running", progress={"round": 2, "rounds": 3, "checkpoint": 1}))
+    assert sweep_job.state() == ("resumes", 1), "of a killed run what came after its checkpoint is lost"
+
+
+def test_a_launcher_that_can_never_begin_is_refused(composer: Composer, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.launcher.processes.Processes.refusal", lambda _: "no worker", raising=False)
+    jobs = [[*SMOKE, f"seed={seed}"] for seed in range(2)]
+    assert print_plan(jobs, composer) == 2
+    captured = capsys.readouterr()
+    assert "2 jobs: 2 new" in captured.out
+    assert captured.err.endswith("ol2r run: no worker\n")
+    with pytest.raises(ValueError, match=r"^no worker$"):
+        sweep(jobs, composer=composer)
+    assert not Path("outputs").exists()
 
 
 def test_a_single_job_is_named_without_what_is_shared(composer: Composer):

@@ -12,7 +12,7 @@ from rich.console import Console
 from ol2r_cli.launcher.job import Job
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, SweepJob
-from ol2r_cli.sweep.scheduler import StatusDisplay, table
+from ol2r_cli.sweep.scheduler import StatusDisplay, being_played, table
 from tests.manifests import manifest
 
 
@@ -113,3 +113,24 @@ def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
         display.show({}, 1, Launcher())
     assert screen.getvalue().startswith("0 running, 1 waiting of 1; ")
     assert screen.getvalue().count("\n") == 1
+
+
+class Queue(Launcher):
+    """A launcher that has all jobs at once, of which two are played."""
+
+    def waits(self, job: Job) -> bool:
+        return job.number >= 2
+
+
+def test_jobs_in_the_queue_of_a_launcher_do_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    jobs, screen = [run(tmp_path, number, rounds_per_second=1.0) for number in range(58)], io.StringIO()
+    monkeypatch.setattr(SweepJob, "job", property(lambda job: Job(job.number, b"", tmp_path, tmp_path)))
+    display = StatusDisplay(jobs, screen)
+    display.start = display.shown = now = time.monotonic() - 60
+    for job in jobs:
+        job.submitted = now
+    display.show({job.number: job for job in jobs}, 3, Queue())
+    assert screen.getvalue().startswith("2 running, 59 waiting of 58; ")
+    assert (jobs[0].submitted, jobs[57].submitted) == (now, display.shown), "its time begins when it is played"
+    assert [job.number for job in being_played({job.number: job for job in jobs}, Queue()).values()] == [0, 1]
+    assert len(being_played({job.number: job for job in jobs}, Launcher())) == 58
