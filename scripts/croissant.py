@@ -63,11 +63,12 @@ ABOUT = (
     "Results of online learning to rank: rankers by data sets and simulated users, over folds and seeds. Each table "
     "belongs to a page of the same name, which says how settings were chosen and what the intervals are."
 )
-TYPES = {pl.String: "sc:Text", pl.Int64: "sc:Integer", pl.Float64: "sc:Float"}
+TYPES = {pl.Boolean: "sc:Boolean", pl.String: "sc:Text", pl.Int64: "sc:Integer", pl.Float64: "sc:Float"}
 KINDS = {
     "": "Results of the rankers: a row for each run and seed.",
     "check": "Results of 200 rounds, which a repeat compares on another machine: a row for each run and seed.",
     "choice": "From what settings were chosen: a row for each setting, fold and seed.",
+    "processors": "How rows differ on other processors: a row for each row of a page, processor and seed played.",
 }
 COLUMNS = {
     "run": "id of the run, by which ol2r finds it",
@@ -87,6 +88,14 @@ COLUMNS = {
     "columns": "JSON: what the metrics of the run are",
     "about": "JSON: what the row says of itself, such as words to type and how its settings were chosen",
     "seed": "seed of the replica",
+    "benchmark": "name of the page",
+    "aim": "for which its settings were chosen: offline, online; empty without a choice",
+    "overrides": "overrides of the row on one line of ol2r run",
+    "rounds": "rounds that were played",
+    "processor": "instructions that were used: x86-64 has the fewest",
+    "test_ndcg_10_difference": "absolute difference from the published test NDCG@10",
+    "cumulative_ndcg_difference": "absolute difference from the published cumulative NDCG",
+    "differs": "whether a metric differs by more than the rounding of a sum",
     "clicks": "clicks in all rounds",
     "pairs": "pairs of documents inferred from clicks",
     "unfairness": "absolute value of the exposure of a group beyond what is due to it, summed over rounds",
@@ -132,7 +141,7 @@ def file_object(path: Path) -> dict[str, Any]:
 
 def record_set(path: Path) -> dict[str, Any]:
     """Return how the rows of a table are described."""
-    kind = path.stem.partition("_")[2]
+    kind = path.stem if path.stem == "processors" else path.stem.partition("_")[2]
     return {
         "@type": "cr:RecordSet",
         "@id": path.stem,

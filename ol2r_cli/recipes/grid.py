@@ -32,7 +32,7 @@ def _chosen_by(aim: str) -> str:
 
 
 def is_unstable(settings: Overrides, competitor: Competitor) -> bool:
-    """Return whether another processor gives other results with these settings."""
+    """Return whether settings are among those that are chosen only where they are clearly better."""
     return not set(expand_all(competitor.unstable)).isdisjoint(settings.values())
 
 

@@ -46,7 +46,7 @@ def legend(recipe: Recipe, settings_below: bool = True) -> dict[str, str]:
         "other settings it says nothing. Differences are paired and contain the model selection of both rows; Holm's "
         "correction is for a column. With fewer than three units, folds or seeds, nothing is tested",
         "*": "at the end of its grid",
-        "‡": "another processor gives other results",
+        "‡": "another processor gives other results, as playing some seeds with fewer instructions has shown",
     }
 
 

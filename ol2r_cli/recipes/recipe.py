@@ -42,10 +42,10 @@ class Competitor:
     """One line of a figure, or one row of a table.
 
     words: overrides that define the competitor. grid: settings that are chosen, as overrides with several values.
-    unstable: those of the grid with which another processor gives other results, in the same form. quick: the settings
-    at scale=quick, which replace that choice: one text for all click models, or a text for each click model, the last
-    of which holds for click models that are not listed. over: an override with a value for each point of its line, in
-    place of a grid.
+    unstable: those of the grid, in the same form, of which one is chosen only where it is clearly better, because
+    another processor gives other results (`grid.choose`). quick: the settings at scale=quick, which replace that
+    choice: one text for all click models, or a text for each click model, the last of which holds for click models that
+    are not listed. over: an override with a value for each point of its line, in place of a grid.
     """
 
     words: str

@@ -12,7 +12,7 @@ from typing import Any
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.lazy import pl, torch
 from ol2r_cli.recipes.benchmark_plan import WITHOUT_EFFECT
-from ol2r_cli.recipes.grid import are_equally_good, at_an_end, is_unstable
+from ol2r_cli.recipes.grid import are_equally_good, at_an_end
 from ol2r_cli.recipes.overrides import by_name, value_of
 from ol2r_cli.recipes.play import RecipeRuns
 from ol2r_cli.recipes.run_plan import RunPlan
@@ -35,7 +35,7 @@ class About:
     table: the title of the dataset. words: overrides of the row on one line of `ol2r run`. settings: the names of those
     that were chosen. edges: those at an end of their grid. candidates: how many settings they were chosen from.
     choice_seconds: the CPU seconds of that. versions: of ol2r and its libraries, and the processor. aim: for which
-    settings were chosen, '' without a choice. unstable: whether another processor gives other results.
+    settings were chosen, '' without a choice.
     """
 
     table: str
@@ -47,7 +47,6 @@ class About:
     choice_seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
     aim: str = ""
-    unstable: bool = False
 
     def row(self, run: FinishedRun) -> Condition:
         """Return which row of which table a run belongs to."""
@@ -75,7 +74,9 @@ def published(name: str) -> Results:
         return []
     results: Results = []
     for run, about in read_results(file):
-        results += [(run, About(**row)) for row in about["rows"]]
+        # files that were published before processors.parquet also say `unstable`, by a list of rates
+        rows = [{name: value for name, value in row.items() if name != "unstable"} for row in about["rows"]]
+        results += [(run, About(**row)) for row in rows]
     return results
 
 
@@ -140,7 +141,6 @@ def _about(row: PlayedTrial, plan: RunPlan, runs: RecipeRuns) -> About:
         candidates=len(cells),
         choice_seconds=round(sum(cell.group.cpu_seconds or 0 for cell in cells), 1),
         aim=condition.aim,
-        unstable=is_unstable(row.settings, plan.recipe.competitors[condition.competitor]),
     )
 
 

@@ -12,6 +12,7 @@ from ol2r_cli.recipes.benchmark_plan import ROLES_OF_A_ROW
 from ol2r_cli.recipes.choice_spread import with_choice
 from ol2r_cli.recipes.entries import Difference, Entry, differences, for_metric, of_two_settings, places
 from ol2r_cli.recipes.overrides import brief, by_name, role
+from ol2r_cli.recipes.processors import differs_elsewhere
 from ol2r_cli.recipes.recipe import Recipe
 from ol2r_cli.recipes.trials import aim_of
 from ol2r_cli.report.measures import digits, heading
@@ -53,6 +54,7 @@ class MetricColumn:
             "difference_half_width": difference.half_width if difference else None,
             "p_holm": difference.p if difference else None,
             "overrides": _settings(entry, as_typed=True) if entry else None,
+            "differs_elsewhere": differs_elsewhere(entry.about) if entry else None,
         }
 
 
@@ -89,7 +91,7 @@ def with_names(table: TextTable, names: Mapping[str, str]) -> TextTable:
 
 
 def value_with_choice(entry: Entry, metric: str) -> str:
-    """Return `0.41 ± 0.02 (0.03) ‡`: the interval, that with the choice of settings, and whether it is unstable."""
+    """Return `0.41 ± 0.02 (0.03) ‡`: the interval, that with the choice of settings, whether it differs elsewhere."""
     estimate = entry.group.estimate(metric)
     if estimate is None:
         return ""
@@ -98,7 +100,7 @@ def value_with_choice(entry: Entry, metric: str) -> str:
         spread = entry.spread(metric)
         if spread:
             text += f" ({with_choice(estimate.half_width, spread):.{digits(metric)}f})"
-    return f"{text} ‡" if entry.about.unstable else text
+    return f"{text} ‡" if differs_elsewhere(entry.about) else text
 
 
 def settings_table(recipe: Recipe, rows: Sequence[Entry], as_typed: bool = False) -> TextTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ import pytest
 
 from ol2r_cli.commands.benchmark import main
 from ol2r_cli.commands.report import main as report
-from ol2r_cli.recipes import results
+from ol2r_cli.recipes import processors, results
 from ol2r_cli.report.collection import collect
 from tests.recipes.small import BENCHMARK, use, write
 
@@ -239,6 +240,33 @@ def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
     assert main(["tiny", "--repeat", "random", "SDG"]) == 2
     message = "ol2r benchmark: --repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"
     assert message in capfd.readouterr().err
+
+
+def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeypatch, capfd):
+    """Sums may round otherwise everywhere; a row with ‡ has means within half of their intervals."""
+    rows = pl.read_parquet(published / "tiny.parquet")
+    again = ["tiny", "click=inf", "--repeat", "SGD", f"output_dir={made / 'out'}"]  # those runs are finished
+    monkeypatch.setattr(processors, "_differing", processors._differing.__wrapped__)  # read anew
+    for change, seeds, marked, code, told in (
+        (0.0, [1], False, 0, "to the last digit"),
+        (1e-13, [1], False, 0, "but for the rounding of sums, below 1e-9"),
+        (0.001, [1], False, 1, "0 of"),
+        (0.001, [1], True, 0, "others have ‡, and the published means within half of their 95% intervals over seeds"),
+        (9.0, [0, 1, 2], True, 1, "0 of"),
+    ):
+        other = pl.when(pl.col("seed").is_in(seeds)).then(pl.col("test_ndcg_10") + change)
+        rows.with_columns(other.otherwise(pl.col("test_ndcg_10"))).write_parquet(published / "tiny.parquet")
+        tried = pl.DataFrame({"overrides": [], "differs": []}, schema={"overrides": str, "differs": bool})
+        if marked:
+            words = [shlex.join(about.words) for _, about in results.published("tiny")]
+            tried = pl.DataFrame({"overrides": words, "differs": True})
+        tried.write_parquet(published / "processors.parquet")
+        assert main(again) == code, change
+        shown = capfd.readouterr().out
+        assert told in shown, change
+        assert ("‡: of the mean, in half intervals" in shown) == marked, change
+    assert main(["tiny", "click=inf"]) == 0
+    assert re.search(r"SGD.* ± [\d.]+ ‡", capfd.readouterr().out)
 
 
 def test_messages(tmp_path, monkeypatch, capsys):

@@ -41,6 +41,8 @@ def test_pages_are_those_of_the_results(tmp_path, monkeypatch):
         runs.with_columns(pl.col("run").replace(other)).write_parquet(tmp_path / f"{name}.parquet")
         choices = pl.read_parquet(folder / f"{name}_choice.parquet")
         choices.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / f"{name}_choice.parquet")
+    tried = pl.read_parquet(folder / "processors.parquet")
+    tried.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "processors.parquet")
     monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
     write_all(tmp_path)
     for page in tmp_path.glob("*.md"):

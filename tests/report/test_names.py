@@ -17,7 +17,8 @@ from ol2r_cli.report.results_table import ResultsTable
 from ol2r_cli.report.run_groups import group_runs
 from tests.report.runs import groups_and_labels, make
 
-PUBLISHED = sorted(path.stem for path in published_dir().glob("*.parquet") if not path.stem.endswith("_choice"))
+OTHERS = ("_choice", "processors")  # files that are no results
+PUBLISHED = sorted(path.stem for path in published_dir().glob("*.parquet") if not path.stem.endswith(OTHERS))
 SLOW = pytest.mark.slow
 FAST = ("linear_check", "drift", "million")
 CHOICES = "dataset=mq2008 click=perfect ranker=pairrank exploration=confidence"
