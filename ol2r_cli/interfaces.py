@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from ol2r_cli.columns import Column
 from ol2r_cli.signatures import settings_signature
+from ol2r_cli.stages import other_method
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
 
@@ -306,6 +307,7 @@ class Role(Configured):
     packages: tuple[str, ...] = ()  # optional packages that decide its numbers; `run.json` records their versions
     learns_late = True  # False if `learn` needs more of a round than its interaction, which may be of an earlier one
     warnings: tuple[str, ...] = ()  # what a reader of results should know, a line each; `setup` may set it
+    stage_of: Mapping[str, str] = {}  # the stage that stands for a method in rounds that are played together
 
     def setting(self, name: str) -> str:
         """Return the full name of a setting for error messages: `ranker.l2` for `l2`."""
@@ -320,13 +322,26 @@ class Role(Configured):
     def stages(self) -> Any:
         """Return this role's stages of a round as loops, with their state (loops/rounds.py); None if it has none.
 
-        A subclass may do something else, so that the method of its base class does not count for it: `own_stages`.
+        They count for the class that defines this method, and stand for its methods: `own_stages`.
         """
         return None
 
-    def own_stages(self) -> Any:
-        """Return the stages that this role's class defines, with their state; None if it has none."""
-        return self.stages() if "stages" in vars(type(self)) else None
+    def own_stages(self, *methods: str) -> Any:
+        """Return the stages that stand for these methods, by default for all of `stage_of`; None if methods play.
+
+        A subclass has no stages unless it defines `stages`, because it may do something else. A loop of ol2r stands for
+        methods of ol2r alone: a class or an object that has its own is played by them (ol2r_cli/stages.py).
+        """
+        stages = self.stages() if "stages" in vars(type(self)) else None
+        return None if stages is None or self.method_without_stage(stages, *methods) else stages
+
+    def method_without_stage(self, stages: Any, *methods: str) -> str:
+        """Return the first of these methods, or of those that they call, for which no stage stands; "" if all do."""
+        for method in methods or self.stage_of:
+            other = other_method(self, method, getattr(stages, self.stage_of[method], None))
+            if other:
+                return other
+        return ""
 
     def after_loops(self, rounds: int, random: Random) -> None:
         """Do what a compiled loop cannot, after `rounds` rounds that were played together. `random` is that of `learn`
@@ -337,6 +352,7 @@ class Ranker(Role):
     """Scores candidates and learns from clicks."""
 
     group = "ranker"
+    stage_of: Mapping[str, str] = {"predict": "score", "learn": "learn"}
     offers: frozenset[str] = frozenset({FEATURES})
     pairs: str = "matching"  # how clicks become preferences, see learning/preferences.py; "none" for no preferences
     forgetting = Forgetting()  # what its estimate makes of old pairs; explorations that keep pairs do the same
@@ -353,6 +369,10 @@ class Ranker(Role):
     def predict(self, candidates: Candidates, random: Random) -> Prediction:
         """Score the candidates of one round, including any perturbation that the ranker uses to explore."""
         raise NotImplementedError
+
+    def learn_round(self, interaction: Interaction, random: Random) -> None:
+        """Learn from one round of those that are played singly: by `learn`, or by a stage that stands for it."""
+        self.learn(interaction, random)
 
     def start_from(self, parameters: Float[Tensor, "B P"]) -> None:
         """Begin with these parameters, which `deploy` of a ranker with the same model has returned; after `setup`."""
@@ -371,6 +391,7 @@ class Exploration(Role):
     """Turns a prediction into a proposed order. `ranking_depth` places of it are used, `positions` are shown."""
 
     group = "exploration"
+    stage_of: Mapping[str, str] = {"propose": "arrange", "learn": "remember"}
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         """Store how many places are shown and used. Subclasses call this and allocate their buffers."""
@@ -393,6 +414,7 @@ class Fairness(Role):
     """Reranks a proposed order."""
 
     group = "fairness"
+    stage_of: Mapping[str, str] = {"rerank": "", "learn": ""}  # of ol2r: no loop reranks
     reranks = True  # False if the proposal is served unchanged; then places that are not shown need no order
 
     def two_groups(self, context: RunContext) -> Exposure:
@@ -420,6 +442,7 @@ class ClickModel(Role):
     """A simulated user."""
 
     group = "click"
+    stage_of: Mapping[str, str] = {"click": "click"}
     by_document = False  # True: if the dataset has attractions, `grades` are places in `RunContext.attraction` instead
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:

@@ -31,6 +31,7 @@ from ol2r_cli.interfaces import (
 from ol2r_cli.learning.late import LateFeedback
 from ol2r_cli.learning.preferences import infer_preferences, most_pairs
 from ol2r_cli.metrics.measurement import Measurement
+from ol2r_cli.stages import other_method
 from ol2r_cli.tensor.shapes import Int
 from ol2r_cli.tensor.streams import Streams
 
@@ -68,6 +69,16 @@ def judged_by_intents(dataset: Dataset, schedule: IntentSchedule, roles: Mapping
             name = type(role).__name__
             raise ValueError(f"the {group} {name} needs labels that stay as they are: use intent=none dataset.intent=1")
     return dataset.judged_by(1)
+
+
+def warn_of_stages(role: Role) -> None:
+    """Add to the warnings of a role that its class defines stages which do not stand for its methods, if it does."""
+    stages = role.stages() if "stages" in vars(type(role)) else None
+    method = "" if stages is None else role.method_without_stage(stages)
+    if method:
+        of = f"the {role.group} {type(role).__name__}"
+        line = f"{of} is played by its methods, round by round: its stages do not stand for its `{method}`"
+        role.warnings = tuple(dict.fromkeys([*role.warnings, line]))
 
 
 class Roles(NamedTuple):
@@ -131,6 +142,7 @@ class Simulation(nn.Module):
         check_needs(by_group)
         for role in roles:
             role.setup(self.context, dataset.features, dataset.oracle() if role.needs_labels else None)
+            warn_of_stages(role)
         if start is not None:
             self.ranker.start_from(start(self.context).to(seeds.device, settings.dtype))
         judged = self.train_split.judged()
@@ -238,8 +250,9 @@ class Simulation(nn.Module):
             what = f"rounds must be at most {room:,}, for which there is room before measures are taken, got {rounds:,}"
             raise ValueError(f"{what}: ask `rounds_until`, and call measurement.measures() when it is full()")
         split, context, measurement = self.train_split, self.context, self.measurement
-        parts: list[Any] = [self.ranker, self.exploration, self.click]
-        ranker, exploration, user = (part.stages() for part in parts)
+        ranker, exploration, user = (part.own_stages() for part in (self.ranker, self.exploration, self.click))
+        if ranker is None or exploration is None or user is None:  # a method was replaced since
+            return None
         every = 1 << 62 if self.late is None else self.late.every
         rounds = min(rounds, ranker.rounds, exploration.rounds, every - first % every)
         state = ranker.state if self.late is None else ranker.state._replace(moving=self.moved)
@@ -303,7 +316,7 @@ class Simulation(nn.Module):
             preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
             interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
             for known_round, known in self._known(t, interaction):
-                ranker.learn(known, streams.at("learn/ranker", known_round))
+                ranker.learn_round(known, streams.at("learn/ranker", known_round))
                 exploration.learn(known, streams.at("learn/exploration", known_round))
             fairness.learn(interaction, streams.at("learn/fairness", t))
             finished.fill_(t + 1)
@@ -331,7 +344,7 @@ class Simulation(nn.Module):
             measure for measure in self.measurement.recording if with_blocks or not measure.needs_blocks
         ]
         for measure in recording:
-            if "memory" not in vars(type(measure)) or measure.memory() is None:
+            if "memory" not in vars(type(measure)) or other_method(measure, "record") or measure.memory() is None:
                 return None
         learns_late = self.late is not None and (self.late.delay or not self._shown_by_theta())
         return None if learns_late else recording
@@ -351,5 +364,5 @@ class Simulation(nn.Module):
 
     def _has_stages(self) -> bool:
         """Return whether ranker, exploration, fairness and user are stages of loops."""
-        parts: list[Any] = [self.ranker, self.exploration, self.fairness, self.click]
+        parts: list[Role] = [self.ranker, self.exploration, self.fairness, self.click]
         return all(part.own_stages() is not None for part in parts)

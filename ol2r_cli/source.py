@@ -16,6 +16,11 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 
 
+def is_shipped(module: str) -> bool:
+    """Return whether a module, by its name, is one of ol2r."""
+    return module.partition(".")[0] == "ol2r_cli"
+
+
 class ChangedSource(ValueError):
     """The files of ol2r are not those of this process any more."""
 

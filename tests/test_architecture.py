@@ -25,7 +25,7 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 LAYERS = (
     ("source",),
     ("loops", "files", "lazy", "terminal", "kinds"),
-    ("tensor", "formatting", "columns", "signatures"),
+    ("tensor", "formatting", "columns", "signatures", "stages"),
     ("program", "own_code"),
     ("text_table",),
     ("interfaces", "config"),

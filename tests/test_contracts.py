@@ -92,7 +92,9 @@ def test_every_choice_keeps_the_laws(part, tmp_path):
         running = simulation(overrides)
         roles = (running.ranker, running.exploration, running.fairness)
         needs_labels = any(role.needs_labels for role in roles)
-        assert report.left_out.keys() - {"learns"} == ({"labels"} if needs_labels else set()), report
+        assert report.left_out.keys() - {"learns", "stages"} == ({"labels"} if needs_labels else set()), report
+        both = running.ranker.own_stages("learn"), running.exploration.own_stages("learn")
+        assert ("stages" in report.passed) == (None not in both), report
         few_epochs = overrides in NETWORKS  # of the authors' fit, which may leave a network where it began
         learns = running.ranker.generalises and not (needs_labels or few_epochs or "ranker=random" in overrides)
         assert "learns" in report.passed or not learns, report
@@ -121,6 +123,9 @@ def test_every_click_model_keeps_the_laws():
         laws = [role_laws.shapes, role_laws.clicks, role_laws.order, role_laws.repeatable]
         report = held(("ranker=random", f"click={name}"), laws)
         assert report.ok, report
+        whole = composition((f"click={name}",))
+        report = check_composition(whole, ("click",), name, laws=[role_laws.stages])
+        assert report.passed == ("stages",), report
 
 
 def test_every_measure_and_schedule_keeps_the_laws():

@@ -172,6 +172,8 @@ def check_composition(
                 sign, text = KEPT, " ".join((law.__doc__ or "").split())
                 passed.append(named)
             except NotApplicable as error:
+                if not str(error):
+                    continue
                 sign, text = LEFT_OUT, str(error)
             except Exception as error:
                 violation, key = _violation(named, error, subject)

@@ -4,6 +4,7 @@ those of rankers, explorations, fairness and click models: one configuration, pl
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -36,11 +37,13 @@ from ol2r_cli.contracts.small_world import (
     world,
 )
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.interfaces import Candidates, Interaction, Ranker
+from ol2r_cli.interfaces import Candidates, Interaction, Ranker, Role
 from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.run import DONE
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.runner import Runner
+from ol2r_cli.simulation import Simulation
 
 _INTERRUPTED_IN = 7  # the round; the last checkpoint is then two rounds old
 _SETTINGS: dict[str, Any] = {"rounds": 10, "replicas": 2, "seed": 3, "positions": 5, "evaluate_every": 4}
@@ -49,6 +52,8 @@ _SETTINGS |= {"beta": 0.5, "force": False}
 _RESULTS = (".parquet", ".pt")
 _LEARNING = 60  # rounds in which every ranker of ol2r becomes better with perfect clicks
 _TOLERANCE = 1e-7  # relative and absolute, of scores in float64
+_STAGED = 40  # rounds that are played together
+_RECORDED = ("queries", "numbers of pairs", "sums of scores", "grades", "documents", "clicks")  # as Measurement has it
 
 
 def settings(subject: Subject) -> None:
@@ -173,6 +178,76 @@ def state_in_buffers(subject: Subject) -> None:
     check_same(resumed.state_dict(), through.state_dict(), "buffers", place)
 
 
+def stages(subject: Subject) -> None:
+    """Compiled stages, where it has some, show the lists, get the clicks and learn the numbers of its methods."""
+    by_stages, by_methods = (_with_stages(subject) for _ in range(2))
+    by_methods.ranker.learn_round = by_methods.ranker.learn  # type: ignore[method-assign]  # without its stage
+    for _ in by_stages.play_until(lambda t: False):
+        pass
+    for _ in by_methods.play():
+        pass
+    recorded = dict(zip(_RECORDED, zip(*map(_recorded, (by_stages, by_methods)), strict=True), strict=True))
+    differs = {
+        name: ~torch.isclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
+        for name, (found, expected) in recorded.items()
+    }
+    bad = torch.stack([each.view(_STAGED, len(SEEDS), -1).any(2) for each in differs.values()]).any(0)
+    if bad.any():
+        at = tuple(bad.nonzero()[0].tolist())
+        values = [
+            f"{name} {recorded[name][0][at].tolist()} and {recorded[name][1][at].tolist()}"
+            for name, each in differs.items()
+            if each[at].any()
+        ]
+        raise Broken(f"seed {SEEDS[at[1]]}, round {at[0] + 1}", f"by stages and by methods: {'; '.join(values)}")
+    place = f"rounds 1 to {_STAGED}"
+    found, expected = (each.measurement.measures()[1] for each in (by_stages, by_methods))
+    check_same(found, expected, "measures by stages and by methods", place, _TOLERANCE)
+    for group in ("ranker", "exploration"):
+        found, expected = (getattr(each, group).state_dict() for each in (by_stages, by_methods))
+        check_same(found, expected, f"buffers of the {group} by stages and by methods", place, _TOLERANCE)
+
+
+def _recorded(played: Simulation) -> list[Tensor]:
+    """Return what is recorded of the rounds, with documents where a place shows one."""
+    *others, documents, clicks = (values[:_STAGED] for values in played.measurement.of_rounds)
+    shown = torch.arange(documents.shape[2]) < played.measurement.length[others[0]][..., None]
+    return [*others, documents * shown, clicks]
+
+
+def _with_stages(subject: Subject) -> Simulation:
+    """Return a simulation whose rounds are played together, in which every document is a group, so that the record has
+    it.
+
+    Roles that are not asked about are some with stages, where they need not go with those that are. NotApplicable where
+    methods play, without a reason where those that are asked about have no stages.
+    """
+    config, asked = subject.config.copy(), {group.partition("/")[0] for group in subject.groups}
+    OmegaConf.set_readonly(config, False)
+    if "fairness" not in asked:
+        config.fairness = chosen("fairness", "none")
+    if not asked & {"ranker", "exploration"}:
+        ranker = {name: value for name, value in chosen("ranker", "sgd_ranknet").items() if name != "defaults"}
+        config.ranker = {**ranker, "model": chosen("ranker/model", "linear")}
+        config.exploration = chosen("exploration", "none")
+    dataset = world()
+    dataset = dataclasses.replace(dataset, group=torch.arange(len(dataset.labels)).to(torch.int8))
+    exposure = exposure_of(dataset, build(config.click), POSITIONS, "reciprocal", "parity")
+    blocks = {"blocks": build(chosen("measure", "blocks"))}
+    how: dict[str, Any] = {"rounds": _STAGED, "measures": blocks, "exposure": exposure, "dataset": dataset}
+    running = subject.unchecked_simulation("rounds played together", config=config, **how)
+    for group in ("ranker", "exploration", "fairness", "click"):
+        role: Role = getattr(running, group)
+        of_class = role.stages() if "stages" in vars(type(role)) else None
+        if of_class is None and group in asked:
+            raise NotApplicable
+        if of_class is not None and (method := role.method_without_stage(of_class)):
+            raise NotApplicable(f"its stages do not stand for its `{method}`: its methods play")
+    if running.together is None:
+        raise NotApplicable("the roles that it plays with have no stages: all methods play")
+    return running
+
+
 def single_precision(subject: Subject) -> None:
     """It works in single precision: scores and deployed parameters are float32 and finite."""
     played = subject.played("the small world in float32", dtype=torch.float32)
@@ -264,7 +339,8 @@ _SHORT = {
     "more places than documents": (LISTS, 15),
 }
 
-_IN_PLAY = (shapes, scores, order, padding_last, clicks, repeatable, replicas, state_in_buffers, single_precision)
+_BY_METHODS = (shapes, scores, order, padding_last, clicks, repeatable, replicas, state_in_buffers)
+_IN_PLAY = (*_BY_METHODS, stages, single_precision)
 _HARD = (short_queries, nothing_relevant, no_clicks, labels)
 ROLE_LAWS: tuple[Law, ...] = (*_IN_PLAY, *_HARD, snapshots, order_of_documents)
 

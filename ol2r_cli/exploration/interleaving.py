@@ -23,11 +23,15 @@ class Interleaving(Exploration):
     offers = frozenset({CREDIT})
     needs = (Need(MEMBERS, "ranker=dbgd or ranker=mgd"),)
 
+    def arrange(self) -> Any:
+        """Return the stages with the loop that interleaves the shown places."""
+        raise NotImplementedError(f"{type(self).__name__} must define `arrange`, or `propose`")
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Interleave the shown places by the stage of loops; the others follow by the scores of the first member."""
+        """Interleave the shown places by a loop; the others follow by the scores of the first member."""
         scores = prediction.scores.double().contiguous()
         credit = torch.zeros_like(scores)
-        order = arranged(self.stages(), scores, credit, candidates, random, self.positions, self.ranking_depth)
+        order = arranged(self.arrange(), scores, credit, candidates, random, self.positions, self.ranking_depth)
         return Proposal(order, prediction.scores[:, 0], credit=credit)
 
 
@@ -38,9 +42,12 @@ class TeamDraft(Interleaving):
     shown places follow in the order of the first member, also without credit.
     """
 
-    def stages(self) -> Any:
+    def arrange(self) -> Any:
         arrange, room = loops.explorations.interleaves_in_turns, loops.explorations.room_of_turns
         return stages_of(arrange, self.none, room)
+
+    def stages(self) -> Any:
+        return self.arrange()
 
 
 class ProbabilisticInterleaving(Interleaving):
@@ -55,7 +62,10 @@ class ProbabilisticInterleaving(Interleaving):
         super().__init__()
         self.tau = tau
 
-    def stages(self) -> Any:
+    def arrange(self) -> Any:
         tau = torch.full_like(self.none, self.tau)
         arrange, room = loops.explorations.interleaves_by_rank, loops.explorations.room_of_ranks
         return stages_of(arrange, tau, room)
+
+    def stages(self) -> Any:
+        return self.arrange()

@@ -33,11 +33,15 @@ CHANCE = 1 << 29  # the last 29 bits of a float64 are beyond the precision of fl
 class Ordered(Exploration):
     """Orders documents by the mean score of the ranker's members."""
 
+    def arrange(self) -> Any:
+        """Return the stages with the loop that arranges a list."""
+        raise NotImplementedError(f"{type(self).__name__} must define `arrange`, or `propose`")
+
     def propose(self, prediction: Prediction, candidates: Candidates, random: Random) -> Proposal:
-        """Return the order that the stage of loops arranges."""
+        """Return the order that a loop arranges."""
         scores = mean_of_members(prediction)
         members, places = scores[:, None].double().contiguous(), self.ranking_depth
-        order = arranged(self.stages(), members, members[:, :0], candidates, random, places, places)
+        order = arranged(self.arrange(), members, members[:, :0], candidates, random, places, places)
         return Proposal(order, scores)
 
 
@@ -75,9 +79,12 @@ class NoExploration(Ordered):
 
     offers = frozenset({BY_SCORE})
 
-    def stages(self) -> Any:
+    def arrange(self) -> Any:
         arrange, room = loops.explorations.sorts, loops.explorations.room_of_order
         return stages_of(arrange, self.none, room)
+
+    def stages(self) -> Any:
+        return self.arrange()
 
 
 class EpsilonGreedy(Ordered):
@@ -92,10 +99,13 @@ class EpsilonGreedy(Ordered):
         super().__init__()
         self.epsilon = epsilon
 
-    def stages(self) -> Any:
+    def arrange(self) -> Any:
         epsilon = torch.full_like(self.none, self.epsilon)
         arrange, room = loops.explorations.fills_some_places_at_random, loops.explorations.room_of_two_orders
         return stages_of(arrange, epsilon, room)
+
+    def stages(self) -> Any:
+        return self.arrange()
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of epsilon / n + (1 - epsilon) / m, the latter for the m best of the n documents left."""
@@ -119,9 +129,12 @@ class PlackettLuce(Ordered):
 
     offers = frozenset({PLACKETT_LUCE})
 
-    def stages(self) -> Any:
+    def arrange(self) -> Any:
         arrange, room = loops.explorations.draws, loops.explorations.room_of_order
         return stages_of(arrange, self.none, room)
+
+    def stages(self) -> Any:
+        return self.arrange()
 
     def list_probability(self, interaction: Interaction) -> Float[Tensor, "B"]:
         """Return the product of e^score over the sum of those that are left."""

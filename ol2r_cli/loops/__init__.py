@@ -7,6 +7,7 @@ when the first of them is used; `letor_text` is imported to parse LETOR files.
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import cache
 from importlib import import_module
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
     from ol2r_cli.loops import pairs as pairs
+    from ol2r_cli.loops import parts as parts
     from ol2r_cli.loops import perturbed_optima as perturbed_optima
     from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
@@ -71,6 +73,15 @@ clock = Clock()
 def compiled() -> bool:
     """Return whether loops are compiled: NUMBA_DISABLE_JIT=1 leaves them to Python."""
     return not import_module("numba").config.DISABLE_JIT
+
+
+def slow_compilation() -> str:
+    """Return why loops are compiled slowly in this process; empty if they are not, or if none has been used."""
+    parts = sys.modules.get(f"{__name__}.parts")
+    if parts is None or not parts.LACKING:
+        return ""
+    lacks = f"numba {import_module('numba').__version__} lacks {', '.join(parts.LACKING)}"
+    return f"{lacks}, so that loops are compiled in its ordinary way, which takes longer: type pip install -U numba"
 
 
 @cache

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import inspect
+import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, update_wrapper
 from hashlib import sha256
 from pathlib import Path
@@ -13,10 +15,10 @@ from typing import Any, TypeVar, cast
 import llvmlite
 import numba
 import numpy as np
-from numba.core import event
+from numba.core import caching, event
 
 from ol2r_cli.loops import clock, parts
-from ol2r_cli.source import code_hash, is_changed
+from ol2r_cli.source import code_hash, is_changed, is_shipped
 
 _CONFIG: Any = numba.config
 
@@ -35,8 +37,8 @@ def compiled(function: Function) -> Function:
     """Compile with numba when first called, for the types of that call, and keep the machine code on disk.
 
     Numba keeps it in NUMBA_CACHE_DIR, otherwise beside the source, or in the user's cache folder where that is
-    read-only. Where none can be written, every process compiles anew. Division by zero gives infinity or NaN, as in
-    numpy.
+    read-only. Where none can be written, every process compiles anew, as it does with loops of others and those that
+    contain one of these: nothing on disk tells what their code is. Division by zero gives infinity or NaN, as in numpy.
     """
     return cast(Function, _Loop(function, {}))
 
@@ -71,7 +73,8 @@ class _Loop:
     that unpacks Python's arguments, and which is not kept on disk (loops/parts.py). Neither can be called from C.
 
     `function` is its source, from which loops/lanes.py makes other forms; `made_by` is how a function makes it that
-    returns loops, and with which arguments. `constant` is the type of calls that are no calls, or None.
+    returns loops, and with which arguments. `constant` is the type of calls that are no calls, or None. `is_shipped` is
+    whether it is of ol2r, with all loops that it is made of.
     """
 
     constant: Any = None
@@ -80,7 +83,10 @@ class _Loop:
         update_wrapper(self, function)
         self.function, self.options = function, options
         self.made_by: tuple[object, ...] = function.__module__, function.__qualname__
-        self.called_by_python = parts.whole(_jit(function, no_cfunc_wrapper=True, **options))
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        self.is_shipped = is_shipped(function.__module__) and all(map(_is_shipped, cells))
+        whole = _jit(function, is_kept=self.is_shipped, no_cfunc_wrapper=True, **options)
+        self.called_by_python = parts.whole(whole)
         inner = _jit(function, is_kept=False, no_cfunc_wrapper=True, no_cpython_wrapper=True, **options)
         self.inner = parts.part(inner)
 
@@ -119,8 +125,13 @@ def made_by(*origin: object) -> Callable[[Function], Function]:
 
 
 def is_loop(value: object) -> bool:
-    """Return whether a value is a compiled loop of ol2r."""
+    """Return whether a value is what one of these decorators has made of a function."""
     return isinstance(value, _Loop)
+
+
+def _is_shipped(value: object) -> bool:
+    """Return whether what a loop is made of is of ol2r, or no code at all."""
+    return value.is_shipped if isinstance(value, _Loop) else not callable(value)
 
 
 def _jit(function: Callable[..., object], is_kept: bool = True, **options: Any) -> Any:
@@ -128,9 +139,59 @@ def _jit(function: Callable[..., object], is_kept: bool = True, **options: Any) 
     is_kept = is_kept and bool(FOLDER) and not _is_changed(Path(inspect.getfile(function)))
     try:
         options |= {"cache": is_kept, "error_model": "numpy", "pipeline_class": parts.Passes}
-        return numba.njit(**options)(function)
+        made: Any = numba.njit(**options)(function)
+        if is_kept:
+            _verify(made)
+        return made
     finally:
         _CONFIG.CACHE_DIR = outer  # where other functions are kept, such as those of own rankers
+
+
+class _VerifiedFiles(caching.IndexDataCacheFile):
+    """The files of a loop's machine code, with hashes of their content: what is damaged is compiled and written again.
+
+    What cannot be written is compiled by every process.
+    """
+
+    def _dump(self, obj: Any) -> bytes:
+        return pickle.dumps(_Hashed(super()._dump(obj)))
+
+    def _load_index(self) -> Any:
+        with suppress(Exception):  # of pickle, for any bytes
+            return super()._load_index()
+        return {}
+
+    def load(self, key: Any) -> Any:
+        with suppress(Exception):
+            return super().load(key)
+        return None
+
+    def save(self, key: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save(key, data)
+
+
+class _Hashed:
+    """Bytes of pickle that are read only if they are those that were written."""
+
+    def __init__(self, content: bytes):
+        self.content = content
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _read, (self.content, sha256(self.content).digest())
+
+
+def _read(content: bytes, digest: bytes) -> object:
+    if sha256(content).digest() != digest:
+        raise ValueError("the file was damaged")
+    return pickle.loads(content)
+
+
+def _verify(dispatcher: Any) -> None:
+    """Let what numba.njit has made of a loop verify its files; numba itself executes what it finds in them."""
+    files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if type(files) is caching.IndexDataCacheFile:
+        files.__class__ = _VerifiedFiles
 
 
 _is_changed = cache(is_changed)  # once for all loops of a file, which are imported together

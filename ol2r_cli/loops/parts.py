@@ -3,22 +3,48 @@ callers make machine code.
 
 By itself numba optimises such a part, and makes machine code of it, as if it were called alone, and once more in every
 loop that calls it, directly or not. That takes longer than all the rest. This uses numba's own classes of the versions
-that pyproject.toml allows; tests/loops/test_loops.py notices if they change.
+that pyproject.toml allows; tests/loops/test_loops.py notices if they change. Where a numba lacks one of them, loops are
+compiled by itself: `lacking`.
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
 from typing import Any
 
-from numba.core import codegen, typed_passes, types, untyped_passes
+from numba.core import codegen, dispatcher, typed_passes, types, untyped_passes
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 from numba.core.typing.templates import make_intrinsic_template
 
 _Library: Any = codegen.CPUCodeLibrary
 _Codegen: Any = codegen.JITCPUCodegen
-_finalize, _set_env = _Library.finalize, _Codegen.set_env
+_Dispatcher: Any = dispatcher.Dispatcher
+
+# What is used of these classes besides what numba documents.
+_USED: dict[Any, tuple[str, ...]] = {
+    _Library: (
+        *("finalize", "_finalize_dynamic_globals", "_get_module_for_linking"),
+        *("_finalized", "_linking_libraries", "_final_module", "_reload_init"),
+    ),
+    _Codegen: ("set_env", "_engine"),
+    _Dispatcher: ("_compiler", "add_overload", "overloads"),
+}
+
+
+def lacking() -> list[str]:
+    """Return what this numba lacks of its classes, such as `CPUCodeLibrary._reload_init` before version 0.63."""
+    return [f"{cls.__name__}.{name}" for cls, names in _USED.items() for name in names if name not in _names_of(cls)]
+
+
+def _names_of(cls: Any) -> set[str]:
+    """Return the names of the attributes of a class, with those that its methods use."""
+    methods = [value for base in cls.__mro__ for value in vars(base).values() if inspect.isfunction(value)]
+    return {*dir(cls), *(name for method in methods for name in method.__code__.co_names)}
+
+
+LACKING = lacking()
 
 # Those of numba, without passes for closures, generators, comprehensions, expressions of whole arrays and objects.
 _PASSES: tuple[Any, ...] = (
@@ -76,7 +102,7 @@ def whole(dispatcher: Any) -> Any:
 
 def part(dispatcher: Any) -> Any:
     """Return what numba.njit has made of a loop that is a part of others, once for all constants that it is given."""
-    if not hasattr(dispatcher, "compile"):
+    if not hasattr(dispatcher, "compile") or LACKING:
         return dispatcher
 
     def compile_part(signature: Any) -> Any:
@@ -107,8 +133,12 @@ def _is_part(library: Any) -> bool:
     return bool(_compiling.names) and library.name != _compiling.names[-1]
 
 
+_finalize, _set_env = getattr(_Library, "finalize", None), getattr(_Codegen, "set_env", None)
+
+
 def _link_only(library: Any) -> None:
     """Take the place of `CPUCodeLibrary.finalize`: of a part, link what it calls."""
+    assert _finalize is not None
     if not _is_part(library):
         _finalize(library)
         return
@@ -121,8 +151,10 @@ def _link_only(library: Any) -> None:
 
 def _set_env_of_machine_code(own: Any, name: Any, env: Any) -> None:
     """Take the place of `JITCPUCodegen.set_env`, which writes to the machine code."""
+    assert _set_env is not None
     if not _compiling.names or own._engine.is_symbol_defined(name):
         _set_env(own, name, env)
 
 
-_Library.finalize, _Codegen.set_env = _link_only, _set_env_of_machine_code
+if not LACKING:
+    _Library.finalize, _Codegen.set_env = _link_only, _set_env_of_machine_code

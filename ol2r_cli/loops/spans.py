@@ -25,6 +25,13 @@ class DocumentSpaceState(NamedTuple):
     recent: Any
 
 
+class ProjectedDirection(NamedTuple):
+    """What `projects` projects: the documents, a `DocumentSpaceState`, and a direction [B, F]."""
+
+    documents: Any
+    direction: Any
+
+
 def room_of_projection(rows: int, features: int) -> int:
     """Return how many numbers of the workspace `project` takes with so many documents at most."""
     return rows * (2 * features + 1) + features + 64
@@ -97,6 +104,12 @@ def project(b, space, round, table, documents, direction):
         recent[place] = rows[kept] if kept >= 0 else -1
     barrier()
     release(space, before)
+
+
+@compiled
+def projects(b, space, round, queries, projected):
+    """Leave of the direction of a replica its part in the document space of the round (`project`)."""
+    project(b, space, round, queries.table, projected.documents, projected.direction[b])
 
 
 @compiled

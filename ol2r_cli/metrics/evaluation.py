@@ -14,6 +14,7 @@ from ol2r_cli.dataset.table import Dataset, Split
 from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
 from ol2r_cli.metrics.measurement import check_shape
 from ol2r_cli.metrics.ranking import ideal_lists
+from ol2r_cli.stages import other_method
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Streams
 
@@ -216,7 +217,8 @@ class Evaluator:
         Stability of Numerical Algorithms", 2002, section 3.1); rounding the weights and the sums adds u |w| |x| each.
         """
         features, shape = self.split.features.shape[1], candidates.mask.shape
-        own = not type(ranker).score.__module__.startswith("ol2r_cli.")  # a user's class may score in another way
+        model = getattr(ranker, "model", None)
+        own = other_method(ranker, "score") or (model is not None and other_method(model, "forward"))
         if not ranker.linear or own or deployed.shape[2] != features or deployed.dtype != torch.float64:
             scores = self._checked_scores(ranker, deployed, candidates).float()
             slack, nothing = torch.zeros(deployed.shape[:2], dtype=torch.float64), torch.empty(0, 0, 0)

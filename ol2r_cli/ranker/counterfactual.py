@@ -476,10 +476,6 @@ class COLTR(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Move to the mean of the winners. Where no document was passed over for one below, every risk is 0."""
-        stages = self.own_stages()
-        if stages is not None:
-            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
-            return
         directions = directions_on_sphere(random, self.candidates, self.theta.shape[1]).to(self.theta.dtype)
         weights = torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * directions], dim=1)
         features, mask, ranking = interaction.candidates.features, interaction.candidates.mask, interaction.ranking

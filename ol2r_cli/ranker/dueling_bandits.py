@@ -27,6 +27,7 @@ from ol2r_cli.interfaces import (
     Need,
     Oracle,
     Prediction,
+    Rows,
     RunContext,
 )
 from ol2r_cli.learning.feedback import learn_by_stage, rows_of_documents
@@ -81,13 +82,10 @@ class DuelingBandits(GradientRanker):
         if projection != "none" and type(model) is not Linear:
             raise ValueError(f"{self.setting('projection')}={projection} needs a linear model: use ranker/model=linear")
         self.space = None if projection == "none" else DocumentSpace(**dict[str, Any](document_space))
-        self.by_stage = self.space is not None  # whether it learns by the stage of loops in any case
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
         self.positions, self.table = context.positions, features
-        if self.by_stage:
-            self.check_steps_are_inherited()
         if self.space is not None:
             self.space.setup(context)
         shape = context.replicas, self.candidates, self.theta.shape[1]
@@ -106,8 +104,10 @@ class DuelingBandits(GradientRanker):
         return torch.cat([self.theta[:, None], self.theta[:, None] + self.delta * self.directions], dim=1)
 
     def stages(self) -> Any:
-        if type(self.model) is not Linear:
-            return None
+        return self.duels() if type(self.model) is Linear else None
+
+    def duels(self) -> Any:
+        """Return the stages of a linear ranker."""
         state, learn = self.duel_state(), loops.duels.learns_by_duels(self.move_of_loops())
         room = loops.duels.room_of_duels(self.candidates, self.candidates, self.theta.shape[1], self.projected_rows())
         stages = loops.duels.scores_of_members, learn, state, 1 + self.candidates, room
@@ -130,25 +130,22 @@ class DuelingBandits(GradientRanker):
         """Return how many documents the document space is of at most; 0 without a projection."""
         return 0 if self.space is None else self.space.earlier + self.positions
 
-    def learn(self, interaction: Interaction, random: Random) -> None:
-        assert interaction.prediction.directions is not None
-        self.directions = interaction.prediction.directions
-        stages = self.stages() if self.by_stage else self.own_stages()
-        if stages is not None:
-            state = stages.state._replace(directions=self.directions, weights=self.weights())
-            rows = rows_of_documents(self.table, interaction.candidates)
-            learn_by_stage(stages._replace(state=state), interaction, rows, random)
-            return
-        won = self.winners(interaction, random)
-        self.move(mean_of_winners(won, self.directions), won.any(1))
+    def learn_in_loops(self, stages: Any, interaction: Interaction, random: Random) -> None:
+        """Learn from one round by these stages, with the directions of that round."""
+        self.directions = served_directions(interaction)
+        state = stages.state._replace(directions=self.directions, weights=self.weights())
+        rows = rows_of_documents(self.table, interaction.candidates)
+        learn_by_stage(stages._replace(state=state), interaction, rows, random)
 
-    def check_steps_are_inherited(self) -> None:
-        """Raise ValueError if a subclass replaces a method that the stage of loops, by which it learns, does not
-        call."""
-        own = type(self)
-        for name in ("winners", "earned", "move"):
-            if own.learn is DuelingBandits.learn and getattr(own, name) is not getattr(DuelingBandits, name):
-                raise ValueError(f"{own.__name__} must define learn where it defines {name}, which loops do not call")
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Move to the mean of the winners, or to its part in the document space."""
+        self.directions = served_directions(interaction)
+        won = self.winners(interaction, random)
+        direction = mean_of_winners(won, self.directions)
+        if self.space is not None:
+            rows = rows_of_documents(self.table, interaction.candidates)
+            direction = self.space.project(direction, interaction, rows, random)
+        self.move(direction, won.any(1))
 
     def winners(self, interaction: Interaction, random: Random) -> Bool[Tensor, "B M"]:
         earned = self.earned(interaction)
@@ -160,6 +157,13 @@ class DuelingBandits(GradientRanker):
         assert credit is not None
         ranking = interaction.ranking[:, None].expand(-1, credit.shape[1], -1)
         return (credit.gather(2, ranking) * interaction.clicks[:, None]).sum(2)
+
+
+def served_directions(interaction: Interaction) -> Float[Tensor, "B M P"]:
+    """Return the directions by which the members of a round differ from theta."""
+    directions = interaction.prediction.directions
+    assert directions is not None
+    return directions
 
 
 class DocumentSpace(nn.Module):
@@ -184,6 +188,20 @@ class DocumentSpace(nn.Module):
         """Return the state for loops."""
         below, normalise = (self.recent.new_full((len(self.recent),), value) for value in (self.below, self.normalise))
         return loops.spans.DocumentSpaceState(below, normalise, self.recent)
+
+    def project(
+        self, direction: Float[Tensor, "B F"], interaction: Interaction, rows: Rows, random: Random
+    ) -> Float[Tensor, "B F"]:
+        """Return the part of directions in the space of this round, and add its documents to the earlier ones. `rows`
+        are those of the candidates."""
+        projected = direction.double().contiguous()
+        features, documents = projected.shape[1], self.earlier + interaction.ranking.shape[1]
+        room = loops.spans.room_of_projection(documents, features)
+        state = loops.spans.ProjectedDirection(self.state(), projected)
+        learn_by_stage(
+            loops.rounds.RankerStages(None, loops.spans.projects, state, room=room), interaction, rows, random
+        )
+        return projected.to(direction.dtype)
 
 
 class NSGD(DuelingBandits):
@@ -219,11 +237,14 @@ class NSGD(DuelingBandits):
             most = f"{self.setting('memory')}, {memory}"
             raise ValueError(f"{self.setting('avoided')} must be at most {most}, got {avoided}")
         self.drawn, self.memory, self.avoided = drawn, memory, avoided
-        self.by_stage = True
         self.queries = DifficultQueries(difficult_queries, window)
 
     def setup(self, context: RunContext, features: Float[Tensor, "N F"], oracle: Oracle | None = None) -> None:
         super().setup(context, features)
+        for name in ("winners", "earned", "move"):
+            if type(self).learn is NSGD.learn and getattr(type(self), name) is not getattr(DuelingBandits, name):
+                must = f"must define learn where it defines {name}, which loops do not call"
+                raise ValueError(f"{type(self).__name__} {must}")
         replicas, parameters = self.theta.shape
         self.register_buffer("lost", self.theta.new_zeros(replicas, self.memory, parameters))
         self.register_buffer("loss", self.theta.new_zeros(replicas, self.memory))  # clicks less those of theta
@@ -234,13 +255,17 @@ class NSGD(DuelingBandits):
             self.warnings = (f"{avoided}, but with {parameters} features {parameters - 1} directions are avoided",)
 
     def stages(self) -> Any:
-        state = self.null_space()
-        room = loops.null_space.room_of_null_space(state, self.projected_rows())
-        score, learn = (
-            loops.null_space.scores_of_null_space,
-            loops.null_space.learns_by_null_space(self.move_of_loops()),
-        )
-        return loops.rounds.RankerStages(score, learn, state, 1 + self.candidates, room)
+        return self.duels()
+
+    def duels(self) -> Any:
+        state, null_space = self.null_space(), loops.null_space
+        room = null_space.room_of_null_space(state, self.projected_rows())
+        learn = null_space.learns_by_null_space(self.move_of_loops())
+        return loops.rounds.RankerStages(null_space.scores_of_null_space, learn, state, 1 + self.candidates, room)
+
+    def learn(self, interaction: Interaction, random: Random) -> None:
+        """Move to the winner that ranks stored queries best, and store the query and who lost: by loops in any case."""
+        self.learn_in_loops(self.duels(), interaction, random)
 
     def null_space(self) -> Any:
         """Return the state for loops."""

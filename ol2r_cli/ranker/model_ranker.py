@@ -188,6 +188,18 @@ class GradientRanker(ModelRanker):
         """Return a setting for each replica, as loops receive it."""
         return torch.full_like(self.rate[:, 0], setting, dtype=torch.float64)
 
+    def learn_round(self, interaction: Interaction, random: Random) -> None:
+        """Learn by the stage, where it stands for `learn`: to the last bit as in rounds that are played together."""
+        stages = self.own_stages("learn")
+        if stages is None:
+            self.learn(interaction, random)
+        else:
+            self.learn_in_loops(stages, interaction, random)
+
+    def learn_in_loops(self, stages: Any, interaction: Interaction, random: Random) -> None:
+        """Learn from one round by these stages."""
+        learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
+
     def learn(self, interaction: Interaction, random: Random) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define `learn`")
 
@@ -233,10 +245,6 @@ class SGDRankNet(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Follow the pairs' gradients, each sigma(f(x_loser) - f(x_winner)) times that of f(x_winner) - f(x_loser)."""
-        stages = self.own_stages()
-        if stages is not None:
-            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
-            return
         valid = interaction.preferences.valid
         pull = torch.sigmoid(-self.margins(interaction)) * valid
         self.move(self.pair_gradient(interaction, pull), valid.any(1))

@@ -31,10 +31,6 @@ class PDGD(GradientRanker):
 
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Take one step along the weighted gradients; pairs are a square of places instead of a list."""
-        stages = self.own_stages()
-        if stages is not None:
-            learn_by_stage(stages, interaction, interaction.candidates.in_table(), random)
-            return
         scores, ranking = interaction.prediction.scores, interaction.ranking
         pull = torch.zeros(ranking.shape, dtype=torch.float64, device=ranking.device)
         pulls = loops.rounds.RankerStages(None, loops.gradient_steps.pulls_by_pdgd, pull)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
+from ol2r_cli import loops
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
@@ -299,7 +300,7 @@ class Experiment:
         lines = self.intent.warnings(self.settings["rounds"])
         for source in (self.dataset, *self.roles.values()):
             lines += source.warnings
-        return lines
+        return [*lines, *filter(None, [loops.slow_compilation()])]
 
     def evaluators(self) -> list[Evaluator]:
         """Return one for each split in `evaluate_on` that the dataset has."""

@@ -4,7 +4,7 @@ only."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -111,14 +111,20 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
 
 def test_loops_of_a_file_that_was_changed_meanwhile_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Their machine code would be in the folder of the sources that this process has hashed."""
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(source, "PACKAGE", tmp_path)
     text = "from ol2r_cli.loops.compile import compiled\n\n@compiled\ndef value():\n    return 1\n"
     for name in "as_hashed", "edited":
         (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
     (tmp_path / "edited.py").write_text(text.replace("1", "2"))
-    is_kept = {name: not _is_nowhere(importlib.import_module(name).value) for name in ("as_hashed", "edited")}
+    is_kept = {}
+    for name in "as_hashed", "edited":
+        spec = importlib.util.spec_from_file_location(f"ol2r_cli.loops.{name}", tmp_path / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        is_kept[name] = not _is_nowhere(module.value)
     assert is_kept == {"as_hashed": bool(compiling.FOLDER), "edited": False}
 
 
@@ -276,7 +282,7 @@ def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
     (tmp_path / "ol2r_cli" / "loops" / "caller.py").write_text(CALLER)
     for value, cache in ((1, "kept"), (2, "kept"), (2, "empty"), (1, "kept")):
         (tmp_path / "ol2r_cli" / "loops" / "callee.py").write_text(CALLEE.format(value=value))
-        found = output(tmp_path, tmp_path / cache, "-m", "ol2r_cli.loops.caller")
+        found = output(tmp_path, tmp_path / cache, "-c", "import ol2r_cli.loops.caller")
         assert found == [str(value), "7"], f"{found[0]} in place of {value} with the cache {cache}"
     assert list((tmp_path / "kept").glob("*/caller.own-*.nbi")), "own functions are where numba keeps them"
     assert len(list((tmp_path / "kept").glob("*/ol2r-*"))) == 2, "a folder for each version"
@@ -308,6 +314,149 @@ def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
         found[name] = output(tmp_path, tmp_path / cache, "-c", CLICKS, str(tmp_path / name))
     assert found["edited"] == found["edited, empty cache"], found
     assert found["edited"][1] != found["original"][1], found
+
+
+OWN_LOOP = """
+from ol2r_cli.loops.compile import compiled, made_by
+
+@compiled
+def clicks(grade):
+    return grade > {least}
+"""
+PLAYS = """
+import importlib, sys
+from pathlib import Path
+from ol2r_cli.loops.launch import for_each_replica
+import numpy as np
+import own
+from ol2r_cli.loops.workspace import Workspace
+
+def played():
+    found, grades = np.zeros(3), np.array([0.0, 1.0, 2.0])
+    for_each_replica(own.write)(3, Workspace(np.zeros(0), np.zeros(2, np.int64)), (grades, found))
+    return int(found.sum())
+
+print(played())
+if len(sys.argv) > 1:
+    Path(own.__file__).write_text(Path(own.__file__).read_text().replace("> 0", "> 1"))
+    importlib.reload(own)
+    print(played())
+"""
+
+
+def test_a_loop_that_contains_one_of_others_is_compiled_anew(tmp_path: Path):
+    """After an edit in another process, after a reload in this one, and in another folder with a module of that name:
+    what is on disk may be of another code."""
+    write = "\n@compiled\ndef write(b, space, grades, found):\n    found[b] = clicks(grades[b])\n"
+    for folder, least, words, expected in (
+        ("one", 0, [], ["2"]),
+        ("one", 1, [], ["1"]),
+        ("other", 0, ["reload"], ["2", "1"]),
+    ):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "own.py").write_text(OWN_LOOP.format(least=least) + write)
+        os.utime(tmp_path / folder / "own.py", (1, 1))  # numba compares times, and a copy keeps its own
+        (tmp_path / folder / "plays.py").write_text(PLAYS)
+        assert output(ROOT, tmp_path / "kept", str(tmp_path / folder / "plays.py"), *words) == expected, folder
+    assert not list((tmp_path / "kept").rglob("*own*.nbi"))
+
+
+DAMAGES = {
+    "truncated": lambda content: content[: len(content) // 2],
+    "emptied": lambda content: b"",
+    "one byte changed": lambda content: content[:-40] + bytes([content[-40] ^ 1]) + content[-39:],
+    "something else": lambda content: b"not of numba" * 9,
+}
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_damaged_machine_code_is_compiled_and_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind):
+    """An index or machine code that is cut off, emptied or garbled, and a folder that became read-only."""
+    monkeypatch.setattr(compiling, "FOLDER", str(tmp_path))
+
+    def fresh() -> Any:
+        """A loop of ol2r as another process has it."""
+
+        def successor(x):
+            return x + 1
+
+        successor.__module__ = "ol2r_cli.loops.successor"
+        return compiling.compiled(successor)
+
+    assert fresh()(1) == 2
+    (file,) = tmp_path.rglob(f"*.{kind}")
+    whole = file.read_bytes()
+    for name, damage in DAMAGES.items():
+        file.write_bytes(damage(whole))
+        loop = fresh()
+        assert loop(1) == 2, name
+        assert not loop.called_by_python.stats.cache_hits, name
+        again = fresh()
+        assert again(1) == 2
+        assert again.called_by_python.stats.cache_hits, name
+    file.write_bytes(b"")
+    monkeypatch.setattr(compiling.caching.IndexDataCacheFile, "save", refused)
+    assert fresh()(1) == 2
+
+
+def refused(*_: object) -> None:
+    raise OSError("no space left on device")
+
+
+def test_what_a_numba_lacks_is_found(monkeypatch: pytest.MonkeyPatch):
+    assert loops.parts.lacking() == []
+    monkeypatch.setitem(loops.parts._USED, loops.parts._Library, ("finalize", "_of_another_version"))
+    assert loops.parts.lacking() == ["CPUCodeLibrary._of_another_version"]
+
+
+EARLIER = """
+import sys
+from importlib.machinery import SourceFileLoader
+
+code_of = SourceFileLoader.get_code
+
+def get_code(self, name):
+    if name != "numba.core.codegen":
+        return code_of(self, name)
+    return compile(self.get_data(self.path).replace(b"_reload_init", b"_reload_of_others"), self.path, "exec")
+
+SourceFileLoader.get_code = get_code
+"""
+SMALL_LOOPS = """
+import numpy as np
+from ol2r_cli import loops
+numbers, order = np.zeros(9), np.zeros(9, np.int64)
+loops.random_numbers.uniform(7, 1, 2, numbers[:8])
+loops.orders.ascending(numbers, order)
+print(*numbers, *order, *loops.parts.LACKING)
+"""
+
+
+def test_a_numba_without_an_internal_compiles_in_its_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As versions before 0.63, which lack it: the numbers are the same."""
+    expected = output(ROOT, tmp_path / "usual", "-c", SMALL_LOOPS)
+    found = output(ROOT, tmp_path / "earlier", "-c", EARLIER + SMALL_LOOPS)
+    assert found == [*expected, "CPUCodeLibrary._reload_init"]
+    assert loops.slow_compilation() == ""
+    monkeypatch.setattr(loops.parts, "LACKING", ["CPUCodeLibrary._reload_init"])
+    assert loops.slow_compilation().startswith("numba ")
+    assert "\n" not in loops.slow_compilation()
+
+
+@pytest.mark.slow
+def test_a_run_with_such_a_numba_says_so_once(tmp_path: Path):
+    words = ["run", *TINY, "ranker=sgd_ranknet", "click=perfect", "rounds=20", "output_dir=out", "--json"]
+    run = f"from ol2r_cli import cli; sys.exit(cli.main({words}))"
+    results = []
+    for text in "import sys\n", EARLIER:
+        folder = tmp_path / str(len(results))
+        folder.mkdir()
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
+        command = [sys.executable, "-c", text + run]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        results.append((json.loads(done.stdout)["metrics"], done.stderr.count("lacks CPUCodeLibrary._reload_init")))
+    assert results == [(results[0][0], 0), (results[0][0], 1)]
 
 
 @pytest.fixture

@@ -182,16 +182,26 @@ def test_queries_of_equal_ease_do_not_replace_each_other():
             assert int(queries.stored[0, 0]) == (0, 0, 2)[t], t
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("OwnNSGD", ("ranker=nsgd",)), ("OwnSteps", ("ranker=mgd", "ranker.projection=document_space"))],
-)
-def test_a_method_that_loops_would_leave_out_is_refused(name, words):
-    """Loops decide who has won in NSGD, and project steps; a class that learns by itself may do otherwise."""
-    with pytest.raises(ValueError, match=rf"^{name} must define learn where it defines (winners|move), which loops"):
-        simulation((*words, f"ranker._target_={__name__}.{name}"))
-    simulation(("ranker=mgd", f"ranker._target_={__name__}.OwnSteps"))
+def test_a_method_that_loops_would_leave_out_is_refused():
+    """Loops decide who has won in NSGD; a class that learns by itself may do otherwise."""
+    with pytest.raises(ValueError, match=r"^OwnNSGD must define learn where it defines winners, which loops"):
+        simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnNSGD"))
     simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnLearning"))
+
+
+def test_a_projected_step_is_moved_by_the_method_of_a_subclass():
+    """Twice as far: a step in the document space is one of `move`, too."""
+    words = "ranker=mgd", "ranker.projection=document_space", "ranker.decay=1", "click=random"
+    moved = []
+    for name in "ol2r_cli.ranker.dueling_bandits.DuelingBandits", f"{__name__}.OwnSteps":
+        running = simulation((*words, f"ranker._target_={name}"), rounds=3)
+        with torch.inference_mode():
+            for _ in running.play():
+                if running.ranker.theta.any():
+                    break
+        moved.append(running.ranker.theta.clone())
+    assert moved[0].any()
+    torch.testing.assert_close(moved[1], 2 * moved[0])
 
 
 class OwnNSGD(dueling_bandits.NSGD):
