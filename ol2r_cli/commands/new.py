@@ -193,9 +193,9 @@ def _copies(like: Choice, module: Path, settings: Path) -> dict[Path, str]:
 
 
 def _of_class(source: str, cls: type) -> str:
-    """Return the source of a class, with the functions and values of its module that it needs.
+    """Return the source of a class, with the other definitions of its module that it needs.
 
-    Other classes of the module are imported. What plays in place of methods, and what only this needs, is left out: it
+    Those that it inherits from are imported. What plays in place of methods, and what only this needs, is left out: it
     would stand for methods that are about to change.
     """
     tree, lines = ast.parse(source), source.splitlines()
@@ -203,8 +203,9 @@ def _of_class(source: str, cls: type) -> str:
     instead = _in_place_of_methods(copied, cls)
     copied.body = [node for node in copied.body if node not in instead]
     nodes = {name: node for node in tree.body for name in _bound_by(node)}
-    needed = _needed(copied, nodes)
-    others = {name for name in needed if isinstance(nodes[name], ast.ClassDef)}
+    bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__ == cls.__module__}
+    needed = _needed(copied, nodes, bases)
+    others = needed & bases
     imports, definitions = list[str](), list[str]()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -212,7 +213,7 @@ def _of_class(source: str, cls: type) -> str:
             if names:
                 node.names = names
                 imports.append(ast.unparse(node))
-        elif node is copied or (_bound_by(node) & needed and not isinstance(node, ast.ClassDef)):
+        elif node is copied or _bound_by(node) & needed - bases:
             blank = [] if isinstance(node, ast.Assign | ast.AnnAssign) else ["", ""]
             definitions += [*blank, *_lines_of(node, lines, instead)]
     if others:
@@ -256,14 +257,14 @@ def _bound_by(node: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-def _needed(copied: ast.ClassDef, nodes: Mapping[str, ast.stmt]) -> set[str]:
-    """Return the names of a module that a class uses, directly or through functions and values of the module."""
+def _needed(copied: ast.ClassDef, nodes: Mapping[str, ast.stmt], bases: Collection[str]) -> set[str]:
+    """Return the names of a module that a class uses, directly or through others that are not its bases."""
     needed: set[str] = set()
     waiting: list[ast.stmt] = [copied]
     while waiting:
         for name in _used_by(waiting.pop()) & nodes.keys() - needed - {copied.name}:
             needed.add(name)
-            if not isinstance(nodes[name], ast.ClassDef):
+            if name not in bases:
                 waiting.append(nodes[name])
     return needed
 
