@@ -289,7 +289,7 @@ def users(cls: type) -> CheckReport:
     return check_composition(whole, ("click",), cls.__name__, laws=[role_laws.stages])
 
 
-def test_stages_of_ones_own_play_and_are_compared_with_the_method(by_python):
+def test_stages_of_ones_own_are_compared_with_the_method(by_python):
     report = users(ByGrade)
     assert report.passed == ("stages",), report
     report = users(Drifted)

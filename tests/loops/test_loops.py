@@ -432,7 +432,7 @@ print(*numbers, *order, *loops.parts.LACKING)
 """
 
 
-def test_a_numba_without_an_internal_compiles_in_its_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_numba_without_an_internal_compiles_as_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As versions before 0.63, which lack it: the numbers are the same."""
     expected = output(ROOT, tmp_path / "usual", "-c", SMALL_LOOPS)
     found = output(ROOT, tmp_path / "earlier", "-c", EARLIER + SMALL_LOOPS)
