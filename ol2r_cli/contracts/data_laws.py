@@ -35,7 +35,7 @@ from ol2r_cli.contracts.small_world import (
 from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.interfaces import IntentSchedule, Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
-from ol2r_cli.metrics.measurement import Measures
+from ol2r_cli.metrics.measurement import Measures, check_columns
 from ol2r_cli.own_code import is_refusal
 
 _LONG = 5.0  # seconds of loading, beyond which it is not loaded with other settings
@@ -236,6 +236,7 @@ def columns(subject: Subject) -> None:
         if not measure.trace and not measure.evaluation:
             raise Broken(f"measure={name}", "it declares no column: neither `trace` nor `evaluation` has one")
     try:
+        check_columns(_asked(subject))
         _ = subject.ordinary_measures
         simulation, seeds = subject.ordinary.simulation, torch.tensor(SEEDS)
         evaluate = Evaluator(world(), "test", seeds, "zero", simulation.context.dtype, _asked(subject))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -151,7 +152,10 @@ def check_shape(measure: str, column: str, values: Any, shape: torch.Size) -> No
 
 
 def check_columns(measures: Mapping[str, Measure]) -> None:
-    """Raise ValueError if two measures have a column of the same name, or one that every run has."""
+    """Raise ValueError if two measures have a column of the same name, or one that every run has, and if a measure does
+    not define the method that fills its columns."""
+    for name, measure in measures.items():
+        _check_methods(name, measure)
     owners: dict[tuple[str, str], str] = {("trace", column): "" for column in _IN_EVERY_RUN}
     for name, measure in measures.items():
         for table, columns in (("trace", measure.trace), ("evaluation", measure.evaluation)):
@@ -165,6 +169,17 @@ def check_columns(measures: Mapping[str, Measure]) -> None:
                 standard = TRACE_COLUMNS.get(column.name) if table == "trace" else None
                 if standard is not None and column != standard:
                     raise ValueError(f"the measure {name} must not change the column {column.name} of ol2r")
+
+
+def _check_methods(name: str, measure: Measure) -> None:
+    """Raise ValueError if a measure declares columns that no method of it fills, as where the name is mistyped."""
+    for table, method in (("trace", "of_rounds"), ("evaluation", "of_lists")):
+        if getattr(measure, table) and getattr(type(measure), method) is getattr(Measure, method):
+            own = [other for other in dir(type(measure)) if other not in dir(Measure)]
+            near = get_close_matches(method, own, 1, 0.8)
+            got = f"got {near[0]}: rename it" if near else "got none"
+            columns = ", ".join(column.name for column in getattr(measure, table))
+            raise ValueError(f"the measure {name} must define {method}, which returns {columns}, {got}")
 
 
 def sizes_at_every_rank(interaction: Interaction) -> Int[Tensor, "B D"] | None:

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 from ol2r_cli import cli
+from ol2r_cli.columns import Column
 from ol2r_cli.export.trackers import tracked_run
+from ol2r_cli.interfaces import Measure
+from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 
@@ -96,3 +99,26 @@ def test_it_is_in_every_output(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "abandoned" in told
     assert told.endswith(", got none: type --option column=online_ndcg\n")
     assert told.count("\n") == 1
+
+
+class Mistyped(Measure):
+    trace = (Column("abandoned"),)
+
+    def of_round(self, rounds):
+        return {}
+
+
+class Unfilled(Measure):
+    evaluation = (Column("found"),)
+
+
+@pytest.mark.parametrize(
+    ("measure", "got"),
+    [
+        (Mistyped(), "of_rounds, which returns abandoned, got of_round: rename it"),
+        (Unfilled(), "of_lists, which returns found, got none"),
+    ],
+)
+def test_columns_that_no_method_returns_are_refused(measure: Measure, got: str):
+    with pytest.raises(ValueError, match=f"^the measure mine must define {got}$"):
+        check_columns({"mine": measure})
