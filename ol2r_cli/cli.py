@@ -103,6 +103,11 @@ def _unprinted(words: list[str], code: int, error: OSError) -> int:
 
 def _command(arguments: list[str]) -> int:
     """Run the command that the words name, or answer without one, and return the exit code."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        print(f"ol2r: there is no working folder ({error.strerror}): type cd FOLDER first", file=sys.stderr)
+        return BAD_CONFIGURATION
     if "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of `ol2r completion`
         import_module("ol2r_cli.commands.completion").answer(parser())
     if arguments[:1] == ["help"] and len(arguments) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED
 
+_SHOWN = 60  # characters of a name that is too long
 _NARROWEST = 40  # columns of help; a terminal that has fewer breaks its lines
 
 Action = Callable[[argparse.Namespace], int | None]  # an exit code, or nothing for 0
@@ -146,11 +148,12 @@ class Command:
             raise
         except Exception as error:
             own = is_own(error)  # the user's class; a command may leave out what `ol2r run` says of it
-            if not own and not isinstance(error, self.errors):
+            too_long = "" if own else _too_long(error)
+            if not own and not too_long and not isinstance(error, self.errors):
                 raise
             if not isinstance(error, (*self.errors, OSError)):
                 traceback.print_exception(error)
-            told = explained(error) if own else str(error)
+            told = explained(error) if own else too_long or str(error)
             print(f"ol2r {self.name}: {printable(as_called(told))}", file=sys.stderr)
             return BAD_CONFIGURATION if isinstance(error, (*self.errors, OSError)) else FAILED
 
@@ -170,6 +173,13 @@ class Command:
             kind = "option" if unknown[0].startswith("-") else "place for"
             raise ValueError(f"there is no {kind} {unknown[0]}{hint}")
         return given
+
+
+def _too_long(error: Exception) -> str:
+    """Return the message for a name that no file can have; empty for any other error."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return ""
+    return f"{str(error.filename)[:_SHOWN]}.. is too long for the name of a file: type a shorter one"
 
 
 def argument(*names: str, **settings: Any) -> Argument:

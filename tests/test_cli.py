@@ -194,6 +194,36 @@ def test_words_behind_an_option_of_several_words(tmp_path: Path, capsys: pytest.
         assert err.count("\n") == 1
 
 
+def test_a_removed_working_folder_is_one_line(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for words in ["list"], ["run", "rounds=5"], ["status"], ["help"], []:
+        assert main(words) == 2, words
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert re.fullmatch(r"ol2r: there is no working folder \(.*\): type cd FOLDER first\n", captured.err), words
+
+
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    name = 300 * "a"
+    for words in (
+        ["status", name],
+        ["report", name],
+        ["report", "--metric", name],
+        ["new", "ranker", name],
+        ["run", "--config-dir", name],
+        ["data", "check", "dataset=letor", f"dataset.path={name}"],
+        ["verify", name],
+        ["clean", name],
+    ):
+        assert main(words) == 2, words
+        captured = capsys.readouterr()
+        assert (captured.out, captured.err.count("\n")) == ("", 1), words
+        assert captured.err.startswith(f"ol2r {words[0]}: ")
+
+
 def test_a_terminal_of_a_column_is_no_error(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     """Help is for forty columns or more; the terminal breaks its lines."""
     make(tmp_path, test={0: 0.5})

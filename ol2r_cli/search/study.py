@@ -52,6 +52,9 @@ def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, 
     return plan | {"code": sorted(code)} if code else plan
 
 
+_LONGEST = 255  # bytes of the name of a folder
+
+
 def study_folder(output_dir: str, name: str | None, plan: Mapping[str, Any]) -> Path:
     """Return the folder of a study; ValueError for a name that cannot be the name of a folder.
 
@@ -62,6 +65,10 @@ def study_folder(output_dir: str, name: str | None, plan: Mapping[str, Any]) -> 
         name = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:10]
     if not name or "/" in name or name.startswith("."):
         raise ValueError(f"--name must be the name of a folder, without / and not beginning with a dot, got {name!r}")
+    if len(os.fsencode(name)) > _LONGEST:
+        raise ValueError(
+            f"--name must have at most {_LONGEST} bytes, as the name of a folder, got {len(os.fsencode(name))}"
+        )
     return Path(os.path.expanduser(output_dir)) / FOLDER / name
 
 

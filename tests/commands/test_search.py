@@ -17,7 +17,7 @@ from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.search import searcher, space
 from ol2r_cli.search.searcher import TrialOutcome, run_trial
-from ol2r_cli.search.study import Study
+from ol2r_cli.search.study import Study, study_folder
 from tests.launch import Launched
 from tests.search.spaces import COMPOSER, TINY, study
 
@@ -177,3 +177,10 @@ def test_an_error_is_one_line_and_nothing_is_written(tmp_path, capsys, typed, me
     assert printed.startswith(f"ol2r search: {message}")
     assert printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_name_of_a_study_is_that_of_a_folder():
+    assert study_folder("out", 255 * "a", {}).name == 255 * "a"
+    for name in 256 * "a", 128 * "ä", "", "a/b", ".a":
+        with pytest.raises(ValueError, match=r"^--name must "):
+            study_folder("out", name, {})
