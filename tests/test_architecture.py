@@ -209,5 +209,5 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
     drawing = ("bars", "blocks", "by_setting", "curves", "lda", "over_rounds", "panels")
     figures = [f"report.figures.{module}" for module in drawing]
     searches = [f"search.{module}" for module in ("result", "searcher", "study")]
-    need_them = ["commands.completion", *figures, *searches]
+    need_them = ["commands.completion", "launcher.dask_executor", *figures, *searches]
     assert done.stdout.split() == need_them
