@@ -100,36 +100,75 @@ def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fit
     return theta / theta.max(), attraction_of_all, reached
 
 
-def dcm(log: ClickLog, continuation: Float[np.ndarray, "K"] | None = None) -> Fitted:
+def dcm(
+    log: ClickLog,
+    continuation: Float[np.ndarray, "K"] | None = None,
+    start: tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"]] | None = None,
+) -> Fitted:
     """Return the probability of reading on after a click, and attraction, by EM; with `continuation` only the latter.
 
-    Whether the places below the last click were read is hidden. Pages say nothing of the last place: it gets 0.
+    Whether the places below the last click were read is hidden. Pages say nothing of the last place: it gets 0. `start`
+    has a continuation and attractions from which to go on. EM is accelerated by extrapolation from two steps, where
+    that reaches more (SQUAREM: Varadhan and Roland, "Simple and globally convergent methods for accelerating the
+    convergence of any EM algorithm", Scandinavian Journal of Statistics 2008).
+    """
+    em, places = _em_of_dcm(log, continuation is None), log.clicks.shape[1]
+    goes_on = np.full(places, 0.5) if continuation is None else continuation
+    attraction = np.where(log.clicks.sum(1) > 0, 0.5, 0.0)
+    if start is not None:
+        goes_on, attraction = goes_on if continuation is not None else start[0], start[1]
+    point, reached = np.append(goes_on, attraction), -np.inf
+    for _ in range(STEPS):
+        likelihood, first = em(point)
+        before, reached = reached, likelihood
+        if abs(reached - before) < CONVERGED:
+            break
+        of_first, second = em(first)
+        move = first - point
+        turn = second - first - move
+        length = max(1.0, float(np.linalg.norm(move) / max(float(np.linalg.norm(turn)), LEAST)))
+        ahead = np.clip(point + 2 * length * move + length**2 * turn, 0, BELOW_ONE)
+        of_ahead, third = em(ahead)
+        point = third if of_ahead >= of_first else second
+    return np.append(point[: places - 1], 0.0), point[places:], reached
+
+
+def _em_of_dcm(
+    log: ClickLog, fits_continuation: bool
+) -> Callable[[Float[np.ndarray, "X"]], tuple[float, Float[np.ndarray, "X"]]]:
+    """Return a step of EM: from continuation and attraction to the log-likelihood there, and to the next ones.
+
+    Of pages only the documents below the last click are hidden; all others are sums over pages.
     """
     assert log.pages is not None
     document, click = log.pages
-    places, there, clicked = np.arange(click.shape[1]), document >= 0, click.any(1)
-    last = np.where(clicked, len(places) - 1 - click[:, ::-1].argmax(1), len(places))
-    below, above = there & (places > last[:, None]), there & (places <= last[:, None])
-    clicks, ended = click.sum(0), np.bincount(last, minlength=len(places) + 1)
-    goes_on = np.append(np.full(len(places), 0.5) if continuation is None else continuation, 1)  # 1: without a click
-    attraction, reached = np.full(len(log.query), 0.5), -np.inf
-    for step in range(STEPS):
-        passed = np.where(there, 1 - attraction[document], 1)
-        silent = goes_on[last] * np.where(below, passed, 1).prod(1)  # P(reads on, no click below)
-        leaves = np.maximum(1 - goes_on[last] + silent, LEAST)  # P(no click below)
-        if step % 10 == 0:
-            read = np.log(np.maximum(np.where(click, 1 - passed, np.where(above, passed, 1)), LEAST)).sum()
-            on = (clicks - ended[:-1]) @ np.log(np.maximum(goes_on[:-1], LEAST))
-            before, reached = reached, float(read + on + np.log(leaves).sum())
-            if abs(reached - before) < CONVERGED:
-                break
-        examination = above + below * (silent / leaves)[:, None]
-        total = np.bincount(document[there], examination[there], len(attraction))
-        attraction = np.minimum(log.clicks.sum(1) / np.maximum(total, LEAST), BELOW_ONE)
-        if continuation is None:
-            hidden = np.bincount(last, silent / leaves, len(places) + 1)
-            goes_on[:-1] = ((clicks - ended[:-1]) + hidden[:-1]) / np.maximum(clicks, 1)
-    return np.append(goes_on[:-2], 0.0), attraction, reached
+    places, documents = click.shape[1], len(log.query)
+    place, there, clicked = np.arange(places, dtype=np.int16), document >= 0, click.any(1)
+    last = np.where(clicked, places - 1 - click[:, ::-1].argmax(1), places).astype(np.int16)
+    below = there & (place > last[:, None])
+    read = np.bincount(document[there & ~below], minlength=documents)
+    clicks_at, clicks_of = log.clicks.sum(0), log.clicks.sum(1)
+    ended = np.bincount(last[clicked], minlength=places)
+    open_pages = below.any(1)
+    hidden_documents, length = document[below], below[open_pages].sum(1)
+    first, stop = np.append(0, np.cumsum(length)[:-1]), last[open_pages]
+    settled = ended - np.bincount(stop, minlength=places)  # last clicks with nothing below
+
+    def step(point: Float[np.ndarray, "X"]) -> tuple[float, Float[np.ndarray, "X"]]:
+        goes_on, attraction = point[:places], point[places:]
+        passed, on = np.log1p(-attraction), goes_on[stop]
+        silent = on * np.exp(np.add.reduceat(passed[hidden_documents], first)) if len(stop) else on  # read, no click
+        leaves = np.maximum(1 - on + silent, LEAST)  # P(no click below)
+        likelihood = clicks_of @ np.log(np.maximum(attraction, LEAST)) + (read - clicks_of) @ passed
+        likelihood += (clicks_at - ended) @ np.log(np.maximum(goes_on, LEAST)) + np.log(leaves).sum()
+        total = read + np.bincount(hidden_documents, np.repeat(silent / leaves, length), documents)
+        attraction = np.minimum(clicks_of / np.maximum(total, LEAST), BELOW_ONE)
+        if fits_continuation:
+            hidden = np.bincount(stop, silent / leaves, places) + settled * goes_on
+            goes_on = (clicks_at - ended + hidden) / np.maximum(clicks_at, 1)
+        return float(likelihood), np.append(goes_on, attraction)
+
+    return step
 
 
 FITS: dict[str, Callable[[ClickLog], Float[np.ndarray, "K"]]] = {
@@ -149,17 +188,23 @@ def held_out(log: ClickLog, folds: int) -> dict[str, float]:
     """
     ranks = np.arange(1.0, log.impressions.shape[1] + 1)
     fits = {"no bias": lambda _: ranks**0, "1 / rank": lambda _: 1 / ranks, **FITS}
+    of_all = np.ones(len(ranks)), np.zeros(len(log.query))
     if log.pages is None:
         del fits["dcm"]
+    else:
+        of_all = dcm(log)[:2]  # a fold is fitted in a few steps from there
     total = dict.fromkeys(fits, 0.0)
     for fold in range(folds):
         _log.info("fold %d of %d", fold + 1, folds)
         out = log.query % folds == fold
         rest, test = log.of(~out), log.of(out)
         for name, fit in fits.items():
-            to_attraction = dcm if name == "dcm" else pbm
             try:
-                total[name] += to_attraction(test, fit(rest))[2]
+                if name == "dcm":
+                    goes_on = dcm(rest, start=(of_all[0], of_all[1][~out]))[0]
+                    total[name] += dcm(test, goes_on, (goes_on, of_all[1][out]))[2]
+                else:
+                    total[name] += pbm(test, fit(rest))[2]
             except ValueError:
                 total[name] = np.nan
     rate = np.clip(log.clicks / np.maximum(log.impressions, 1), LEAST, BELOW_ONE)

@@ -100,6 +100,43 @@ def test_dcm_is_recovered_from_sessions(tmp_path: Path):
     assert table["dcm"] == max(value for name, value in table.items() if name != "saturated")
 
 
+def test_dcm_is_the_maximum_that_em_approaches():
+    """EM page by page: below the last click, all was read with probability l prod (1 - a) / (1 - l + l prod (1 - a)).
+    Also with given continuation, and from another start. Pages may be short, and one has no click."""
+    rng = np.random.default_rng(5)
+    pages = np.array([rng.permutation(6)[:3] for _ in range(60)])
+    pages[::7, 2] = -1
+    click = (rng.random((60, 3)) < [0.5, 0.3, 0.2]) & (pages >= 0)
+    shown, clicks = np.zeros((2, 6, 3))
+    for page, clicked in zip(pages, click, strict=True):
+        for place in np.flatnonzero(page >= 0):
+            shown[page[place], place] += 1
+            clicks[page[place], place] += clicked[place]
+    log = ClickLog(np.zeros(6, int), shown, clicks, (pages, click))
+    goes_on, a = np.full(3, 0.5), np.full(6, 0.5)
+    for _ in range(300):
+        examined, on, likelihood = np.zeros(6), np.zeros(3), 0.0
+        for page, clicked in zip(pages, click, strict=True):
+            last = max(np.flatnonzero(clicked), default=3)
+            below = [document for document in page[last + 1 :] if document >= 0]
+            silent = (goes_on[last] if last < 3 else 1) * np.prod([1 - a[document] for document in below])
+            leaves = 1 - goes_on[last] + silent if last < 3 else 1.0
+            for place, document in enumerate(page):
+                if document >= 0:
+                    examined[document] += 1 if place <= last else silent / leaves
+                    likelihood += np.log(a[document] if clicked[place] else 1 - a[document]) if place <= last else 0
+            on += [silent / leaves if place == last else clicked[place] for place in range(3)]
+            likelihood += np.log(leaves) + np.log(goes_on[:last][clicked[:last]]).sum() if last < 3 else 0
+        a, goes_on = clicks.sum(1) / examined, on / clicks.sum(0)
+    found = dcm(log)
+    assert found[2] == pytest.approx(likelihood, abs=1e-3)
+    assert found[0] == pytest.approx([*goes_on[:2], 0], abs=2e-3)
+    assert found[1] == pytest.approx(a, abs=2e-3)
+    again = dcm(log, start=(np.array([0.9, 0.1, 0.5]), np.full(6, 0.2)))
+    assert again[0] == pytest.approx(found[0], abs=2e-3)
+    assert dcm(log, goes_on)[1] == pytest.approx(a, abs=2e-3)
+
+
 def test_pbm_is_the_maximum_that_em_approaches():
     """EM: a document that was not clicked was examined with probability theta (1 - a) / (1 - a theta)."""
     rng = np.random.default_rng(3)
