@@ -83,9 +83,9 @@ def run_and_resume(subject: Subject) -> None:
     subject.go_on(running)
     if not torch.equal(deployed, kept):
         raise Broken("the small world", "`deploy` must return a copy, got a tensor that changed in the rounds after it")
-    expected = files_of_run(subject, world(), "undisturbed")
-    files_of_run(subject, world(), "interrupted", _Interrupted)
-    found = files_of_run(subject, world(), "interrupted")
+    expected = files_of_run(subject, subject.graded(world()), "undisturbed")
+    files_of_run(subject, subject.graded(world()), "interrupted", _Interrupted)
+    found = files_of_run(subject, subject.graded(world()), "interrupted")
     for name, content in expected.items():
         if found.get(name) != content:
             words = f"a run of {_SETTINGS['rounds']} rounds with seeds 3 4, interrupted in round {_INTERRUPTED_IN}"
@@ -230,7 +230,7 @@ def _with_stages(subject: Subject) -> Simulation:
         ranker = {name: value for name, value in chosen("ranker", "sgd_ranknet").items() if name != "defaults"}
         config.ranker = {**ranker, "model": chosen("ranker/model", "linear")}
         config.exploration = chosen("exploration", "none")
-    dataset = world()
+    dataset = subject.graded(world())
     dataset = dataclasses.replace(dataset, group=torch.arange(len(dataset.labels)).to(torch.int8))
     exposure = exposure_of(dataset, build(config.click), POSITIONS, "reciprocal", "parity")
     blocks = {"blocks": build(chosen("measure", "blocks"))}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from torch import Tensor
 
 from ol2r_cli.config.catalogue import Catalogue
@@ -233,6 +233,13 @@ class Subject:
         self._world = ""
         self._running: Simulation | None = None
 
+    def graded(self, dataset: Dataset) -> Dataset:
+        """Return a dataset of the small world with as many grades as the user has probabilities."""
+        by_grade = OmegaConf.select(self.config, "click.click")
+        grades = len(by_grade) if isinstance(by_grade, ListConfig) and by_grade else GRADES
+        labels = dataset.labels if grades == GRADES else (dataset.labels * (grades - 1) // (GRADES - 1)).to(torch.int8)
+        return dataclasses.replace(dataset, labels=labels, grades=grades)
+
     def simulation(
         self, world_name: str = "the small world", lists: Lists = LISTS, seeds: Sequence[int] = SEEDS, **more: Any
     ) -> Simulation:
@@ -259,8 +266,12 @@ class Subject:
         the place of the subject's."""
         self._world, self._running = f"{world_name}, seeds {joined(seeds)}", None
         config = self.config if config is None else config
+        dataset = self.graded(more.pop("dataset", None) or world(lists))
+        if more.get("click") is not None and more["click"].get("click"):  # of all grades alike
+            more["click"] = more["click"].copy()
+            more["click"].click = [more["click"].click[0]] * dataset.grades
         try:
-            self._running = simulation(config, seeds=seeds, **{"dataset": world(lists)} | more)
+            self._running = simulation(config, dataset, seeds=seeds, **more)
         except ValueError as error:
             if is_refusal(error):
                 raise NotApplicable(str(error)) from error

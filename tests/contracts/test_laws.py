@@ -11,6 +11,7 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli.commands.check import main
 from ol2r_cli.config.composer import Composer
+from ol2r_cli.contracts import role_laws
 from ol2r_cli.contracts.constructors import setting_faults
 from ol2r_cli.contracts.laws import LAWS, check, check_composition, law_name
 from tests.choices import composition
@@ -232,3 +233,10 @@ def test_a_part_of_a_ranker_is_checked_with_it(tmp_path, monkeypatch):
     assert report.ok, report
     assert "settings" in report.passed
     assert not any(tmp_path.iterdir())
+
+
+def test_a_user_of_three_grades_is_checked_with_three():
+    words = "click=perfect", "click.click=[0,0.5,1]", "click.stop=[0,0,0]"
+    report = check_composition(Composer()(words), ("click",), "", laws=[*role_laws.ROLE_LAWS[:6], role_laws.no_clicks])
+    assert report.ok, report
+    assert "no clicks" in report.passed
