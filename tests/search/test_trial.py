@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,6 +96,16 @@ def test_what_ends_a_trial_before_its_first_round(tmp_path):
         run_trial([*overrides(tmp_path), "evaluate_on=[test]"], stop=[15])
 
 
+@pytest.mark.parametrize("prune", [True, False])
+def test_a_bad_trial_is_stopped_only_where_trials_are_pruned(prune):
+    reported: list[tuple[int, float]] = []
+    study = SimpleNamespace(plan={"prune": prune}, report=lambda _, values: reported.extend(values))
+    shown = SimpleNamespace(show=lambda text: None)
+    observer = searcher.TrialObserver(study, SimpleNamespace(should_prune=lambda: True), shown, stop=[])
+    assert observer(20, {"validation": 0.1}) is prune
+    assert (observer.pruned_at, reported) == ((20, [(20, 0.1)]) if prune else (None, []))
+
+
 def test_the_command_of_a_trial_names_folders_of_choices(tmp_path):
     """The command of a trial names the folders with own choices."""
     (tmp_path / "own" / "click").mkdir(parents=True)
@@ -112,6 +125,8 @@ def test_the_proposed_run_has_seeds_that_no_trial_had():
 def test_a_terminal_shows_the_validation_curve(tmp_path, capsys, monkeypatch):
     """A terminal shows the validation curve and not the output of the run."""
     monkeypatch.setenv("COLUMNS", "36")
+    clock = SimpleNamespace(monotonic=count(1000, 7).__next__)  # read before the trial, at its begin and at its end
+    monkeypatch.setattr(searcher, "time", clock)
     search = Searcher(study(tmp_path / ".search" / "a", "ranker.l2=1,2", *TINY), 1)
     search.terminal = sys.stderr
     assert search.run()
@@ -120,7 +135,8 @@ def test_a_terminal_shows_the_validation_curve(tmp_path, capsys, monkeypatch):
     lines = shown.err.split("\r\033[K")
     assert max(map(len, lines)) < 36, "a longer line would stay when the next one is drawn"
     assert sum(line.startswith(("trial 1/1  l2=1  round ", "trial 1/1  l2=2  round ")) for line in lines) == 3
-    assert shown.out.startswith("trial 1/1  0.")
+    assert lines[-1] == "", "the line of a trial is gone before that of its result is printed"
+    assert re.fullmatch(r"trial 1/1  (0\.\d{4})  ranker\.l2=[12]  7\.0s  best \1\n", shown.out)
     again = study(tmp_path / ".search" / "b", "ranker.l2=1,2", *TINY)  # the same trial, whose run is finished
     assert Searcher(again, 1).run()
     assert "(done before)" in capsys.readouterr().out
