@@ -17,8 +17,10 @@ import pytest
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.launcher.job import Outcome, run_payload
+from ol2r_cli.kinds import run_kinds
+from ol2r_cli.launcher.job import Outcome, payload, run_payload
 from ol2r_cli.launcher.processes import Processes
+from ol2r_cli.run import runner
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Plan
 from tests.launcher.jobs import does, payload_of
@@ -203,6 +205,17 @@ def test_jobs_import_nothing_of_the_working_directory(tmp_path: Path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert not hit.exists(), hit.read_text()
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", run_kinds())
+def test_a_payload_is_run_as_its_kind(kind, monkeypatch):
+    received: list[object] = []
+    monkeypatch.setattr(runner, "run_experiment", lambda *words, **more: received.extend([*words, more]) or 7)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert run_payload(payload({"rounds": 9}, {"ranker": "pdgd"}, ["rounds=9"], "0123456789", kind)) == 7
+    *words, more = received
+    assert words == [{"rounds": 9}, {"ranker": "pdgd"}, ["rounds=9"]]
+    assert (more["kind"].name, more["id"]) == (kind, "0123456789")
 
 
 def test_a_payload_never_raises_and_resumes_a_run(tmp_path, capfd):

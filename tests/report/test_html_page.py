@@ -184,6 +184,7 @@ def test_names_are_no_html_and_keep_their_digits(tmp_path, one_figure):
     assert "<b>" not in text
     assert len(parsed.all("script")) == 1
     assert "<b>&mine" in parsed.text
+    assert parsed.text.count("dataset.normalise") == 1, "what all groups share is told once"
     assert ">FairExp-PairRank ε=0.0034</text>" in text, "coordinates are rounded, and text is not"
 
 

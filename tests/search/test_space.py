@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from types import SimpleNamespace
 
 import optuna
 import pytest
 
-from ol2r_cli.search.space import SearchRange, Space, check_space, read_range
+from ol2r_cli.search.space import SearchRange, Space, check_metric, check_space, read_range
 from tests.search.spaces import TINY
 
 
@@ -127,5 +128,8 @@ def test_a_bad_space_is_an_error_before_the_first_trial():
     }.items():
         with pytest.raises(ValueError, match=message):
             check_space(Space([*TINY, "ranker.l2=1,2", "evaluate_on=[test]"]), metric)
+    without_groups = SimpleNamespace(dataset=SimpleNamespace(group=None))
+    with pytest.raises(ValueError, match=r"^dataset must have two groups for --metric unfairness: "):
+        check_metric("unfairness", without_groups)
     check_space(Space([*TINY, "ranker=pairrank,pdgd", "ranker.l2=log(1e-4,1)"]), "validation_ndcg_10")
     check_space(Space([*TINY, "ranker.l2=log(1e-4,1)", "measures=[ndcg,regret]"]), "regret")
