@@ -38,7 +38,7 @@ from ol2r_cli.recipes.processors import (  # noqa: E402
     PROCESSORS,
     Key,
     Play,
-    Setting,
+    PublishedSetting,
     Values,
     compared,
     missing,
@@ -76,7 +76,7 @@ def main() -> int:
     return 0
 
 
-def play_all(processor: str, settings: Sequence[Setting], overrides: Sequence[str], folder: Path) -> None:
+def play_all(processor: str, settings: Sequence[PublishedSetting], overrides: Sequence[str], folder: Path) -> None:
     """Play on one processor what is not yet kept, cheap settings first."""
     unset = {name: value for name, value in PROCESSORS[processor].items() if os.environ.get(name) != value}
     if unset:
@@ -93,7 +93,7 @@ def play_all(processor: str, settings: Sequence[Setting], overrides: Sequence[st
             print(f"{processor}: {number} of {len(todo)}, {seconds:.0f} CPU s", file=sys.stderr, flush=True)
 
 
-def plays(settings: Sequence[Setting], before: Mapping[Key, Values]) -> list[Play]:
+def plays(settings: Sequence[PublishedSetting], before: Mapping[Key, Values]) -> list[Play]:
     """Return what is to be played next, on all processors, cheap settings first."""
     return [play for number, setting in enumerate(settings) for play in missing(setting, before, number % EVERY == 0)]
 

@@ -109,7 +109,7 @@ def _prepare(source: DatasetSource) -> None:
 
 def _load(source: DatasetSource) -> Dataset:
     """Return a dataset, and print its warnings."""
-    dataset = table.loaded(source)
+    dataset: Dataset = table.loaded(source)
     for line in dataset.warnings:
         print(f"warning: {line}", file=sys.stderr)
     return dataset

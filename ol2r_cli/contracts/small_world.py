@@ -318,7 +318,8 @@ def load(node: DictConfig) -> Dataset:
     source = build(node)
     if not isinstance(source, DatasetSource):
         raise ValueError(f"dataset._target_ must be a class with a method `load`, got {type(source).__name__}")
-    return loaded(source)
+    dataset: Dataset = loaded(source)
+    return dataset
 
 
 def check_rounds(played: Played, *laws: str, where: str = "") -> None:

@@ -29,8 +29,11 @@ class DatasetSource(Protocol):
         ...
 
 
-def loaded(source: DatasetSource) -> Dataset:
-    """Return the table of a source; NotEnoughMemory, which is a ValueError, where it does not fit into memory."""
+def loaded(source: DatasetSource) -> Any:
+    """Return the table of a source; NotEnoughMemory, which is a ValueError, where it does not fit into memory.
+
+    A class of a user may return something else than a `Dataset`, which `ol2r check` says.
+    """
     try:
         return source.load()
     except MemoryError as error:

@@ -73,7 +73,8 @@ class RankedSplit:
 @lru_cache(maxsize=1)
 def _load(settings: str) -> Dataset:
     """Return the dataset, shared by consecutive runs on the same data."""
-    return loaded(dataset_source(json.loads(settings)))
+    dataset: Dataset = loaded(dataset_source(json.loads(settings)))
+    return dataset
 
 
 def per_query(ranked: RankedSplit) -> pl.DataFrame:

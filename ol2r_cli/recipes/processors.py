@@ -64,7 +64,7 @@ def differs_elsewhere(about: About) -> bool:
 
 
 @dataclass
-class Setting:
+class PublishedSetting:
     """Rounds that were published: the run of their first fold, and the rows that have them, by benchmark.
 
     Benchmarks differ in what they evaluate, so that several published runs may have the same rounds.
@@ -135,9 +135,9 @@ class Play:
         return self.processor, self.setting, self.seeds, self.rounds
 
 
-def published_settings(names: Iterable[str]) -> list[Setting]:
+def published_settings(names: Iterable[str]) -> list[PublishedSetting]:
     """Return what these benchmarks have published, each setting of the first fold once, cheap ones first."""
-    found: dict[str, Setting] = {}
+    found: dict[str, PublishedSetting] = {}
     for name in names:
         first: dict[Condition, tuple[FinishedRun, About]] = {}
         for run, about in results.published(name):
@@ -145,7 +145,7 @@ def published_settings(names: Iterable[str]) -> list[Setting]:
             if row not in first or (run.fold or 0) < (first[row][0].fold or 0):
                 first[row] = run, about
         for run, about in first.values():
-            setting = Setting(run, [(name, about)])
+            setting = PublishedSetting(run, [(name, about)])
             if setting.name in found:
                 found[setting.name].rows.append((name, about))
             else:
@@ -153,7 +153,7 @@ def published_settings(names: Iterable[str]) -> list[Setting]:
     return sorted(found.values(), key=lambda setting: setting.seconds)
 
 
-def missing(setting: Setting, kept: Mapping[Key, Values], is_sample: bool) -> list[Play]:
+def missing(setting: PublishedSetting, kept: Mapping[Key, Values], is_sample: bool) -> list[Play]:
     """Return what is to be played of a setting. kept: the values of plays. is_sample: whether to play it everywhere."""
     rounds = _played_rounds(setting, kept) or setting.least_rounds
     others = [HERE, AVX2] if is_sample else [HERE] if _needs_play_here(setting, rounds) else []
@@ -161,12 +161,12 @@ def missing(setting: Setting, kept: Mapping[Key, Values], is_sample: bool) -> li
     return [play for play in plays if play.key not in kept]
 
 
-def _played_rounds(setting: Setting, kept: Mapping[Key, Values]) -> int | None:
+def _played_rounds(setting: PublishedSetting, kept: Mapping[Key, Values]) -> int | None:
     """Return the most rounds that were played with the fewest instructions."""
     return next((n for n in (setting.rounds, FIRST_ROUNDS) if setting.play(LEAST, n).key in kept), None)
 
 
-def _needs_play_here(setting: Setting, rounds: int) -> bool:
+def _needs_play_here(setting: PublishedSetting, rounds: int) -> bool:
     """Return whether plays are compared with one on this processor, and not with the published values.
 
     Those are of all rounds; and in single precision a seed depends on the number of seeds beside it.
@@ -185,7 +185,7 @@ def _are_equal(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
-def compared(settings: Iterable[Setting], kept: Mapping[Key, Values]) -> pl.DataFrame:
+def compared(settings: Iterable[PublishedSetting], kept: Mapping[Key, Values]) -> pl.DataFrame:
     """Return a row for each published row, processor and seed that was played: what was played, and how it differs.
 
     test_ndcg_10_difference, cumulative_ndcg_difference: absolute, from the values on this processor. Networks and
@@ -214,7 +214,7 @@ def compared(settings: Iterable[Setting], kept: Mapping[Key, Values]) -> pl.Data
 
 
 def _lines(
-    setting: Setting,
+    setting: PublishedSetting,
     play: Play,
     seed: int,
     values: Mapping[str, float | None],

@@ -108,7 +108,7 @@ class Experiment:
         self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
         self.start = WarmStart(self.settings, self.roles["ranker"])
         self.device.prepare()  # after the import of own classes, which can set modes of torch
-        self.dataset = loaded(source)
+        self.dataset: Dataset = loaded(source)
         if self.intent.changes:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
             if self.settings["trace_cosine"]:

@@ -46,7 +46,7 @@ BROKEN = {
     "NoColumn": ("measure", "columns", "declares no column"),
     "Undeclared": ("measure", "columns", "must return columns of mine, got other"),
     "OneForAll": ("measure", "columns", "as a tensor"),
-    "WithoutLists": ("measure", "columns", "as a tensor"),
+    "WithoutLists": ("measure", "columns", "must define of_lists"),
     "Divides": ("measure", "values", "mine is infinite"),
     "Accumulates": ("measure", "rounds together", "['mine']"),
     "MeanOfReplicas": ("measure", "replicas apart", "['mine']"),
