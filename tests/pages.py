@@ -385,8 +385,8 @@ def _refused(name: str, words: list[str]) -> str:
         with contextlib.redirect_stdout(messages), contextlib.redirect_stderr(messages):
             code = main([*(os.path.expandvars(word) for word in words), "--dry-run"])
         said = messages.getvalue()
-        is_without_data = "must be a folder with" in said or "must be a file" in said
-        return "" if code == 0 or is_without_data else said.strip()
+        elsewhere = "must be a folder with", "must be a file", "login node"  # data and clusters
+        return "" if code == 0 or any(words in said for words in elsewhere) else said.strip()
     if isinstance(main, Command) and not {"--help", "--cfg"} & set(words):
         try:
             main._parsed(words)

@@ -78,7 +78,8 @@ def test_settings_of_every_kind():
         name, _, key = place.partition(".")
         with pytest.raises(ValueError) as error:
             check_settings(Part, GOOD | {name: {1: [1], int(key): bad} if key else bad}, "part")
-        assert str(error.value) == f"part.{place} must be {allowed}, got {bad!r}"
+        hint = ": type part.whole=3" if place == "whole" else ""
+        assert str(error.value) == f"part.{place} must be {allowed}, got {bad!r}{hint}"
 
 
 def test_a_class_says_its_settings_in_every_python():

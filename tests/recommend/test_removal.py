@@ -16,8 +16,9 @@ from ol2r_cli.config.catalogue import Catalogue
 ROOT = Path(__file__).parents[2]
 OWN = (  # all of its files
     *("ol2r_cli/recommend", "ol2r_cli/commands/recommend.py", "tests/recommend"),
+    "tests/reference/factorization_tree.py",
     *("configs/recommend.yaml", "configs/model", "configs/reviews", "configs/reproduce/data/amazon*"),
-    *("configs/reproduce/dissertation_table4_2.yaml", "configs/reproduce/dissertation_fig4_*"),
+    *("configs/reproduce/dissertation_table4_*", "configs/reproduce/dissertation_fig4_*"),
     *("docs/how-to/recommend.md", "docs/algorithms/recommendation.md", "docs/algorithms/mter.md"),
     "docs/users_as_queries.py",
 )
