@@ -162,7 +162,7 @@ def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
     page = re.sub(r"(\s|<[^>]*>)+", " ", Path("report.html").read_text())
     assert re.search(r"2 groups of 7 runs: .* values of each metric", page)
     assert re.search(r"ranker nmf seeds of fold 0 0–1 seeds of fold 1 0 ", page)
-    assert "generated: the best mean" in page
+    assert "generated: the highest mean" in page
 
 
 def test_verify_names_a_summary_that_is_not_that_of_the_users(capsys: Output):
