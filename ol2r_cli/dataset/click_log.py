@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.dataset.parse import DataError, open_utf8, utf8_lines
+from ol2r_cli.dataset.parse import DataError, open_utf8
+from ol2r_cli.dataset.records import as_text, longer_than_heading, place_of
 from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -117,7 +117,8 @@ class _Malformed:
         """Raise DataError, with the line of the first row, if there is one."""
         if self.number:
             in_all = f"malformed rows in all: {self.number:,}"
-            raise DataError(f"{self.path}, {_where(self.path, self.row)}: {self.told} ({in_all})")
+            where = place_of(self.path, self.row) if _is_csv(self.path) else f"row {self.row + 1}"
+            raise DataError(f"{self.path}, {where}: {self.told} ({in_all})")
 
 
 def _number_of_false(holds: pl.DataFrame) -> int:
@@ -226,13 +227,7 @@ def _blocks(path: Path, layout: _Layout) -> Iterator[pl.DataFrame]:
         if layout.lists:
             table = _as_sessions(table.with_row_index("session", sessions), path)
             sessions += len(block)
-        for column in table:
-            try:
-                table = table.with_columns(column.cast(pl.String))
-            except pl.exceptions.PolarsError:
-                problem = f"column {column.name} must have one number or text a row, got {column.dtype}"
-                raise ValueError(f"{path}: {problem}") from None
-        yield table
+        yield table.select(as_text(path, column) for column in table)
 
 
 def _as_sessions(table: pl.DataFrame, path: Path) -> pl.DataFrame:
@@ -304,45 +299,14 @@ def _ends(text: bytes) -> Int[np.ndarray, "n"]:
     return breaks[np.searchsorted(quotes, breaks) % 2 == 0] + 1
 
 
-def records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the fields of every record of a csv file.
-
-    csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote; DataError as of
-    `utf8_lines`.
-    """
-    rows = csv.reader(utf8_lines(path), strict=strict)
-    first = 1
-    try:
-        for fields in rows:
-            yield first, fields
-            first = rows.line_num + 1
-    except csv.Error:
-        defect = "a quote that is not closed or in a wrong place, or a very long field"
-        raise csv.Error(f"line {first} has {defect}") from None
-
-
-def _where(path: Path, row: int) -> str:
-    """Return the line on which a row of a csv file begins, or the number of the row in other files.
-
-    The header is no row; quoted fields may have line breaks.
-    """
-    if _is_csv(path):
-        with suppress(StopIteration, csv.Error):  # polars reads some files otherwise than csv
-            line, _ = next(islice(records(path, strict=False), row + 1, None))
-            return f"line {line}"
-    return f"row {row + 1}"
-
-
 def _unreadable(path: Path) -> str:
     """Return which line of a csv file has more fields than the first, or a bad quote; empty if none has. DataError for
     one that is not UTF-8."""
-    rows = records(path, strict=True)
     try:
-        width = len(next(rows, (1, []))[1])
-        long = next((line for line, fields in rows if len(fields) > width), None)
+        long = longer_than_heading(path)
     except csv.Error as error:
         return str(error)
-    return f"line {long} has more fields than the first" if long else ""
+    return f"line {long[0]} has more fields than the first" if long else ""
 
 
 def _as_arrays(table: pl.DataFrame) -> ClickLog:

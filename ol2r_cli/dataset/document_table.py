@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.dataset.click_log import records
 from ol2r_cli.dataset.documents import Documents
 from ol2r_cli.dataset.parse import DataError, Missing, fill_with_minima, open_utf8
+from ol2r_cli.dataset.records import as_text, longer_than_heading, place_of, records
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS
 from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Float
@@ -123,29 +121,20 @@ def _text(path: Path) -> tuple[pl.DataFrame, Callable[[int], str]]:
     try:
         if path.suffix == ".parquet":
             table = pl.read_parquet(path, glob=False, hive_partitioning=False)
-            return table.select(_as_text(path, column) for column in table), lambda row: f"row {row + 1}"
+            return table.select(as_text(path, column) for column in table), lambda row: f"row {row + 1}"
         _check_heading(path)
         with open_utf8(path) as file:
-            return pl.read_csv(file.read(), infer_schema=False), lambda row: _line_of(path, row)
+            return pl.read_csv(file.read(), infer_schema=False), lambda row: place_of(path, row).removeprefix("line ")
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = _unreadable(path) if path.is_file() and path.suffix != ".parquet" else ""
         raise DataError(reason or f"{path} must be a csv or parquet file ({one_line(error)[:120]})") from None
 
 
-def _as_text(path: Path, column: pl.Series) -> pl.Series:
-    """Return a column of a parquet file as text; ValueError for lists and other structures."""
-    if column.dtype == pl.Boolean:
-        column = column.cast(pl.Int8)
-    try:
-        return column.cast(pl.String)
-    except pl.exceptions.PolarsError:
-        must = f"column {column.name} must have one number or text a row"
-        raise ValueError(f"{path}: {must}, got {column.dtype}") from None
-
-
 def _check_heading(path: Path) -> None:
     """Raise DataError unless the first line of a csv file names several columns, each once."""
     heading = next(records(path, strict=False), (1, []))[1]
+    if not heading:
+        raise DataError(f"{path}:1: found nothing, expected names of columns")
     if len(heading) == 1 and (other := next((mark for mark in _OTHER if mark in heading[0]), "")):
         raise DataError(f"{path}:1: found columns that are separated by {other!r}, expected commas")
     for place, name in enumerate(heading):
@@ -155,24 +144,13 @@ def _check_heading(path: Path) -> None:
             raise DataError(f"{path}:1: found {name!r} twice, expected a name of its own for each column")
 
 
-def _line_of(path: Path, row: int) -> str:
-    """Return the line on which a row begins; the heading is none."""
-    with suppress(StopIteration, csv.Error):
-        return str(next(islice(records(path, strict=False), row + 1, None))[0])
-    return f"row {row + 1}"
-
-
 def _unreadable(path: Path) -> str:
     """Return what is wrong with a csv file that cannot be read, and on which line; empty where nothing is found.
 
     DataError for one that is not UTF-8.
     """
-    width = 0
     try:
-        for line, fields in records(path, strict=True):
-            if width and len(fields) > width:
-                return f"{path}:{line}: found {len(fields)} fields, expected {width}, as in the heading"
-            width = width or len(fields)
+        long = longer_than_heading(path)
     except csv.Error as error:
         return f"{path}: {error}"
-    return "" if width else f"{path}:1: found nothing, expected names of columns"
+    return f"{path}:{long[0]}: found {long[1]} fields, expected {long[2]}, as in the heading" if long else ""
