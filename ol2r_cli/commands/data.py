@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ol2r_cli.config import composer
     from ol2r_cli.dataset import click_log, fitted_user, parse, position_bias, table
     from ol2r_cli.dataset import dataset_statistics as statistics
+    from ol2r_cli.dataset.click_log import ClickLog
     from ol2r_cli.dataset.dataset_statistics import GroupStatistics
     from ol2r_cli.dataset.fitted_user import FittedUser
     from ol2r_cli.dataset.table import Dataset, DatasetSource
@@ -194,53 +195,70 @@ def _check(source: DatasetSource) -> None:
 def _fit_clicks(given: argparse.Namespace) -> None:
     """Print the user of a click log as a YAML file, which says how well each fit predicts clicks of other queries."""
     fit = given.fit or "adjacent"
+    file, dataset = _log_and_dataset(given)
+    log, sizes, left_out = _read_log(file, given.skip_bad)
+    if fit == "dcm" and log.pages is None:
+        raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
+    labels, assumed = None, [_ASSUMED]
+    if dataset is not None:
+        labels, assumed = fitted_user.joined_labels(log, dataset), []
+        logging.info("labels of dataset=%s: %s", dataset.name, labels.joined)
+    held_out = _held_out(log, file)
+    values = position_bias.estimated(log, fit)
+    user = fitted_user.fitted_user(log, fit, values, labels)
+    doubts, compared = [*position_bias.doubts(log, fit, values), *user.doubts], _compared(user)
+    told = [f"assumed: {line}" for line in assumed] + [f"warning: {line}" for line in doubts]
+    print(*compared, *told, sep="\n", file=sys.stderr)
+    what = "continuation" if fit == "dcm" else "examination"
+    comments = [
+        f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
+        f"Fitted to {sizes}{left_out}.",
+        held_out,
+        *(f"Assumed: {line}." for line in assumed),
+        *compared,
+        *(f"Warning: {line}." for line in doubts),
+    ]
+    print(fitted_user.as_choice(user, comments))
+
+
+def _log_and_dataset(given: argparse.Namespace) -> tuple[Path, Dataset | None]:
+    """Return the file of the log, and the data that have its labels, if some are named."""
     of_dataset = [word for word in given.override if _OF_DATASET.match(word)]
     files = [word for word in given.override if word not in of_dataset]
     if len(files) != 1:
         got = f", got {' '.join(files)}" if files else ""
         raise ValueError(f"fit-clicks needs one FILE, and takes dataset=..: type ol2r data fit-clicks log.csv{got}")
-    if given.config_dir and not of_dataset:
+    if of_dataset:
+        config = composer.compose([*of_dataset, *as_options(given.config_dir)]).config
+        return Path(files[0]), _load(build(config.dataset))
+    if given.config_dir:
         raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
-    words = [*of_dataset, *as_options(given.config_dir)]
-    dataset = _load(build(composer.compose(words).config.dataset)) if of_dataset else None
-    file = Path(files[0])
+    return Path(files[0]), None
+
+
+def _read_log(file: Path, skip_bad: bool) -> tuple[ClickLog, str, str]:
+    """Return a click log, how large it is, and which rows were left out."""
     logging.info("reading %s", file)
     try:
-        log, skipped = click_log.read(file, "malformed" if given.skip_bad else "none")
+        log, skipped = click_log.read(file, "malformed" if skip_bad else "none")
     except parse.DataError as error:
         raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
-    queries = int(log.query.max()) + 1
     left_out = f", {plural(skipped, 'malformed row')} left out" if skipped else ""
     left_out += f", {plural(log.repeats, 'repeated row')} left out" if log.repeats else ""
+    queries = int(log.query.max()) + 1
     sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
     logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
-    if fit == "dcm" and log.pages is None:
-        raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
-    labels = None if dataset is None else fitted_user.joined_labels(log, dataset)
-    if labels is not None:
-        logging.info("labels of dataset=%s: %s", dataset.name if dataset else "", labels.joined)
-    folds = min(5, queries)
+    return log, sizes, left_out
+
+
+def _held_out(log: ClickLog, file: Path) -> str:
+    """Return a sentence on how well each fit predicts clicks of queries to which it was not fitted."""
+    folds = min(5, int(log.query.max()) + 1)
     if folds < 2:
         raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
     reached = position_bias.held_out(log, folds)
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
-    what = "continuation" if fit == "dcm" else "examination"
-    comments = [
-        f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
-        f"Fitted to {sizes}{left_out}.",
-        f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}.",
-        *([] if labels else [f"Assumed: {_ASSUMED}."]),
-    ]
-    values = position_bias.estimated(log, fit)
-    user = fitted_user.fitted_user(log, fit, values, labels)
-    doubts = [*position_bias.doubts(log, fit, values), *user.doubts]
-    print(*_compared(user), sep="\n", file=sys.stderr)
-    if labels is None:
-        print(f"assumed: {_ASSUMED}", file=sys.stderr)
-    for line in doubts:
-        print(f"warning: {line}", file=sys.stderr)
-    comments += [*_compared(user), *(f"Warning: {line}." for line in doubts)]
-    print(fitted_user.as_choice(user, comments))
+    return f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}."
 
 
 def _compared(user: FittedUser) -> list[str]:

@@ -12,12 +12,10 @@ Without an ol2r.yaml in this folder one is written that names DIR, so that `ol2r
 from __future__ import annotations
 
 import argparse
-import ast
 import keyword
 import re
 import shlex
-import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,16 +25,14 @@ import yaml
 
 from ol2r_cli.command import argument, command
 from ol2r_cli.config.catalogue import ROLES, Catalogue, Choice
+from ol2r_cli.config.class_source import copied_class
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import PROJECT_FILE, as_options, choice_folders, read_project
 from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.program import as_called
-from ol2r_cli.source import is_shipped
 
 GROUPS = (*ROLES, "ranker/model", "experiment")
 _TEMPLATES = Path(__file__).parents[1] / "config" / "templates"
-_INSTEAD = {"stages", "learn_in_loops", "memory"}  # what stands for methods in rounds that are played together
-_WIDTH = 120  # of a line of what is copied
 # How a choice is typed for a run, where GROUP=NAME is not it.
 _TYPED = {
     "measure": "'measures=[ndcg,NAME]'",
@@ -186,117 +182,7 @@ def _copies(like: Choice, module: Path, settings: Path) -> dict[Path, str]:
     spec = find_spec(source) if source else None
     files: dict[Path, str] = {}
     if spec and spec.origin:
-        files[module] = _of_class(Path(spec.origin).read_text(encoding="utf-8"), resolve_name(target))
+        files[module] = copied_class(Path(spec.origin).read_text(encoding="utf-8"), resolve_name(target))
     text = like.path.read_text(encoding="utf-8")
     files[settings] = text.replace(f" {target}\n", f" {module.stem}.{cls}\n")
     return files
-
-
-def _of_class(source: str, cls: type) -> str:
-    """Return the source of a class, with the other definitions of its module that it needs.
-
-    Those that it inherits from are imported. What plays in place of methods, and what only this needs, is left out: it
-    would stand for methods that are about to change.
-    """
-    tree, lines = ast.parse(source), source.splitlines()
-    copied = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == cls.__name__)
-    instead = _in_place_of_methods(copied, cls)
-    copied.body = [node for node in copied.body if node not in instead]
-    nodes = {name: node for node in tree.body for name in _bound_by(node)}
-    bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__ == cls.__module__}
-    needed = _needed(copied, nodes, bases)
-    others = needed & bases
-    imports, definitions = list[str](), list[str]()
-    for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [alias for alias in node.names if (alias.asname or alias.name) in {*needed, "annotations"}]
-            if names:
-                node.names = names
-                imports.append(ast.unparse(node))
-        elif node is copied or _bound_by(node) & needed - bases:
-            blank = [] if isinstance(node, ast.Assign | ast.AnnAssign) else ["", ""]
-            definitions += [*blank, *_lines_of(node, lines, instead)]
-    if others:
-        imports.append(f"from {cls.__module__} import {', '.join(sorted(others))}")
-    docstring = lines[: tree.body[0].end_lineno] if ast.get_docstring(tree) is not None else []
-    text = "\n".join([*docstring, "", *_in_groups(imports), "", *definitions])
-    return re.sub(r"\n{4,}", "\n\n\n", text).strip() + "\n"
-
-
-def _in_place_of_methods(copied: ast.ClassDef, cls: type) -> list[ast.stmt]:
-    """Return those definitions of a class that play in place of its methods, and what these alone use."""
-    inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
-    instead = [node for node in copied.body if _bound_by(node) & _INSTEAD]
-    while True:
-        kept = [node for node in copied.body if node not in instead]
-        own = {name: node for node in kept if isinstance(node, ast.FunctionDef) for name in _bound_by(node) - inherited}
-        alone = _attributes_of(*instead) & own.keys() - _attributes_of(*kept)
-        if not alone:
-            return instead
-        instead += [own[name] for name in alone]
-
-
-def _attributes_of(*nodes: ast.AST) -> set[str]:
-    """Return the names of attributes of the object itself, such as methods, that code uses."""
-    walked = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Attribute))
-    return {each.attr for each in walked if isinstance(each.value, ast.Name) and each.value.id in ("self", "cls")}
-
-
-def _used_by(node: ast.AST) -> set[str]:
-    """Return the names of variables that code uses."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
-def _bound_by(node: ast.stmt) -> set[str]:
-    """Return the names that a statement gives to classes, functions, imports and values."""
-    if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        return {node.name}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return {alias.asname or alias.name for alias in node.names}
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
-
-
-def _needed(copied: ast.ClassDef, nodes: Mapping[str, ast.stmt], bases: Collection[str]) -> set[str]:
-    """Return the names of a module that a class uses, directly or through others that are not its bases."""
-    needed: set[str] = set()
-    waiting: list[ast.stmt] = [copied]
-    while waiting:
-        for name in _used_by(waiting.pop()) & nodes.keys() - needed - {copied.name}:
-            needed.add(name)
-            if name not in bases:
-                waiting.append(nodes[name])
-    return needed
-
-
-def _lines_of(node: ast.stmt, lines: Sequence[str], without: Collection[ast.stmt]) -> list[str]:
-    """Return the lines of a statement with the comments above it, without some statements inside of it."""
-    first, last = _first_line(node), node.end_lineno or 0
-    while first > 1 and lines[first - 2].startswith("#"):
-        first -= 1
-    left_out = {line for each in without for line in range(_first_line(each), (each.end_lineno or 0) + 1)}
-    text = "\n".join(lines[line - 1] for line in range(first, last + 1) if line not in left_out)
-    return re.sub(r"\n{3,}", "\n\n", text).rstrip().split("\n")
-
-
-def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-
-
-def _in_groups(imports: Sequence[str]) -> list[str]:
-    """Return imports in the order that is usual, with a blank line between those of Python, of packages and of ol2r."""
-    modules = {line: line.split()[1] for line in imports}
-    groups = [list[str]() for _ in range(4)]
-    for line in sorted(imports, key=lambda line: (line.startswith("from "), modules[line])):
-        package = modules[line].partition(".")[0]
-        place = 0 if package == "__future__" else 1 if package in sys.stdlib_module_names else 2
-        groups[3 if is_shipped(package) else place].append(_wrapped(line))
-    return [line for group in groups if group for line in (*group, "")]
-
-
-def _wrapped(line: str) -> str:
-    """Return an import that fits the width of a page."""
-    start, _, names = line.partition(" import ")
-    if len(line) <= _WIDTH:
-        return line
-    return "\n".join([f"{start} import (", *(f"    {name}," for name in names.split(", ")), ")"])

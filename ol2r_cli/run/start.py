@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -150,26 +151,41 @@ def named_runs(name: str, output_dir: str, dataset: Dataset, seeds: Sequence[int
     try:
         return [find_run(os.path.expanduser(name), output_dir)] * len(seeds)
     except ValueError as error:
-        named = [name] if Path(os.path.expanduser(name)).is_dir() else shlex.split(name)
-        places, words = split_words(map(os.path.expanduser, named))
-        folders = [place for place in places if place.is_dir()]
-        rankers = [str(place) for place in places if place not in folders]
-        if len(rankers) > 1 or not all(map(_RANKER.fullmatch, rankers)):
+        described = _folders_and_words(name)
+        if described is None:
             raise error from None
-    chosen = RunFilter([*(f"ranker={ranker}" for ranker in rankers), *words])
-    names_start = any(wanted.startswith("start.") for wanted in chosen.wanted)
-    runs = []
-    for folder in folders or [Path(os.path.expanduser(output_dir))]:
-        for path in find_runs(folder):
-            run = None if part_of_outputs(path, folder) else Run.read(path)
-            if run is not None and run.state == "finished" and kind_of(run.choices).name == "run" and chosen.run(run):
-                runs.append(run)
+    folders, words = described
+    chosen = RunFilter(words)
+    found = chain(*map(_finished_runs, folders or [Path(os.path.expanduser(output_dir))]))
+    runs = [run for run in found if chosen.run(run)]
     try:
         chosen.check()
     except ValueError as error:
         raise ValueError(f"start.run={name} fits no run: {error}") from None
-    fitting = [run for run in runs if run.fingerprint == dataset.fingerprint and (names_start or not _was_started(run))]
+    fitting = [run for run in runs if run.fingerprint == dataset.fingerprint]
+    if not any(wanted.startswith("start.") for wanted in chosen.wanted):
+        fitting = [run for run in fitting if not _was_started(run)]
     return [_run_of_seed(seed, fitting, name, dataset).path for seed in seeds]
+
+
+def _folders_and_words(name: str) -> tuple[list[Path], list[str]] | None:
+    """Return the folders and the choices and settings that describe a run; None where `name` is no description."""
+    named = [name] if Path(os.path.expanduser(name)).is_dir() else shlex.split(name)
+    places, words = split_words(map(os.path.expanduser, named))
+    folders = [place for place in places if place.is_dir()]
+    rankers = [str(place) for place in places if place not in folders]
+    if len(rankers) > 1 or not all(map(_RANKER.fullmatch, rankers)):
+        return None
+    return folders, [*(f"ranker={ranker}" for ranker in rankers), *words]
+
+
+def _finished_runs(folder: Path) -> Iterator[Run]:
+    """Yield the finished runs of `ol2r run` below a folder, but for those of benchmarks, recipes and searches."""
+    for path in find_runs(folder):
+        if part_of_outputs(path, folder) is None:
+            run = Run.read(path)
+            if run is not None and run.state == "finished" and kind_of(run.choices).name == "run":
+                yield run
 
 
 def _was_started(run: Run) -> bool:
