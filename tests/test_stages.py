@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli import loops
 from ol2r_cli.click.models import CascadeBased, DependentClick
-from ol2r_cli.commands.new import _of_class
+from ol2r_cli.config.class_source import copied_class
 from ol2r_cli.contracts import role_laws, small_world
 from ol2r_cli.contracts.laws import CheckReport, check_composition
 from ol2r_cli.exploration.order import NoExploration
@@ -316,7 +316,7 @@ def copied(target: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     cls = resolve_name(target)
     name = f"copy_of_{cls.__name__.lower()}"
     source = Path(str(resolve_name(cls.__module__).__file__)).read_text()
-    (folder / f"{name}.py").write_text(_of_class(source, cls))
+    (folder / f"{name}.py").write_text(copied_class(source, cls))
     monkeypatch.syspath_prepend(folder)
     return f"{name}.{cls.__name__}"
 

@@ -79,6 +79,11 @@ class PublishedSetting:
         return self.run.choices.get("ranker/model", "linear") != "linear"
 
     @property
+    def depends_on_replicas(self) -> bool:
+        """Return whether a seed may differ with the number of seeds beside it (docs/explanation/reliability.md)."""
+        return self.is_single or self.run.choices["fairness"] == "mcfair"
+
+    @property
     def seconds(self) -> float:
         """Return the published CPU seconds of a seed."""
         return (self.run.cpu_seconds or 0.0) / len(self.run.seeds)
@@ -169,9 +174,9 @@ def _played_rounds(setting: PublishedSetting, kept: Mapping[Key, Values]) -> int
 def _needs_play_here(setting: PublishedSetting, rounds: int) -> bool:
     """Return whether plays are compared with one on this processor, and not with the published values.
 
-    Those are of all rounds; and in single precision a seed depends on the number of seeds beside it.
+    Those are of all rounds, and of another number of seeds.
     """
-    return setting.is_single or rounds < setting.rounds
+    return setting.depends_on_replicas or rounds < setting.rounds
 
 
 def is_other(values: Mapping[str, float | None], expected: Mapping[str, float | None]) -> bool:

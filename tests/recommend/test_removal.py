@@ -81,14 +81,14 @@ from importlib import import_module
 from pathlib import Path
 
 import ol2r_cli
-from ol2r_cli import cli
+from ol2r_cli import cli, kinds
 
 here = Path(ol2r_cli.__file__).parents[1]
 assert here == Path.cwd(), here
 for path in sorted(here.glob("ol2r_cli/**/*.py")):
     if path.stem != "__main__":
         import_module(".".join(path.relative_to(here).with_suffix("").parts).removesuffix(".__init__"))
-assert list(cli.run_kinds()) == ["run"]
+assert list(kinds.run_kinds()) == ["run"]
 for words in (
     "--help",
     "list",
