@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ol2r_cli.dataset.click_log import ClickLog
 from ol2r_cli.formatting import plural
-from ol2r_cli.tensor.shapes import Bool, Float
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 LEAST, BELOW_ONE = 1e-300, 1 - 1e-9
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
@@ -138,7 +138,8 @@ def _em_of_dcm(
 ) -> Callable[[Float[np.ndarray, "X"]], tuple[float, Float[np.ndarray, "X"]]]:
     """Return a step of EM: from continuation and attraction to the log-likelihood there, and to the next ones.
 
-    Of pages only the documents below the last click are hidden; all others are sums over pages.
+    Of pages only the documents below the last click are hidden; all others are sums over pages. Pages that hide the
+    same documents below the same place are one `tail`, and count as often as they are.
     """
     assert log.pages is not None
     document, click = log.pages
@@ -149,10 +150,11 @@ def _em_of_dcm(
     read = np.bincount(document[there & ~below], minlength=documents)
     clicks_at, clicks_of = log.clicks.sum(0), log.clicks.sum(1)
     ended = np.bincount(last[clicked], minlength=places)
-    open_pages = below.any(1)
-    hidden_documents, length = document[below], below[open_pages].sum(1)
-    first, stop = np.append(0, np.cumsum(length)[:-1]), last[open_pages]
-    settled = ended - np.bincount(stop, minlength=places)  # last clicks with nothing below
+    tail, count = _tails(document, below, last)
+    hidden, stop = below[tail], last[tail]
+    hidden_documents, length = document[tail][hidden], hidden.sum(1)
+    first = np.append(0, np.cumsum(length)[:-1])
+    settled = ended - np.bincount(stop, count, places)  # last clicks with nothing below
 
     def step(point: Float[np.ndarray, "X"]) -> tuple[float, Float[np.ndarray, "X"]]:
         goes_on, attraction = point[:places], point[places:]
@@ -160,15 +162,31 @@ def _em_of_dcm(
         silent = on * np.exp(np.add.reduceat(passed[hidden_documents], first)) if len(stop) else on  # read, no click
         leaves = np.maximum(1 - on + silent, LEAST)  # P(no click below)
         likelihood = clicks_of @ np.log(np.maximum(attraction, LEAST)) + (read - clicks_of) @ passed
-        likelihood += (clicks_at - ended) @ np.log(np.maximum(goes_on, LEAST)) + np.log(leaves).sum()
-        total = read + np.bincount(hidden_documents, np.repeat(silent / leaves, length), documents)
+        likelihood += (clicks_at - ended) @ np.log(np.maximum(goes_on, LEAST)) + count @ np.log(leaves)
+        unseen = count * silent / leaves  # expected pages of a tail that were read on
+        total = read + np.bincount(hidden_documents, np.repeat(unseen, length), documents)
         attraction = np.minimum(clicks_of / np.maximum(total, LEAST), BELOW_ONE)
         if fits_continuation:
-            hidden = np.bincount(stop, silent / leaves, places) + settled * goes_on
-            goes_on = (clicks_at - ended + hidden) / np.maximum(clicks_at, 1)
+            read_on = np.bincount(stop, unseen, places) + settled * goes_on
+            goes_on = (clicks_at - ended + read_on) / np.maximum(clicks_at, 1)
         return float(likelihood), np.append(goes_on, attraction)
 
     return step
+
+
+def _tails(
+    document: Int[np.ndarray, "P K"], below: Bool[np.ndarray, "P K"], last: Int[np.ndarray, "P"]
+) -> tuple[Int[np.ndarray, "T"], Int[np.ndarray, "T"]]:
+    """Return one page of those with the same last click and the same documents below it, and how many these are.
+
+    Pages are told apart by the sum of random numbers of their documents (Zobrist, "A new hashing method with
+    application for game playing", 1970): two of a million agree by chance with probability 1e-7.
+    """
+    pages = np.flatnonzero(below.any(1))
+    number = np.random.default_rng(0).integers(2**63, size=document.max() + 1)
+    sums = np.where(below[pages], number[document[pages]], 0).sum(1) + last[pages]
+    _, first, count = np.unique(sums, return_index=True, return_counts=True)
+    return pages[first], count
 
 
 FITS: dict[str, Callable[[ClickLog], Float[np.ndarray, "K"]]] = {

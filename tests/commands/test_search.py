@@ -138,6 +138,27 @@ def test_failed_trials_do_not_end_the_search(tmp_path, capsys, monkeypatch):
     assert "2 trials (2 failed): none has a value" in capsys.readouterr().out
 
 
+def test_a_run_without_the_metric_is_a_failed_trial(tmp_path, capsys, monkeypatch):
+    def on_test_queries(composer, overrides, *more):
+        return run_trial(composer, [*overrides, "evaluate_on=[test]"], *more)
+
+    monkeypatch.setattr(searcher, "run_trial", on_test_queries)
+    assert cli.main(command(tmp_path, "--trials", "1")) == 1
+    printed = capsys.readouterr().out
+    assert "trial 1/1  failed: its summary has no validation_ndcg_10" in printed
+    assert "1 trials (1 failed): none has a value" in printed
+
+
+def test_lines_about_the_best_trial_are_wrapped_below_their_first_word(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(command(tmp_path, "--trials", "1")) == 0
+    first, second = re.search(
+        r"^( +settings +)ranker\.l2=.*\n( +)exploration\.alpha=", capsys.readouterr().out, re.M
+    ).groups()
+    assert len(first) == len(second)
+
+
 @pytest.mark.slow
 def test_several_processes_share_the_work_and_one_may_be_killed(tmp_path):
     if not Path("/proc/self/task").exists():

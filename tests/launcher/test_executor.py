@@ -216,6 +216,14 @@ def test_dask_calls_again_where_a_worker_is_lost(tmp_path, launched):
     assert re.findall("saved|done", jobs[0].log.read_text()) == ["saved", "done"]
 
 
+def test_dask_takes_an_address_or_a_cluster():
+    pytest.importorskip("distributed")
+    from ol2r_cli.launcher.dask_executor import dask_executor
+
+    with pytest.raises(ValueError, match=r"^launcher\.executor needs an address or a cluster, got both$"):
+        dask_executor("tcp://127.0.0.1:1", object(), None)
+
+
 def test_parsl_plays_jobs_and_they_are_stopped(tmp_path, launched):
     pytest.importorskip("parsl")
     workers = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,13 @@ def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer, mon
     groups = "fairness needs a dataset with two groups: type 'dataset.group={..}' or fairness=none"
     assert [sweep_job.reason for sweep_job in planned.bad] == [groups]
     assert [sweep_job.number for sweep_job in planned.good] == [0]
+
+
+def test_a_long_check_says_how_many_jobs_are_checked(composer: Composer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ol2r_cli.sweep.plan._SILENT", -1.0)
+    terminal = io.StringIO()
+    Plan([[*SMOKE, f"seed={seed}"] for seed in range(3)] + [[*SMOKE, "+rouns=3"]], composer, terminal)
+    assert terminal.getvalue() == "checking: 2 of 4 jobs\nchecking: 3 of 4 jobs\n", "not after the last"
 
 
 def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.CaptureFixture[str]):
