@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,3 +143,10 @@ def test_a_terminal_shows_the_validation_curve(tmp_path, capsys, monkeypatch):
     assert "(done before)" in capsys.readouterr().out
     reported, before = again.trials()[0].intermediate_values, search.study.trials()[0].intermediate_values
     assert before.items() <= reported.items(), "others are compared with it"
+
+
+def test_no_trial_begins_after_the_time_that_was_given(tmp_path):
+    """Such a search is at its end, as one with all of its trials."""
+    search = Searcher(study(tmp_path / ".search" / "a", "ranker.l2=1,2", *TINY), 2, until=time.monotonic())
+    assert search.run()
+    assert search.study.trials() == []
