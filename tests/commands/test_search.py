@@ -149,7 +149,7 @@ def test_a_run_without_the_metric_is_a_failed_trial(tmp_path, capsys, monkeypatc
     assert "1 trials (1 failed): none has a value" in printed
 
 
-def test_lines_about_the_best_trial_are_wrapped_below_their_first_word(tmp_path, capsys, monkeypatch):
+def test_what_is_said_of_the_best_trial_is_wrapped(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert cli.main(command(tmp_path, "--trials", "1")) == 0
