@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.config.overrides import split_launcher, split_search_path
-from ol2r_cli.config.passed_objects import as_overrides, command_of
+from ol2r_cli.config.overrides import command_of, split_launcher, split_search_path
 from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.formatting import plural, printable
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
+from ol2r_cli.plugins.figures import drawing
+from ol2r_cli.plugins.python.passed_objects import as_overrides
 from ol2r_cli.report import comparison
 from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.document import Document
-from ol2r_cli.report.figures import drawing
 from ol2r_cli.report.measures import declare, described
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import group_runs
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 
     from ol2r_cli import device
     from ol2r_cli.config import composer
-    from ol2r_cli.contracts import laws
+    from ol2r_cli.plugins.check import laws
     from ol2r_cli.run import recomputed, runner
     from ol2r_cli.sweep import sweeper
 else:
     device, composer = lazy("ol2r_cli.device"), lazy("ol2r_cli.config.composer")
-    laws, sweeper = lazy("ol2r_cli.contracts.laws"), lazy("ol2r_cli.sweep.sweeper")
+    laws, sweeper = lazy("ol2r_cli.plugins.check.laws"), lazy("ol2r_cli.sweep.sweeper")
     recomputed, runner = lazy("ol2r_cli.run.recomputed"), lazy("ol2r_cli.run.runner")
 
 __all__ = [

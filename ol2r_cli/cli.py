@@ -13,29 +13,24 @@ from importlib.util import find_spec
 
 from ol2r_cli.command import HelpFormatter, with_hyphens
 from ol2r_cli.formatting import nearest
-from ol2r_cli.program import COMMANDS, as_called
+from ol2r_cli.plugins import installed, plugins
+from ol2r_cli.program import as_called, commands, core_commands
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, UNREAD, exits_when_interrupted
 from ol2r_cli.terminal import printing
 
-_MEANT = {  # words that are no commands, with what to type
+_MEANT = {  # words that are no commands, with what to type; plug-ins have others
     "compare": "ol2r report --compare all",
-    "plot": "ol2r report --figure",
-    "figure": "ol2r report --figure",
     "table": "ol2r report",
     "sweep": "ol2r run -m",
     "train": "ol2r run",
     "resume": "the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
     "continue": "the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
-    "tune": "ol2r search",
-    "remove": "ol2r clean",
-    "delete": "ol2r clean",
     "ls": "ol2r status",
     "show": "ol2r status",
     "info": "ol2r status",
     "datasets": "ol2r list dataset",
     "rankers": "ol2r list ranker",
 }
-_FIRST = 6  # commands that the help names before the others
 
 EPILOG = """examples:
   ol2r run                                            PairRank, generated data
@@ -51,15 +46,16 @@ exit codes: 0 done, 1 a run failed, 2 bad configuration or data,
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `ol2r` itself; subcommands parse what follows their name."""
-    lines = [f"  {name:11} {what}" for name, what in COMMANDS.items()]
+    lines = {name: f"  {name:10}  {command.about}" for name, command in commands().items()}
+    core = core_commands()
     about = [
         "Online learning to rank from simulated clicks.",
         "",
         "commands to begin with:",
-        *lines[:_FIRST],
+        *(lines[name] for name in core),
         "",
         "other commands:",
-        *lines[_FIRST:],
+        *(line for name, line in lines.items() if name not in core),
     ]
     top = argparse.ArgumentParser(
         prog="ol2r",
@@ -108,8 +104,8 @@ def _command(arguments: list[str]) -> int:
     except OSError as error:
         print(f"ol2r: there is no working folder ({error.strerror}): type cd FOLDER first", file=sys.stderr)
         return BAD_CONFIGURATION
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks, by the script of `ol2r completion`
-        import_module("ol2r_cli.commands.completion").answer(parser())
+    if "_ARGCOMPLETE" in os.environ and "completion" in commands():  # a shell asks, by the script of `ol2r completion`
+        import_module(commands()["completion"].module).answer(parser())
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -121,22 +117,29 @@ def _command(arguments: list[str]) -> int:
 
         print(f"ol2r {version_line()}")
         return DONE
-    if name not in COMMANDS:
+    if rest and f"{name} {rest[0]}" in commands():
+        name, rest = f"{name} {rest[0]}", rest[1:]
+    if name not in commands():
         print(f"ol2r: no command '{name}'{_advice(name)}", file=sys.stderr)
         return BAD_CONFIGURATION
-    if name == "completion" and find_spec("argcomplete") is None:
-        print("ol2r completion: needs argcomplete: type pip install 'ol2r[completion]'", file=sys.stderr)
-        return BAD_CONFIGURATION
+    command = commands()[name]
+    for package, extra in command.packages.items():
+        if find_spec(package) is None:
+            print(f"ol2r {name}: needs {package}: type pip install 'ol2r[{extra}]'", file=sys.stderr)
+            return BAD_CONFIGURATION
     with exits_when_interrupted():
-        module = import_module(f"ol2r_cli.commands.{name}")
-    return module.main(rest)
+        main = command.main()
+    return main(rest)
 
 
 def _advice(name: str) -> str:
     """Return what to type for a word that is no command."""
     if with_hyphens(name) != name:
         return f": it has a hyphen of typography, type {with_hyphens(name)}"
-    if name in _MEANT:
-        return as_called(f": type {_MEANT[name]}")
-    near = nearest(name, [*COMMANDS, "--help", "--version"], "ol2r ")
-    return as_called(near) or f": choose from {', '.join(COMMANDS)}"
+    meant = _MEANT | {word: typed for plugin in plugins() for word, typed in plugin.meant.items()}
+    if name in meant:
+        return as_called(f": type {meant[name]}")
+    if name in installed().left_out:
+        return f": its plug-in cannot be used ({installed().left_out[name]})"
+    near = nearest(name, [*commands(), "--help", "--version"], "ol2r ")
+    return as_called(near) or f": choose from {', '.join(commands())}; or its plug-in is not installed"

@@ -11,7 +11,7 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -114,10 +114,11 @@ class Parser(argparse.ArgumentParser):
 
 
 @dataclass
-class Command:
+class Subcommand:
     """A subcommand, called with the words that follow its name; returns the exit code.
 
-    Its help is the docstring of its module: a description, behind what is typed, and after an empty line the epilog.
+    Its help is the docstring of its module: a description, behind what is typed, and after an empty line the epilog, to
+    which `more` adds.
     Where parsing or the action raises one of `errors`, the message is printed as one line and the exit code is 2. An
     error of the user's own code is told with its place.
     """
@@ -126,16 +127,18 @@ class Command:
     arguments: Sequence[Argument]
     make: type[Parser]
     errors: tuple[type[Exception], ...]
+    more: Callable[[], str]
+    name: str
     settings: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self.name = self.action.__module__.rpartition(".")[2]
+        self.name = self.name or self.action.__module__.rpartition(".")[2]
 
     def parser(self) -> Parser:
         """Return the parser of its words."""
         about = sys.modules[self.action.__module__].__doc__ or ""
         description, _, epilog = about.partition(": ")[2].partition("\n\n")
-        settings = {"description": " ".join(description.split()), "epilog": epilog, **self.settings}
+        settings = {"description": " ".join(description.split()), "epilog": epilog + self.more(), **self.settings}
         parser = self.make(f"ol2r {self.name}", formatter_class=HelpFormatter, **settings)
         for add in self.arguments:
             add(parser)
@@ -182,19 +185,28 @@ def _too_long(error: Exception) -> str:
     return f"{str(error.filename)[:_SHOWN]}.. is too long for the name of a file: type a shorter one"
 
 
-def argument(*names: str, **settings: Any) -> Argument:
-    """Return an argument; names and settings are those of `ArgumentParser.add_argument`."""
-    return lambda parser: parser.add_argument(*names, **settings)
+def argument(*names: str, offers: Callable[[], Iterable[str]] | None = None, **settings: Any) -> Argument:
+    """Return an argument; names and settings are those of `ArgumentParser.add_argument`.
+
+    offers: returns words that may stand for it, which a shell completes.
+    """
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(*names, **settings).offers = offers  # type: ignore[attr-defined]
+
+    return add
 
 
 def command(
     *arguments: Argument,
     make: type[Parser] = Parser,
     errors: tuple[type[Exception], ...] = (ValueError,),
+    more: Callable[[], str] = str,
+    name: str = "",
     **settings: Any,
-) -> Callable[[Action], Command]:
-    """Declare a function as the subcommand with the name of its module.
+) -> Callable[[Action], Subcommand]:
+    """Declare a function as the subcommand of this name, or with that of its module.
 
     It receives the arguments, and as `typed` the words. `settings` are those of `ArgumentParser`.
     """
-    return lambda action: Command(action, arguments, make, errors, settings)
+    return lambda action: Subcommand(action, arguments, make, errors, more, name, settings)

@@ -10,15 +10,22 @@ from pathlib import Path
 from ol2r_cli.formatting import error_line, shown_path
 from ol2r_cli.source import PACKAGE
 
-_OF_PYTHON = re.compile(r"^<|/lib/python[\d.]+/|/ol2r_cli/contracts/")  # and what holds choices to the laws
+_OF_PYTHON = re.compile(r"^<|/lib/python[\d.]+/")
 
 _Frame = tuple[str, int, str]  # file, line, and the function with its class
 
 
-def place_of(error: BaseException) -> str:
-    """Return where an error was raised, `mine.py:12, in Mine.learn`: in own code, if that was on the way."""
+def place_of(error: BaseException, apart_from: Path | None = None) -> str:
+    """Return where an error was raised, `mine.py:12, in Mine.learn`: in own code, if that was on the way.
+
+    apart_from: a folder of code that calls what is looked at.
+    """
     frames = _frames(error)
-    outside = [frame for frame in frames if not _OF_PYTHON.search(frame[0])]
+    outside = [
+        (file, line, function)
+        for file, line, function in frames
+        if not (_OF_PYTHON.search(file) or (apart_from and Path(file).is_relative_to(apart_from)))
+    ]
     own = [frame for frame in frames if _is_own_file(frame[0])]
     file, line, function = (own or outside or frames)[-1]
     return f"{shown_path(file)}:{line}, in {function}"

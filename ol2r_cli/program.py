@@ -7,32 +7,32 @@ import re
 import shlex
 import shutil
 import sys
+from functools import cache
 
 from ol2r_cli.formatting import shown_path
-from ol2r_cli.kinds import other_kinds, run_kinds
+from ol2r_cli.plugins import Command, plugins, run_kinds
 
-# subcommand, `main` of the module of its name in commands/: a description
-COMMANDS = {
-    "run": run_kinds()["run"].about,
+_CORE = {  # of the core: a description; their modules are in commands/
     "list": "all components and settings: rankers, click models, datasets, ..",
     "status": "runs in a folder: finished, running, interrupted, failed and why",
-    "report": "tables and figures of finished runs, with paired comparisons",
+    "report": "tables of finished runs, with paired comparisons",
     "data": "statistics of a dataset, parsing it ahead, checking its files",
-    "benchmark": "expected results of every ranker, and your own beside them",
-    "search": "settings with the best validation NDCG within ranges, by Optuna",
-    "reproduce": "a figure or table of the papers: runs, draws, compares",
-    "new": "a component of your own that works: class, settings and test",
-    "check": "property checks of components, such as your own",
-    "diff": "two runs side by side: settings, results, where rounds diverge",
-    "score": "scores of a finished run's ranker for the documents of a file",
-    "export": "finished runs for other tools: by query, TREC, trackers",
-    "verify": "whether finished runs are intact: hashes, rows, sums, summaries",
-    "clean": "disk usage of runs, and removal after confirmation",
-    "bench": "rounds per second on a generated MSLR-sized dataset",
-    **{kind.name: kind.about for kind in other_kinds()},
-    "doctor": "versions, CUDA, data found, disk",
-    "completion": "completion script for bash, zsh, fish or tcsh",
 }
+
+
+@cache
+def commands() -> dict[str, Command]:
+    """Return all commands by name, those of the core first; no plug-in replaces one."""
+    core = {"run": run_kinds()["run"].about, **_CORE}
+    found = {name: Command(name=name, about=about, module=f"ol2r_cli.commands.{name}") for name, about in core.items()}
+    for command in sorted((each for plugin in plugins() for each in plugin.commands), key=lambda each: each.name):
+        found.setdefault(command.name, command)
+    return found
+
+
+def core_commands() -> list[str]:
+    """Return the names of the commands that are always there."""
+    return ["run", *_CORE]
 
 
 def program() -> str:
@@ -50,5 +50,11 @@ def program() -> str:
 
 def as_called(text: object) -> str:
     """Return text in which commands to type, such as `ol2r list`, begin with the program as it was called."""
-    commands = "|".join([*COMMANDS, "COMMAND"])
-    return re.sub(rf"(?<![\w./-])ol2r(?= (?:{commands})\b)", lambda _: program(), str(text))
+    names = "|".join([*commands(), "COMMAND"])
+    return re.sub(rf"(?<![\w./-])ol2r(?= (?:{names})\b)", lambda _: program(), str(text))
+
+
+def if_there(text: str) -> str:
+    """Return text that has a command to type, such as `ol2r clean`; empty where its plug-in is not installed."""
+    named = re.search(r"ol2r ([\w-]+)", text)
+    return text if named and named[1] in commands() else ""

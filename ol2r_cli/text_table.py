@@ -1,6 +1,6 @@
 """A table of text: one record, and how it is printed on a terminal, in a pipe and as Markdown.
 
-`report/latex.py` and the template of report.html render the same record.
+Other formats of a report render the same record.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ import shlex
 import sys
 from dataclasses import replace
 
-from ol2r_cli.recipes import click_costs
-from ol2r_cli.recipes.benchmark_plan import benchmark_plan
-from ol2r_cli.recipes.entries import tables_of
-from ol2r_cli.recipes.overrides import name_of, role
-from ol2r_cli.recipes.play import run_recipe
-from ol2r_cli.recipes.recipe import load_recipe
-from ol2r_cli.recipes.results import choice_frame, played
+from ol2r_cli.plugins.benchmark import click_costs
+from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
+from ol2r_cli.plugins.benchmark.entries import tables_of
+from ol2r_cli.plugins.benchmark.overrides import name_of, role
+from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.recipe import load_recipe
+from ol2r_cli.plugins.benchmark.results import choice_frame, played
 
 
 def main(typed: list[str], name: str = "clicks") -> int:

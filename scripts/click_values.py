@@ -18,9 +18,9 @@ import polars as pl
 import torch
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.report.click_values import attractions, values_of_seeds
+from ol2r_cli.plugins.click_logs.click_values import attractions, values_of_seeds
+from ol2r_cli.plugins.click_logs.validation_sessions import played_sessions
 from ol2r_cli.run.experiment import Experiment
-from ol2r_cli.run.validation_sessions import played_sessions
 from ol2r_cli.simulation import Simulation
 
 USERS = ("perfect", "navigational", "informational", "baidu_position", "yandex_dcm", "user_browsing")

@@ -3,7 +3,7 @@
     python scripts/croissant.py
 
 [Croissant](https://docs.mlcommons.org/croissant) is the vocabulary in which data sets for machine learning describe
-their files and columns. tests/recipes/test_croissant.py compares the file with the tables.
+their files and columns. tests/plugins/benchmark/test_croissant.py compares the file with the tables.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     python scripts/field.py
 
 The values are those of the published tables `linear` and `users`. Rows that vary a ranker (PairRank, sum) are left out;
-Holm's correction counts them, as in the tables. tests/recipes/test_field.py compares the picture with the tables.
+Holm's correction counts them, as in the tables. tests/plugins/benchmark/test_field.py compares the picture with the
+tables.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ol2r_cli.recipes.entries import Difference, Entry, differences, for_metric, published_tables
-from ol2r_cli.report.figures.drawing import figure_settings, save
+from ol2r_cli.plugins.benchmark.entries import Difference, Entry, differences, for_metric, published_tables
+from ol2r_cli.plugins.figures.drawing import figure_settings, save
 from ol2r_cli.report.styles import INK
 
 FILE = Path(__file__).parents[1] / "docs" / "pictures" / "field.svg"

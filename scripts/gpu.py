@@ -34,12 +34,12 @@ from torch import Tensor
 
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.loops import joint
 from ol2r_cli.loops.rounds import RoundsLaunch
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measurement
-from ol2r_cli.run import DONE, batch, runner
-from ol2r_cli.run.batch import BatchJob, play_together, run_batch
+from ol2r_cli.plugins.gpu import batch, joint
+from ol2r_cli.plugins.gpu.batch import BatchJob, play_together, run_batch
+from ol2r_cli.run import DONE, runner
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.trace import Trace

@@ -39,8 +39,8 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 AREAS = {  # the files to change below ol2r_cli/, and the tests to ask below tests/
-    "rankers": ("ranker/**/*.py", ["ranker/", "test_contracts.py"]),
-    "explorations": ("exploration/*.py", ["exploration/", "test_contracts.py"]),
+    "rankers": ("ranker/**/*.py", ["ranker/", "plugins/check/test_contracts.py"]),
+    "explorations": ("exploration/*.py", ["exploration/", "plugins/check/test_contracts.py"]),
     "learning": ("learning/*.py", ["learning/", "ranker/"]),
     "fairness": ("fairness/*.py", ["fairness/", "metrics/"]),
     "metrics": ("metrics/*.py", ["metrics/", "measure/"]),
@@ -48,13 +48,14 @@ AREAS = {  # the files to change below ol2r_cli/, and the tests to ask below tes
     "configuration": ("config/*.py", ["config/", "test_simulation.py"]),
     "sweeps": ("sweep/*.py", ["sweep/", "launcher/", "commands/test_run.py"]),
     "launchers": ("launcher/*.py", ["launcher/", "sweep/"]),
-    "joint launches": ("loops/joint.py", ["loops/test_joint.py", "run/test_batch.py"]),
-    "searches": ("search/*.py", ["search/", "commands/test_search.py"]),
+    "joint launches": ("plugins/gpu/joint.py", ["plugins/gpu/"]),
+    "searches": ("plugins/search/*.py", ["plugins/search/"]),
     "data": ("dataset/*.py", ["dataset/", "commands/test_data.py"]),
-    "users": ("click/*.py", ["click/", "test_contracts.py"]),
+    "users": ("click/*.py", ["click/", "plugins/check/test_contracts.py"]),
     "reports": ("report/**/*.py", ["report/", "commands/test_report.py"]),
-    "recipes": ("recipes/*.py", ["recipes/"]),
+    "recipes": ("plugins/benchmark/*.py", ["plugins/benchmark/"]),
     "commands": ("commands/*.py", ["commands/"]),
+    "plug-ins": ("plugins/**/*.py", ["plugins/"]),
 }
 EQUIVALENT = [  # changes that no test can notice, judged by hand
     "self.rounds += 1 -> self.rounds -= 1",  # only rounds % refresh is looked at

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from ol2r_cli.commands.bench import Benchmark, measure
-from ol2r_cli.recipes.results import processor
+from ol2r_cli.plugins.authoring.bench import Benchmark, measure
+from ol2r_cli.plugins.benchmark.results import processor
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"

@@ -32,7 +32,7 @@ import torch  # noqa: E402
 from ol2r_cli.config.composer import Composer  # noqa: E402
 from ol2r_cli.config.instantiate import build  # noqa: E402
 from ol2r_cli.files import write_parquet  # noqa: E402
-from ol2r_cli.recipes.processors import (  # noqa: E402
+from ol2r_cli.plugins.benchmark.processors import (  # noqa: E402
     EVERY,
     FILE,
     PROCESSORS,
@@ -44,8 +44,8 @@ from ol2r_cli.recipes.processors import (  # noqa: E402
     missing,
     published_settings,
 )
-from ol2r_cli.recipes.recipe import recipe_names  # noqa: E402
-from ol2r_cli.recipes.results import published_dir  # noqa: E402
+from ol2r_cli.plugins.benchmark.recipe import recipe_names  # noqa: E402
+from ol2r_cli.plugins.benchmark.results import published_dir  # noqa: E402
 from ol2r_cli.run import DONE  # noqa: E402
 from ol2r_cli.run.experiment import Experiment  # noqa: E402
 from ol2r_cli.run.run import Run  # noqa: E402

@@ -12,19 +12,18 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from itertools import chain, dropwhile, takewhile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ol2r_cli.command import Command
+from ol2r_cli import program
+from ol2r_cli.command import Subcommand
 from ol2r_cli.commands.list import click_tables, defaults_of, settings_of_root, shown_settings, title_of, typed
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.ranges import Allowed, Anything, Either, ListOf, MappingOf, Word, allowed_by, annotations_of
-from ol2r_cli.kinds import RunKind, run_kinds
-from ol2r_cli.program import COMMANDS
+from ol2r_cli.plugins import RunKind, run_kinds
 from ol2r_cli.text_table import TextTable, in_markdown, markdown
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +36,7 @@ API = {
     "api": (
         "From scripts and notebooks: `from ol2r_cli import api as ol2r`. "
         "[Python and notebooks](../how-to/python.md) has examples.",
-        [("run.run", "Run"), ("report.frames", "load"), ("contracts.laws", "CheckReport")],
+        [("run.run", "Run"), ("report.frames", "load"), ("plugins.check.laws", "CheckReport")],
     ),
     "interfaces": (
         "For components of your own: the roles, and the records that they exchange in every round. "
@@ -82,17 +81,23 @@ def commands() -> str:
         [
             "# Commands",
             "All commands of `ol2r` with their arguments and options, as `ol2r COMMAND --help` prints them.",
-            _table(["command", "what it does"], ([f"[`ol2r {name}`](#{name})", COMMANDS[name]] for name in COMMANDS)),
+            _table(
+                ["command", "what it does"],
+                (
+                    [f"[`ol2r {name}`](#{name.replace(' ', '-')})", each.about]
+                    for name, each in program.commands().items()
+                ),
+            ),
             "[Settings](settings.md) lists the components and settings that are typed as `GROUP=CHOICE` and "
             "`SETTING=VALUE`.",
             "Exit codes: 0 done, 1 a run failed, 2 bad configuration or data, 3 some runs of a sweep failed, "
             "130 interrupted. A command that has others says so.",
-            *(block for name in COMMANDS for block in _command(import_module(f"ol2r_cli.commands.{name}").main)),
+            *(block for each in program.commands().values() for block in _command(each.main())),
         ]
     )
 
 
-def _command(command: Command) -> Iterator[str]:
+def _command(command: Subcommand) -> Iterator[str]:
     """Yield the section of one command."""
     parser = command.parser()
     yield f"## {command.name}"

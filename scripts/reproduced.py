@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ol2r_cli.recipes.recipe import PAPERS, Recipe, load_recipe, recipe_names  # noqa: E402
+from ol2r_cli.plugins.benchmark.recipe import PAPERS, Recipe, load_recipe, recipe_names  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/reproduced.md"
 VERDICTS = ("yes", "no", "undecided")

@@ -11,11 +11,11 @@ from omegaconf import DictConfig
 
 from ol2r_cli.config.composer import Composer, Composition
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts import small_world
-from ol2r_cli.contracts.laws import CheckReport, check_composition
-from ol2r_cli.contracts.small_world import LISTS, POSITIONS, ROUNDS, SEEDS, Law, play, seen, small, world
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Role
+from ol2r_cli.plugins.check import small_world
+from ol2r_cli.plugins.check.laws import CheckReport, check_composition
+from ol2r_cli.plugins.check.small_world import LISTS, POSITIONS, ROUNDS, SEEDS, Law, play, seen, small, world
 from ol2r_cli.simulation import Simulation, check_needs
 
 __all__ = ["LISTS", "POSITIONS", "ROUNDS", "SEEDS", "play", "seen", "world"]

@@ -31,7 +31,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from tests.export.finished import runs  # noqa: E402, F401  (a fixture)
+from tests.plugins.export.finished import runs  # noqa: E402, F401  (a fixture)
 
 torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, deadline=None)

@@ -45,11 +45,10 @@ import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 
-from ol2r_cli.command import Command
-from ol2r_cli.program import COMMANDS
+from ol2r_cli.command import Subcommand
+from ol2r_cli.program import commands
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = 120
@@ -370,7 +369,7 @@ def _misunderstood(line: str) -> str:
             return f"no extra {missing}" if missing else ""
         case ["ol2r", "--help" | "--version"] | []:
             return ""
-        case ["ol2r", name, *_] if name not in COMMANDS:
+        case ["ol2r", name, *_] if name not in commands():
             return f"no command {name}"
         case ["ol2r", name, *rest]:
             return "" if _PLACEHOLDER.search(line.partition("  #")[0]) else _refused(name, rest)
@@ -379,7 +378,7 @@ def _misunderstood(line: str) -> str:
 
 def _refused(name: str, words: list[str]) -> str:
     """Return the message of a command whose words are no arguments, or of a run that cannot be composed, or ""."""
-    main = import_module(f"ol2r_cli.commands.{name}").main
+    main = commands()[name].main()
     if name == "run" and not {"--cfg", "--help"} & set(words):
         messages = io.StringIO()
         with contextlib.redirect_stdout(messages), contextlib.redirect_stderr(messages):
@@ -387,7 +386,7 @@ def _refused(name: str, words: list[str]) -> str:
         said = messages.getvalue()
         elsewhere = "must be a folder with", "must be a file", "login node"  # data and clusters
         return "" if code == 0 or any(words in said for words in elsewhere) else said.strip()
-    if isinstance(main, Command) and not {"--help", "--cfg"} & set(words):
+    if isinstance(main, Subcommand) and not {"--help", "--cfg"} & set(words):
         try:
             main._parsed(words)
         except ValueError as error:

@@ -9,13 +9,12 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
 import ol2r_cli
-from ol2r_cli import cli
-from ol2r_cli.kinds import other_kinds
+from ol2r_cli.plugins import plugins
+from ol2r_cli.program import commands
 
 PACKAGE = Path(ol2r_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -23,8 +22,8 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
-    ("source",),
-    ("loops", "files", "lazy", "terminal", "kinds"),
+    ("source", "plugins"),
+    ("loops", "files", "lazy", "terminal"),
     ("tensor", "formatting", "columns", "signatures", "stages"),
     ("program", "own_code"),
     ("text_table",),
@@ -35,13 +34,12 @@ LAYERS = (
     ("ranker", "exploration", "measure"),
     ("simulation", "device"),
     ("run",),
-    ("launcher", "contracts"),
+    ("launcher",),
     ("sweep",),
-    ("search", "report"),
-    ("export", "recipes", *(kind.name for kind in other_kinds())),
+    ("report",),
     ("command",),
-    ("commands", "api"),
-    ("cli",),
+    ("commands",),
+    ("plugins.*", "cli"),
 )
 ROLES = ("click", "ranker", "exploration", "fairness", "measure")  # no other package imports a choice
 RANK = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
@@ -73,7 +71,8 @@ def imports(path: Path, types: bool = False) -> set[str]:
                 found.add(below if below in modules else above)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy":
             found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module" and node.args:
+        is_seam = name(path) == "plugins"  # it finds plug-ins, whose records it returns
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module" and node.args and not is_seam:
             package = re.match(r"f?'ol2r_cli\.([\w.]+)\.\{", ast.unparse(node.args[0]))
             found.update(module for module in modules if package and module.startswith(f"{package[1]}."))
         for child in ast.iter_child_nodes(node):
@@ -100,13 +99,45 @@ def circles(graph: Mapping[str, Collection[str]]) -> set[frozenset[str]]:
     }
 
 
+OUTSIDE = {  # modules of plug-ins that keep their import names
+    file.removeprefix("ol2r_cli/").removesuffix(".py").replace("/", "."): plugin.name
+    for plugin in plugins()
+    for file in plugin.files
+    if file.startswith("ol2r_cli/")
+}
+
+
+def plugin_of(module: str) -> str:
+    """The plug-in of a module; empty for one of the core and of methods."""
+    first, *below = module.split(".")
+    return below[0] if first == "plugins" and below else OUTSIDE.get(module, "")
+
+
+def package(module: str) -> str:
+    """The package of a module; that of every plug-in is `plugins.*`."""
+    return "plugins.*" if plugin_of(module) else module.split(".")[0]
+
+
+def test_plugins_import_only_those_that_they_need():
+    needed = {plugin.name: set(plugin.needs) for plugin in plugins()}
+    wrong = [
+        f"{module} imports {imported}"
+        for module, all_imported in GRAPH.items()
+        for imported in all_imported
+        if package(module) == package(imported) == "plugins.*"
+        and (own := plugin_of(module)) != (other := plugin_of(imported))
+        and other not in needed[own]
+    ]
+    assert not wrong
+
+
 def test_imports_point_to_lower_layers():
     wrong = [
         f"{module} imports {imported}"
         for module, all_imported in GRAPH.items()
         for imported in all_imported
         if module not in ("", "__init__", "__main__")
-        and (own := module.split(".")[0]) != (other := imported.split(".")[0])
+        and (own := package(module)) != (other := package(imported))
         and (RANK[own] <= RANK[other] or (other in ROLES and own not in ROLES))
     ]
     assert not wrong
@@ -148,13 +179,13 @@ def test_no_two_public_classes_share_a_name():
 
 
 def test_everything_public_has_a_docstring():
-    missing = []
+    missing, of_commands = [], {command.module.removeprefix("ol2r_cli.") for command in commands().values()}
     for path in FILES:
         tree = ast.parse(path.read_text())
         public = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and not n.name.startswith("_")]
         missing += [name(path)] * (not ast.get_docstring(tree))
         named = {node.name for node in public if not ast.get_docstring(node)}
-        named -= {"main"} if path.parent.name == "commands" else set()  # it has the help
+        named -= {"main"} if name(path) in of_commands else set()  # it has the help
         missing += [f"{name(path)}.{it}" for it in named]
     assert missing == []
 
@@ -167,12 +198,13 @@ def test_tests_have_names_of_at_most_60_characters():
 
 
 def test_every_command_has_a_main():
-    assert all(callable(import_module(f"ol2r_cli.commands.{command}").main) for command in cli.COMMANDS)
+    assert all(callable(command.main()) for command in commands().values())
 
 
 def test_starting_up_imports_nothing_heavy():
     """The command line and all commands import Hydra, torch and polars only when they need them."""
-    light = ["cli", "config.catalogue", *(name(path) for path in FILES if path.parent.name == "commands")]
+    of_commands = [command.module.removeprefix("ol2r_cli.") for command in commands().values()]
+    light = ["cli", "config.catalogue", *(name(path) for path in FILES if path.name == "plugin.py"), *of_commands]
     script = f"""
 import sys
 from importlib import import_module
@@ -206,8 +238,8 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
-    drawing = ("bars", "blocks", "by_setting", "curves", "lda", "over_rounds", "panels")
-    figures = [f"report.figures.{module}" for module in drawing]
-    searches = [f"search.{module}" for module in ("result", "searcher", "study")]
-    need_them = ["commands.completion", "launcher.dask_executor", *figures, *searches]
+    drawn = [f"plugins.figures.drawn.{module}" for module in ("bars", "blocks", "by_setting", "lda", "over_rounds")]
+    figures = ["plugins.figures.curves", *drawn, "plugins.figures.panels"]
+    searches = [f"plugins.search.{module}" for module in ("result", "searcher", "study")]
+    need_them = ["plugins.authoring.completion", "plugins.executor.dask_executor", *figures, *searches]
     assert done.stdout.split() == need_them

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli import __version__
-from ol2r_cli.cli import COMMANDS, main
+from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.program import as_called
+from ol2r_cli.program import as_called, commands
 from tests.report.runs import make
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert texts[0] == texts[1]
     assert "ol2r_cli.cli" in modules
     assert not modules & (HEAVY | {"hydra", "omegaconf", "rich", "yaml"})
-    for command in COMMANDS:
+    for command in commands():
         assert f"\n  {command} " in out
     assert out.index("\n  report ") < out.index("\nother commands:") < out.index("\n  search ")
     assert max(map(len, out.splitlines())) <= 80
@@ -115,7 +115,7 @@ def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.Mo
 
 def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
     for word, advice in {
-        "xyz": f"choose from {', '.join(COMMANDS)}",
+        "xyz": f"choose from {', '.join(commands())}; or its plug-in is not installed",
         "statsu": "did you mean ol2r status?",
         "--verson": "did you mean ol2r --version?",
         "compare": "type ol2r report --compare all",
@@ -155,7 +155,7 @@ def test_commands_begin_with_the_program_as_it_was_called(tmp_path: Path, capsys
 
 
 def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.CaptureFixture[str]):
-    for command in COMMANDS:
+    for command in commands():
         with pytest.raises(SystemExit) as stop:
             main([command, "--help"])
         assert stop.value.code == 0
@@ -290,7 +290,8 @@ def test_ctrl_c_in_executed_text_has_the_same_code(tmp_path):
     code = """
 import sys, types
 from ol2r_cli import cli
-cli.import_module = lambda _: types.SimpleNamespace(main=lambda _: exec("raise KeyboardInterrupt"))
+command = types.SimpleNamespace(main=lambda: lambda _: exec("raise KeyboardInterrupt"), packages={})
+cli.commands = lambda: {"run": command}
 sys.exit(cli.main(["run"]))
 """
     (tmp_path / "interrupted.py").write_text(code)  # python -c would end in another way

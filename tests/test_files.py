@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.files import write_bytes, write_parquet, write_text
-from ol2r_cli.report.figures.drawing import save
+from ol2r_cli.plugins.figures.drawing import save
 from ol2r_cli.run.store import LogFile, RunDirectory
 from ol2r_cli.run.trace import Trace
 

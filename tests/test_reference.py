@@ -10,8 +10,8 @@ import pytest
 from ol2r_cli import api
 from ol2r_cli.commands.list import typed
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.kinds import run_kinds
-from ol2r_cli.program import COMMANDS
+from ol2r_cli.plugins import run_kinds
+from ol2r_cli.program import commands
 from scripts import reference
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -29,7 +29,7 @@ def headings(name: str) -> list[str]:
 
 
 def test_every_command_and_option_is_described():
-    assert headings("commands.md")[1:] == list(COMMANDS)
+    assert headings("commands.md")[1:] == list(commands())
     page = (FOLDER / "commands.md").read_text(encoding="utf-8")
     assert "| `--to WHAT` | one of per-query, trec," in page
     assert "| `DIR\\|NAME=VALUE` |" in page

@@ -15,15 +15,15 @@ from omegaconf import OmegaConf
 
 from ol2r_cli import loops
 from ol2r_cli.click.models import CascadeBased, DependentClick
-from ol2r_cli.config.class_source import copied_class
-from ol2r_cli.contracts import role_laws, small_world
-from ol2r_cli.contracts.laws import CheckReport, check_composition
 from ol2r_cli.exploration.order import NoExploration
 from ol2r_cli.fairness.by_merit import NoFairness
 from ol2r_cli.loops import launch
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane
 from ol2r_cli.measure.blocks import Blocks
+from ol2r_cli.plugins.authoring.class_source import copied_class
+from ol2r_cli.plugins.check import role_laws, small_world
+from ol2r_cli.plugins.check.laws import CheckReport, check_composition
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.ranker.pdgd import PDGD

@@ -26,7 +26,7 @@ def main(words):
     open("beside", "w").write("kept")
     return int(words[0])
 
-cli.import_module = lambda _: types.SimpleNamespace(main=main)
+cli.commands = lambda: dict.fromkeys(("run", "search", "list"), types.SimpleNamespace(main=lambda: main, packages={}))
 sys.exit(cli.main())
 """
 LOG = "a line for the log: ü"

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.small_world import handmade, measures_of, simulation
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Interaction, Measure, Ranker
 from ol2r_cli.metrics.evaluation import Evaluator
+from ol2r_cli.plugins.check.small_world import handmade, measures_of, simulation
 from ol2r_cli.simulation import Simulation
 
 __all__ = ["TINY", "evaluator", "handmade", "measured", "measures", "offline_ndcg", "simulate", "tiny"]

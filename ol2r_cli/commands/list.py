@@ -23,8 +23,8 @@ from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
 from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
-from ol2r_cli.kinds import run_kinds
-from ol2r_cli.program import as_called
+from ol2r_cli.plugins import run_kinds
+from ol2r_cli.program import as_called, if_there
 from ol2r_cli.text_table import show
 
 _LONG = 60  # characters of a default; a longer one is shortened
@@ -72,7 +72,8 @@ def _show_all(catalogues: Sequence[Catalogue]) -> None:
     runs, *others = catalogues
     _show_overview(runs, runs.groups)
     words = "* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
-    words += " settings, `ol2r list run` those of a run; `ol2r new GROUP NAME` writes a choice of your own"
+    words += " settings, `ol2r list run` those of a run"
+    words += if_there("; `ol2r new GROUP NAME` writes a choice of your own")
     print()
     print(wrapped(as_called(words), 0))
     for catalogue in others:

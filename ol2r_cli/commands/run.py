@@ -37,7 +37,7 @@ from ol2r_cli.run.run import Run
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer
-    from ol2r_cli.kinds import RunKind
+    from ol2r_cli.plugins import RunKind
 
 _FEW = 50  # jobs of a sweep that are composed before torch is imported
 _CHOICES = "groups and their choices (`ol2r list` says more, `ol2r list GROUP` has their settings):"

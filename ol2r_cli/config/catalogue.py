@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -19,6 +19,7 @@ import yaml
 
 from ol2r_cli.config.overrides import as_typed, translate
 from ol2r_cli.formatting import one_line
+from ol2r_cli.plugins import added_lines
 
 RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
 MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`
@@ -49,25 +50,30 @@ class Setting(NamedTuple):
 class Choice:
     """One YAML file, read when it is first used; ValueError, which names the file, when it is not a YAML mapping.
 
-    siblings: the choices of its group, from which it may inherit.
+    siblings: the choices of its group, from which it may inherit. added: lines of plug-ins behind those of the file.
     """
 
     group: str
     name: str
     path: Path
     siblings: Mapping[str, Choice] = field(default_factory=dict, repr=False, compare=False)
+    added: str = ""
+
+    def text(self) -> str:
+        """Return the text of the file, with what is added to it."""
+        return self.path.read_text(encoding="utf-8") + self.added
 
     @cached_property
     def header(self) -> list[str]:
         """Return the comment lines at the top: what the choice is, and its paper."""
-        lines = takewhile(lambda line: line.startswith("#"), self.path.read_text(encoding="utf-8").splitlines())
+        lines = takewhile(lambda line: line.startswith("#"), self.text().splitlines())
         return [line.lstrip("# ") for line in lines if "@package" not in line] or [""]
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """Return the content of the file."""
         try:
-            content = yaml.load(self.path.read_text(encoding="utf-8"), _Loader)
+            content = yaml.load(self.text(), _Loader)
         except yaml.YAMLError as error:
             reason = one_line(error).replace(' in "<unicode string>",', ",")
             raise ValueError(f"{self.path} must be YAML: {reason}") from None
@@ -115,7 +121,7 @@ class Choice:
 
     def written_settings(self) -> list[Setting]:
         """Return the settings in its own file, in their order; behind a block of settings those with a comment."""
-        text = self.path.read_text(encoding="utf-8")
+        text = self.text()
         return list(_written(text, yaml.compose(text, _Loader), self.content)) if self.content else []
 
     @property
@@ -191,6 +197,8 @@ class Catalogue:
         _forget_empty_variables()
         roots = {path.stem: Choice("", path.stem, path) for path in sorted(config_dir().glob("*.yaml"))}
         self.root = roots.pop(root)
+        if root == "run":
+            self.root = replace(self.root, added="".join(f"{line}\n" for line in added_lines().values()))
         self.defaults = dict(defaults_list(self.root.content))
         self.elsewhere: dict[str, str] = {}  # the groups that only other roots have, each with its root
         for name, other in roots.items():

@@ -36,6 +36,7 @@ from ol2r_cli.config.mistyped import (
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.config.own_choices import as_options, check_modules, choice_folders, read_project
 from ol2r_cli.formatting import one_line
+from ol2r_cli.plugins import added_lines
 
 _ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 
@@ -164,13 +165,13 @@ class Composer:
 
         Where a `+` or `~` is among them, Hydra sets the values, too. ValueError for a setting that does not exist.
         """
+        by_hydra = [override for override in overrides if self._chooses(override)]
         if any(override.type != OverrideType.CHANGE for override in overrides):
-            base = self._base(overrides)
-            return replace(base, settings=copy.deepcopy(base.settings))
-        base = self._base([override for override in overrides if self._chooses(override)])
+            by_hydra = [override for override in overrides if _top(override) not in added_lines()]
+        base = self._base(by_hydra)
         settings = copy.deepcopy(base.settings)
         for override in overrides:
-            if not self._chooses(override):
+            if override not in by_hydra:
                 try:
                     _set_value(settings, str(override.key_or_group), override.value())
                 except KeyError as error:
@@ -201,7 +202,8 @@ class Composer:
             choice = self.catalogue.choices.get(group, {}).get(name)
             if choice is not None and not choice.comes_along:
                 check_modules(choice)
-        return Composition(settings, choices, grid)
+        added = {name: self.catalogue.root.values[name] for name in added_lines() if name in self.catalogue.root.values}
+        return Composition({**settings, **copy.deepcopy(added)}, choices, grid)
 
     def _exchanged(self, choosing: Sequence[Override]) -> Composition | None:
         """Return the base in which choices that bring nothing, such as click models, take the place of the defaults.
@@ -285,6 +287,11 @@ def _loaded(choice: Choice) -> Any:
 
 def _words(overrides: Sequence[Override]) -> list[str]:
     return [str(override.input_line) for override in overrides]
+
+
+def _top(override: Override) -> str:
+    """Return the first word of the name of an override."""
+    return str(override.key_or_group).partition(".")[0]
 
 
 def _of_a_measure(override: Override) -> bool:

@@ -24,6 +24,7 @@ from hydra.errors import HydraException
 from ol2r_cli.config.mistyped import uncomputable, unreadable
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import must_be_one_of
+from ol2r_cli.program import if_there
 
 MOST = 1_000_000  # values of a range
 
@@ -64,7 +65,7 @@ def with_one_value(override: Override, choices: Sequence[str] = ()) -> list[str]
             raise ValueError(must_be_one_of(key, choices, typed.partition("=")[2]))
         return [f"{key}={name}" for name in names]
     if not override.is_discrete_sweep():
-        raise ValueError(f"{typed} must list its values, as in {key}=1,2,3: `ol2r search` tries ranges")
+        raise ValueError(f"{typed} must list its values, as in {key}=1,2,3{if_there(': `ol2r search` tries ranges')}")
     try:
         values = _listed(value).list
     except ValueError as error:

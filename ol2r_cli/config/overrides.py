@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from numbers import Integral, Real
@@ -130,3 +131,15 @@ def split_words(words: Iterable[str | PathLike[str]]) -> tuple[list[Path], list[
     texts = [fspath(word) for word in words]
     chosen = [text for text in texts if "=" in text and not Path(text).exists()]
     return [Path(text) for text in texts if text not in chosen], chosen
+
+
+OF_PYTHON = "ol2r-passed-"  # how folders begin whose choices are objects that were passed from Python
+
+
+def command_of(words: Sequence[str], command: str = "run") -> str:
+    """Return the command of overrides: of a shell, or the call in Python if there are objects among its choices."""
+    rest, folders = split_search_path(words)
+    lasting = [f"--config-dir={path}" for path in folders if not path.name.startswith(OF_PYTHON)]
+    if len(lasting) == len(folders):
+        return f"ol2r {command} {shlex.join(words)}".strip()
+    return f"ol2r.run({', '.join([*rest, *lasting])})"

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.ranges import Count, Range
 from ol2r_cli.dataset.cache import digest, expand
-from ol2r_cli.dataset.click_log import ClickLog, read
 from ol2r_cli.dataset.popularity import Popularity, asked_by, checked
-from ol2r_cli.dataset.position_bias import adjacent_chain
 from ol2r_cli.dataset.prepare import Transformation
 from ol2r_cli.dataset.table import LARGEST_GRADE, LARGEST_INT8, Dataset, Intents
+from ol2r_cli.plugins.click_logs.click_log import ClickLog, read
+from ol2r_cli.plugins.click_logs.position_bias import adjacent_chain
 
 _DIGITS = 6  # of an attraction, so that it does not depend on how a machine rounds sums
 

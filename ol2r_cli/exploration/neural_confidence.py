@@ -147,7 +147,7 @@ class NeuralConfidence(DivideAndConquer):
         margins = (scores[:, :, None] - scores[:, None, :]).sigmoid_().sub_(0.5).clamp_(min=0).square_()
         margins.masked_fill_(combined[:, :, None] == combined[:, None, :], 0)
         margins.masked_fill_(~mask[:, None, :], torch.inf)
-        criterion = Criterion(margins, self.alpha**2, mask.sum(1), self.positions if self.prunes else None)
+        criterion = Certainty(margins, self.alpha**2, mask.sum(1), self.positions if self.prunes else None)
         return self.tangents.certain(replicas, order, criterion)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _combination(features: int, device: torch.device) -> Float[Tensor, "F"]:
 
 
 @dataclass(frozen=True)
-class Criterion:
+class Certainty:
     """When a pair is certain, for documents in score order."""
 
     margins: Float[Tensor, "b d d"]  # (sigma(s_i - s_j) - 1/2)^2, or 0 if s_i < s_j; infinity if j is padding
@@ -181,7 +181,7 @@ class Criterion:
     lengths: Int[Tensor, "b"]  # how many documents are no padding
     positions: int | None  # K if documents that cannot be among the first K may be left out, otherwise None
 
-    def of(self, replicas: slice | Tensor) -> Criterion:
+    def of(self, replicas: slice | Tensor) -> Certainty:
         """Return the criterion of some of the replicas."""
         return replace(self, margins=self.margins[replicas], lengths=self.lengths[replicas])
 
@@ -249,7 +249,7 @@ class DiagonalTangentCovariance:
         norm = diagonal.square() / self.kept[1] if self.discount < 1 else diagonal
         self.weights = tangents.weights(self.layers, norm)
 
-    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Certainty) -> Bool[Tensor, "b s s"]:
         """Return which pairs are certain among the first s documents of an order: those that can be shown.
 
         Distances to the best document are cheap. By the triangle inequality their sum bounds the distance of a pair. In
@@ -304,7 +304,7 @@ class FullTangentCovariance:
         self.layers, self.solved = tangents.in_precision(tangent.layers, self.dtype), {}
         self.pairs = None if pairs is None else (tangents.in_precision(pairs[0].layers, self.dtype), pairs[1])
 
-    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Criterion) -> Bool[Tensor, "b s s"]:
+    def certain(self, replicas: slice, order: Int[Tensor, "b d"], criterion: Certainty) -> Bool[Tensor, "b s s"]:
         """Solve for each replica. In one that needs fewer documents than another, the rest rank certainly below."""
         layers = tangents.chosen(tangents.rows(self.layers, replicas, slice(order.shape[1])), order)
         tables = []
@@ -318,7 +318,7 @@ class FullTangentCovariance:
         return certain
 
     def _solve(
-        self, replica: int, layers: Layers, order: Int[Tensor, "1 d"], criterion: Criterion
+        self, replica: int, layers: Layers, order: Int[Tensor, "1 d"], criterion: Certainty
     ) -> Bool[Tensor, "1 s s"]:
         """Return the certain pairs of one replica. Pairs that wait to be added are its first documents."""
         first = 0

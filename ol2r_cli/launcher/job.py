@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import spawn
@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.kinds import run_kinds
+from ol2r_cli.plugins import launching, run_kinds
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
 from ol2r_cli.run.run import read_manifest
 from ol2r_cli.run.user_code import own_code
 
 if TYPE_CHECKING:
-    from ol2r_cli.run.batch import Ended
     from ol2r_cli.run.experiment import Make
 
 # Environment variables by which libraries decide how many threads to start; they read them when they are loaded.
@@ -193,21 +192,23 @@ def run_payload(payload: bytes, **more: Any) -> int:
         return FAILED
 
 
-def run_payloads(payloads: Sequence[bytes], logs: Sequence[str], ended: Ended, make: Make) -> None:
+def run_payloads(
+    payloads: Sequence[bytes], logs: Sequence[str], ended: Callable[[int, int | None], object], make: Make
+) -> None:
     """Run the payloads of a batch in this process, each with its output in its log.
 
     `ended` is called with the place of a payload and its exit code as soon as its run has ended, with None if it must
     be run alone. Never raises; whatever has not ended by then, has not.
     """
     try:
-        from ol2r_cli.run.batch import BatchJob, run_batch
-
+        together = launching()
+        assert together is not None, "without it there are no batches"
         jobs = []
         for payload, log in zip(payloads, logs, strict=True):
             run = _loaded(payload)
             words = run["config"], run["choices"], run["overrides"], run["id"]
-            jobs.append(BatchJob(*words, Path(log), run.get("shares_gpu", False)))
-        run_batch(jobs, ended, make)
+            jobs.append(together.job(*words, Path(log), run.get("shares_gpu", False)))
+        together.play(jobs, ended, make)
     except BaseException:
         traceback.print_exc()
 

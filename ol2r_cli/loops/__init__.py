@@ -1,18 +1,19 @@
 """Loops of one source: the stages of a round, one replica and one document after the other.
 
 numba compiles them for a CPU and numba-cuda for a GPU (docs/explanation/architecture.md, *One source*), so they read
-like the papers' pseudo-code. They import nothing else of ol2r_cli but `source`. The modules of a round are imported
-when the first of them is used; `letor_text` is imported to parse LETOR files.
+like the papers' pseudo-code. They import nothing else of ol2r_cli but `source` and `plugins`. The modules of a round
+are imported when the first of them is used; `letor_text` is imported to parse LETOR files.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.plugins import launching
 
 if TYPE_CHECKING:
     from ol2r_cli.loops import agreement as agreement
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ol2r_cli.loops import explorations as explorations
     from ol2r_cli.loops import gradient_steps as gradient_steps
     from ol2r_cli.loops import intervals as intervals
-    from ol2r_cli.loops import joint as joint
     from ol2r_cli.loops import launch as launch
     from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
@@ -84,16 +84,10 @@ def slow_compilation() -> str:
     return f"{lacks}, so that loops are compiled in its ordinary way, which takes longer: type pip install -U numba"
 
 
-@cache
 def gpu_is_missing() -> str:
     """Return why loops cannot be compiled for a GPU, such as `numba-cuda is not installed`; empty if they can."""
-    if find_spec("numba_cuda") is None:  # numba itself has an old form of it, which is no longer kept up
-        return "numba-cuda is not installed"
-    try:
-        import_module("ol2r_cli.loops.gpu")
-    except Exception as error:
-        return f"numba-cuda cannot be imported ({(str(error).splitlines() or [type(error).__name__])[0]})"
-    return ""
+    of_gpu = launching()
+    return "the plug-in for GPUs is not installed" if of_gpu is None else of_gpu.missing()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Products of matrices, in the form of a CPU; loops/gpu_dense.py has that of a GPU.
+"""Products of matrices, in the form of a CPU; `Launching` has others for a GPU.
 
 These are the only loops of which a CPU and a GPU have different ones: BLAS and sums along rows, or tiles. All lanes
 call them, and the result is there when they return.

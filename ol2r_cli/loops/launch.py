@@ -12,6 +12,7 @@ from torch import Tensor
 from ol2r_cli.loops.arguments import as_arrays, device_of
 from ol2r_cli.loops.compile import made_by
 from ol2r_cli.loops.workspace import TOO_SMALL, Workspace, release
+from ol2r_cli.plugins import launching
 
 
 def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
@@ -22,9 +23,10 @@ def launch(loop: Any, replicas: int, room: int, *arguments: Any) -> None:
     """
     device = device_of(arguments)
     if device is not None and device.type == "cuda":
-        from ol2r_cli.loops import gpu
-
-        gpu.launch(loop, replicas, room, arguments)
+        of_gpu = launching()
+        if of_gpu is None:
+            raise ValueError("device=cuda needs the plug-in for GPUs, which is not installed: type device=cpu")
+        of_gpu.launch(loop, replicas, room, arguments)
         return
     space = _own.workspace(room)
     for_each_replica(loop)(replicas, space, as_arrays(arguments, Tensor.numpy))

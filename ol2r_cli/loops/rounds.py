@@ -113,7 +113,7 @@ INFER = {"none": no_pairs, "all": all_pairs, "matching": matched_pairs, "adjacen
 def room_of_a_round(sizes: Sizes, documents: int, ranker: int, exploration: int = 0) -> int:
     """Return how many numbers of the workspace a round takes; ranker and exploration say how many their stages take.
 
-    The room decides whether the workspace of a replica is fast memory of a GPU (loops/gpu.py);
+    The room decides whether the workspace of a replica is fast memory of a GPU;
     tests/loops/test_rooms.py compares it with what rounds take.
     """
     positions, members, pairs = sizes
@@ -143,7 +143,7 @@ class RoundsLaunch(NamedTuple):
     reasons: tuple[Tensor, ...]
 
     def key(self) -> Hashable:
-        """Return what launches have in common that loops/joint.py plays as one: stages, sizes, rounds, and queries."""
+        """Return what launches have in common that are played as one: stages, sizes, rounds, and queries."""
         state = _leaves((self.exploration, self.ranker))
         sizes = [value for value in state if not isinstance(value, Tensor)]
         shapes = [value.shape[1:] for value in state if isinstance(value, Tensor)]

@@ -1,6 +1,6 @@
 """Where the best settings are chosen: among runs that differ in settings, those with the best mean of a criterion.
 
-A criterion is NDCG on validation queries, cumulative NDCG, or what clicks on validation queries say (`click_values`).
+A criterion is NDCG on validation queries, cumulative NDCG, or one of a plug-in (`plugins.Criterion`).
 
 `select` finds what competes in whatever runs a folder holds, for `ol2r report --select` and report.html; recipes
 (`recipes.grid`) say themselves what competes. `best_cell` chooses for both. The test split has no part in the choice.
@@ -11,19 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
+from typing import Any
 
-from ol2r_cli.formatting import plural
-from ol2r_cli.report.click_values import (
-    ClickValue,
-    beside,
-    click_values,
-    clicks_a_session,
-    doubts,
-    why_undecided,
-)
+from ol2r_cli.plugins import Criterion, plugins
 from ol2r_cli.report.comparison import paired_values
 from ol2r_cli.report.estimates import Values, of_values
 from ol2r_cli.report.names import Labels
@@ -40,19 +34,30 @@ class NotDecided(ValueError):
 CHOSEN = ("ranker", "ranker/model", "exploration")  # parts whose settings `select` chooses
 
 
-def values_of(cells: Sequence[Group], by: str) -> dict[Group, Values]:
+def criterion(name: str) -> Criterion:
+    """Return a criterion by its name; ValueError where no plug-in that is installed has it."""
+    found = {each.name: each for each in criteria()}
+    if name not in found:
+        raise ValueError(f"settings are chosen by {', '.join(found)}, got {name}, whose plug-in is not installed")
+    return found[name]
+
+
+def criteria() -> list[Criterion]:
+    """Return all criteria, those of plug-ins last."""
+    return [*_CORE, *(each for plugin in plugins() for each in plugin.criteria)]
+
+
+def values_of(cells: Sequence[Group], by: str) -> Mapping[Group, Values]:
     """Return for each cell the values of a criterion by (fold, seed), whose highest mean is the best.
 
-    by: `validation` for NDCG on validation queries after the last evaluated round, `online` for cumulative NDCG,
-    `clicks` for what the clicks of validation sessions say, of all cells together, `raw` for their number. ValueError
-    for runs that lack it.
+    ValueError for runs that lack it.
     """
-    if by == "clicks":
-        return click_values(tuple(cells))
-    if by == "raw":
-        return clicks_a_session(tuple(cells))
-    _, validation, cumulative, _ = ndcg_metrics(cells)
-    metric = validation if by == "validation" else cumulative
+    return criterion(by).values(cells)
+
+
+def _ndcg(place: int, cells: Sequence[Group]) -> dict[Group, Values]:
+    """Return the values of one of `ndcg_metrics`; ValueError for a cell without it."""
+    metric = ndcg_metrics(cells)[place]
     values: dict[Group, Values] = {cell: cell.values(metric) for cell in cells}
     lacking = [cell for cell in cells if not values[cell]]
     if lacking:
@@ -61,6 +66,14 @@ def values_of(cells: Sequence[Group], by: str) -> dict[Group, Values]:
             "evaluate_on=[validation,test] and, where the data have no validation queries, dataset.validation=0.2"
         )
     return values
+
+
+_CORE = (
+    Criterion(
+        name="validation", about="best mean validation NDCG after the last evaluated round", values=partial(_ndcg, 1)
+    ),
+    Criterion(name="online", about="highest mean cumulative NDCG", values=partial(_ndcg, 2)),
+)
 
 
 def means_of(cells: Sequence[Group], by: str) -> dict[Group, float]:
@@ -75,12 +88,12 @@ def means_of(cells: Sequence[Group], by: str) -> dict[Group, float]:
 def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ()) -> Group:
     """Return the cell with the best mean of the criterion, the first of equal ones; ValueError for one without it.
 
-    NotDecided where clicks say nothing of them, or a mean is no number.
+    NotDecided where the criterion says nothing of them, or a mean is no number.
     unstable: cells with which another processor gives other results. One of them is chosen only where the best of the
     others is worse by more than half the 95 % interval of the paired difference.
     """
-    undecided = why_undecided(tuple(cells)) if by == "clicks" else ""
-    if undecided:
+    why_undecided = criterion(by).undecided
+    if why_undecided and (undecided := why_undecided(cells)):
         raise NotDecided(undecided)
     means = means_of(cells, by)
     if not all(map(math.isfinite, means.values())):
@@ -101,15 +114,15 @@ def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ())
 class Selection:
     """The chosen cells, each with the number of cells that it was chosen from, and warnings.
 
-    settings: those that may differ between the cells of a grid. by_clicks: of each chosen cell, what clicks say of the
-    cells that it was chosen from.
+    settings: those that may differ between the cells of a grid. compared: of each chosen cell, what the criterion says
+    of the cells that it was chosen from (`Criterion.compared`).
     """
 
     cells: dict[Group, int]
     warnings: list[str]
     by: str = "validation"
     settings: frozenset[str] = frozenset()
-    by_clicks: dict[Group, list[ClickValue]] = field(default_factory=dict)
+    compared: dict[Group, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def chose(self) -> bool:
@@ -123,8 +136,8 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
     A competitor is a ranker with a model, an exploration and a fairness, under the same dataset, users and settings of
     the run; its cells differ in settings of `CHOSEN` that are not in `keep`. Only cells with as many seeds and folds as
     the fullest cell are compared; of equally good cells the first in the order of settings is chosen. A grid of which
-    clicks decide nothing has no chosen cell, and a warning says why. ValueError for a setting in `keep` that no run
-    has, without validation, and where nothing is decided.
+    the criterion decides nothing has no chosen cell, and a warning says why. ValueError for a setting in `keep` that no
+    run has, without the criterion, and where nothing is decided.
     """
     settings = _settings_of_grids(groups, keep)
     selection, undecided = Selection({}, [], by, settings), ""
@@ -147,25 +160,20 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
             selection.warnings.append(undecided)
             continue
         selection.cells[best] = len(complete)
-        if by == "clicks" and len(complete) > 1:
-            selection.by_clicks[best] = beside(tuple(complete), best)
-            selection.warnings.extend(_doubts_of(best, complete, selection.by_clicks[best], labels))
+        compares = criterion(by).compared
+        if compares and len(complete) > 1:
+            selection.compared[best] = compares(complete, best)
+            selection.warnings.extend(_doubts_of(best, complete, selection, labels))
     if not selection.cells:
         raise ValueError(f"{undecided}: type more validation_sessions, more replicas, or --select validation")
     return selection
 
 
-def _doubts_of(best: Group, cells: Sequence[Group], values: Sequence[ClickValue], labels: Labels) -> list[str]:
-    """Return lines on a choice by clicks: what it does not tell apart, and for what the sessions are too few."""
+def _doubts_of(best: Group, cells: Sequence[Group], selection: Selection, labels: Labels) -> list[str]:
+    """Return lines on what the criterion does not tell of a choice."""
     name = f"{best.choices['dataset']}, {best.choices['click']}, {labels.ranker(best)}"
-    lines = [f"{name}: {line}" for line in doubts(tuple(cells))]
-    alike = sum(not value.told_apart for value in values if value.cell is not best)
-    if alike:
-        why = "" if values[0].half_width is not None else ", as it takes two seeds or folds"
-        lines.append(
-            f"{name}: clicks do not tell {alike} of {plural(len(cells) - 1, 'other setting')} from the chosen one{why}"
-        )
-    return lines
+    doubts = criterion(selection.by).doubts
+    return [f"{name}: {line}" for line in doubts(cells, best, selection.compared[best])] if doubts else []
 
 
 def grids(groups: Sequence[Group], settings: Collection[str]) -> list[list[Group]]:

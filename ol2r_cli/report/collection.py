@@ -17,8 +17,8 @@ from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.formatting import error_line, plural, printable
 from ol2r_cli.lazy import lazy
+from ol2r_cli.plugins import plugins
 from ol2r_cli.report.finished_run import FOLD, FinishedRun, read_run, start_setting
-from ol2r_cli.report.published import read_results
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.run_filter import RunFilter, part_of_outputs
 
@@ -68,7 +68,7 @@ def _line(command: str, folder: Path, *words: str) -> str:
 def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] = ()) -> Collection:
     """Return all runs below `folders`, each once; with `verify`, only those that `ol2r verify` finds intact.
 
-    A folder may also be a file of published results, whose runs have no tables. `words` choose among them: see
+    A folder may also be a file of a `Source`, whose runs have no tables. `words` choose among them: see
     `RunFilter`. Runs by which a recipe chose settings are left out, unless there are no others: their seeds are not
     those that count. ValueError for a folder that does not exist and for a word that no run has.
     """
@@ -78,8 +78,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
         if not folder.exists():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
         if folder.is_file():
-            published = [run for run, _ in read_results(folder)]
-            collection.runs += [run for run in published if chosen.has(_published_settings(run))]
+            collection.runs += [run for run in _runs_of_file(folder) if chosen.has(_published_settings(run))]
             continue
         for path in find_runs(folder):
             elsewhere = part_of_outputs(path, folder)
@@ -95,6 +94,15 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     if not collection.runs:
         collection.runs, collection.choosing = [*chain(*collection.choosing.values())], {}
     return collection
+
+
+def _runs_of_file(file: Path) -> Sequence[FinishedRun]:
+    """Return the runs that a plug-in reads from a file; ValueError where none does."""
+    sources = {source.ending: source for plugin in plugins() for source in plugin.sources}
+    if file.suffix not in sources:
+        others = "".join(f", or a file {ending}" for ending in sources)
+        raise ValueError(f"DIR must be a folder with runs{others}, got {file}")
+    return sources[file.suffix].runs(file)
 
 
 def _is_chosen(run: Run, chosen: RunFilter) -> bool:

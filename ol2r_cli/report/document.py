@@ -4,44 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.formatting import plus_minus
-from ol2r_cli.lazy import lazy, pl
+from ol2r_cli.lazy import pl
+from ol2r_cli.plugins import Output, plugins
 from ol2r_cli.report import notes
-from ol2r_cli.report.best_settings import Selection
-from ol2r_cli.report.click_values import ClickValue
+from ol2r_cli.report.best_settings import Selection, criterion
 from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import Comparison, PairedDifference
-from ol2r_cli.report.figures.look import PLAIN, Look
 from ol2r_cli.report.frames import as_csv, as_frame, choices, differing_settings
-from ol2r_cli.report.latex import LatexTable, plain_table
-from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import BESIDE, described, digits, heading
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.results_table import ResultsTable
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.report.shown_metrics import ndcg_metrics, usual_metrics
 from ol2r_cli.report.tasks import tasks
 from ol2r_cli.text_table import Cell, TableColumn, TextTable, in_markdown, markdown, print_tables
 
-if TYPE_CHECKING:
-    from ol2r_cli.report import html_page
-else:
-    html_page = lazy("ol2r_cli.report.html_page")  # and jinja2
+_CORE = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".json": "json"}
 
-SUFFIXES = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".tex": "latex", ".html": "html", ".json": "json"}
+
+def outputs() -> list[Output]:
+    """Return what plug-ins write beside these tables."""
+    return [output for plugin in plugins() for output in plugin.outputs]
+
+
+def endings() -> dict[str, str]:
+    """Return the endings of files that have a whole report, with the names of their formats."""
+    return _CORE | {ending: form for output in outputs() if output.text for ending, form in output.endings.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """A report on groups. differences_only: without the table of groups. instead: another table in its place.
-    look: of the figures of a page.
-    """
+    """A report on groups. differences_only: without the table of groups. instead: another table in its place."""
 
     collection: Collection
     groups: Sequence[Group]
@@ -51,7 +49,6 @@ class Document:
     comparison: Comparison | None = None
     differences_only: bool = False
     instead: TextTable | None = None
-    look: Look = PLAIN
 
     @cached_property
     def tables(self) -> list[TextTable]:
@@ -62,8 +59,9 @@ class Document:
         comparison = self.comparison
         if comparison and comparison.differences and (self.differences_only or comparison.baseline is not None):
             tables.append(self._differences.without_empty())
-        if self.selection and self.selection.by_clicks:
-            tables.append(self._values_by_clicks.without_empty())
+        chosen_by = criterion(self.selection.by).table if self.selection and self.selection.compared else None
+        if chosen_by:
+            tables.append(chosen_by(self.selection, self.groups, self.labels).without_empty())
         return tables
 
     @cached_property
@@ -79,8 +77,8 @@ class Document:
                 f"{notes.choice_note(self.selection)} Model selection used the seeds that are reported. To report "
                 "others, run the selected settings with them (--overrides)."
             )
-        if self.selection is not None and self.selection.by_clicks:
-            lines.append(notes.BY_CLICKS)
+        if self.selection is not None and self.selection.compared:
+            lines.append(criterion(self.selection.by).note)
         if self.comparison:
             lines += notes.comparison_notes(self.comparison)
         return lines + self.collection.left_out
@@ -112,8 +110,8 @@ class Document:
         columns = [
             TableColumn("", self._letter),
             TableColumn("dataset", lambda group: Cell(group.choices["dataset"], values=choices(group))),
-            TableColumn("click", lambda group: Cell(_unless_none(group, "click"))),
-            TableColumn("intent", lambda group: Cell(_unless_none(group, "intent"))),
+            TableColumn("click", lambda group: Cell(unless_none(group, "click"))),
+            TableColumn("intent", lambda group: Cell(unless_none(group, "intent"))),
             TableColumn("ranker", self._ranker),
             TableColumn(
                 "settings",
@@ -180,44 +178,16 @@ class Document:
         return values if difference else dict.fromkeys(values)
 
     @cached_property
-    def _values_by_clicks(self) -> TextTable:
-        """A row for each cell of the grids that clicks chose from, the chosen one first."""
-        columns = [
-            TableColumn[ClickValue]("dataset", lambda value: Cell(value.cell.choices["dataset"])),
-            TableColumn("click", lambda value: Cell(_unless_none(value.cell, "click"))),
-            TableColumn("ranker", lambda value: Cell(self.labels.ranker(value.cell))),
-            TableColumn("settings", lambda value: Cell(self.labels.short(value.cell))),
-            TableColumn("", lambda value: Cell(self._is_chosen(value))),
-            TableColumn("DCG@10 by clicks", lambda value: Cell(plus_minus(value.value, value.half_width, 4)), True),
-            TableColumn("less than the chosen", lambda value: Cell(self._behind(value)), True),
-            TableColumn("p (Holm)", lambda value: Cell(_p(value.p)), True),
-            TableColumn("sessions", lambda value: Cell(f"{value.sessions:,}"), True),
-        ]
-        by_clicks = self.selection.by_clicks if self.selection else {}
-        return TextTable.about([value for group in self.groups for value in by_clicks.get(group, ())], columns)
-
-    def _is_chosen(self, value: ClickValue) -> str:
-        """Return whether a cell was chosen, or is not told apart from the one that was."""
-        if self.selection and value.cell in self.selection.cells:
-            return "chosen"
-        return "" if value.told_apart else "not told apart"
-
-    def _behind(self, value: ClickValue) -> str:
-        """Return how much less than the chosen cell one is worth; empty for that."""
-        is_chosen = self.selection is not None and value.cell in self.selection.cells
-        return "" if is_chosen else plus_minus(value.behind, value.behind_half_width, 4)
-
-    @cached_property
     def _differences(self) -> TextTable:
         """A row for each difference."""
         names = self.comparison.row_names(self.labels) if self.comparison else {}
         places = {
-            group: (group.choices["dataset"], _unless_none(group, "click"), _unless_none(group, "intent"))
+            group: (group.choices["dataset"], unless_none(group, "click"), unless_none(group, "intent"))
             for group in names
         }
-        return self._differences_of(names, places)
+        return self.differences_of(names, places)
 
-    def _differences_of(self, names: Mapping[Group, str], places: Mapping[Group, tuple[str, str, str]]) -> TextTable:
+    def differences_of(self, names: Mapping[Group, str], places: Mapping[Group, tuple[str, str, str]]) -> TextTable:
         """Return a row for each difference. places: dataset, users and intents of each group."""
         columns = [
             TableColumn[PairedDifference]("metric", lambda d: Cell(heading(d.metric), values={"metric": d.metric})),
@@ -230,46 +200,16 @@ class Document:
         ]
         return TextTable.about(self.comparison.differences if self.comparison else (), columns)
 
-    def text(self, form: str) -> str:
-        """Return the report as md, latex, csv or json."""
+    def text(self, form: str, options: Any = None) -> str:
+        """Return the report as md, csv, json, or in a format of a plug-in, with the arguments of `ol2r report`."""
+        for output in outputs():
+            if output.text and form in output.endings.values():
+                return output.text(self, options)
         if form == "csv":
             return as_csv(self.frame()).rstrip("\n")
         if form == "json":
             return self.frame().write_json()
-        if form == "latex":
-            return self.latex().text()
         return "\n\n".join([*map(markdown, self.tables), *map(in_markdown, self.notes)])
-
-    def latex(self) -> LatexTable:
-        """Return one table: that of groups with click models as columns or, with `differences_only`, that of
-        differences."""
-        if self.instead:
-            return plain_table(self.tables[0], self.notes)
-        if self.differences_only:
-            legend = Legend(self.groups, self.labels)
-            places = {
-                group: (panel.dataset, panel.users, "") for panel in legend.panels for group in legend.panels[panel]
-            }
-            return plain_table(self._differences_of(legend.names, places), self.notes)
-        remarks = []
-        if self.selection and self.selection.chose:
-            remarks.append(notes.choice_note(self.selection))
-        if notes.counts_without_relevant(self.groups, self.metrics):
-            remarks.append(notes.WITHOUT_RELEVANT)
-        remarks += notes.discount_notes(self.groups, self.metrics)
-        table = ResultsTable(self.groups, self.labels, self.metrics, self.comparison, self.best)
-        return table.latex(remarks, [*self.notes, *self._chosen_settings(table.legend)])
-
-    def _chosen_settings(self, legend: Legend) -> list[str]:
-        """Return a line with the settings of each row that a selection chose, whose numbers are not in its name."""
-        if self.selection is None or not self.selection.chose:
-            return []
-        return [
-            f"{panel.title}, {legend.names[group]}: {self.labels.short(group)}"
-            for panel, groups in legend.panels.items()
-            for group in groups
-            if self.labels.told[group]
-        ]
 
     def __repr__(self) -> str:
         return self.text("md")
@@ -280,32 +220,13 @@ class Document:
         """Print the report on a terminal."""
         print_tables(self.tables, self.notes)
 
-    def write(self, path: Path, form: str) -> None:
-        """Write the report atomically. ValueError where the file cannot be written."""
+    def write(self, path: Path, form: str, options: Any = None) -> None:
+        """Write the report atomically, as `text` has it. ValueError where the file cannot be written."""
         with writing(path):
-            if form == "html":
-                write_text(path, html_page.page(self._page_content()))
-            elif form == "parquet":
+            if form == "parquet":
                 write_parquet(path, self.frame())
             else:
-                write_text(path, self.text(form) + "\n")
-
-    def _page_content(self) -> html_page.PageContent:
-        """Return what a page shows: the usual metrics, and also the table of groups."""
-        groups = self.labels.ordered(self.groups, ndcg_metrics(self.groups))
-        shown = replace(self, metrics=usual_metrics(groups), differences_only=False)
-        left_out = self.collection.left_out
-        return html_page.PageContent(
-            groups=groups,
-            labels=self.labels,
-            look=self.look,
-            tables=shown.tables,
-            notes=[note for note in self.notes if note not in left_out],
-            has_best=bool(self.best),
-            warnings=left_out + (self.selection.warnings if self.selection else []),
-            selection=self.selection,
-            comparison=self.comparison,
-        )
+                write_text(path, self.text(form, options).rstrip("\n") + "\n")
 
 
 @contextmanager
@@ -318,7 +239,7 @@ def writing(path: Path) -> Iterator[None]:
         raise ValueError(f"--out must be a file that can be written, got {path} ({error.strerror})") from error
 
 
-def _unless_none(group: Group, part: str) -> str:
+def unless_none(group: Group, part: str) -> str:
     """Return a choice of a group; empty where it is none."""
     choice = group.choices.get(part, "none")
     return "" if choice == "none" else choice
@@ -336,7 +257,7 @@ def _difference(d: PairedDifference) -> Cell:
     return Cell(text, d.arrow, values={"difference": mean, "difference_half_width": half_width})
 
 
-def _p(p: float | None) -> str:
+def p_text(p: float | None) -> str:
     """Return three decimals, scientific notation below .001, <1e-6 below that; empty for None."""
     if p is None:
         return ""
@@ -360,8 +281,8 @@ def _pairs(d: PairedDifference) -> Cell:
 
 _DIFFERENCE_COLUMNS: Sequence[TableColumn[PairedDifference]] = (
     TableColumn("difference", _difference, True),
-    TableColumn("p", lambda d: Cell(_p(d.p), values={"p": d.p}), True),
-    TableColumn("p (Holm)", lambda d: Cell(_p(d.holm), values={"p_holm": d.holm}), True),
+    TableColumn("p", lambda d: Cell(p_text(d.p), values={"p": d.p}), True),
+    TableColumn("p (Holm)", lambda d: Cell(p_text(d.holm), values={"p_holm": d.holm}), True),
     TableColumn("g_z", _effect, True),
     TableColumn("win/tie/loss", _counts, True),
     TableColumn("pairs", _pairs, True),

@@ -14,8 +14,8 @@ from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.formatting import one_line, printable
-from ol2r_cli.kinds import RunKind, kind_of
 from ol2r_cli.lazy import pl
+from ol2r_cli.plugins import RunKind, kind_of
 from ol2r_cli.report.measures import declare
 from ol2r_cli.report.parts import NAMED_PARTS, RECORDING, TASK_PARTS, part_of
 from ol2r_cli.report.units import SEEDS, Units

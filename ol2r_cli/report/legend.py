@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.kinds import other_kinds
+from ol2r_cli.plugins import other_kinds
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import NAMED_PARTS, ROUNDING, TASK_PARTS, click_order, part_of
 from ol2r_cli.report.run_groups import Group

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ol2r_cli.columns import weighed_rounds
 from ol2r_cli.formatting import plural
 from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
-from ol2r_cli.report.best_settings import Selection
+from ol2r_cli.report.best_settings import Selection, criterion
 from ol2r_cli.report.comparison import Comparison, PairedDifference
 from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.measures import heading
@@ -19,17 +19,7 @@ WITHOUT_RELEVANT = (
     "Queries without a relevant document count 0 in NDCG (no_relevant=zero). Tables that leave them out have higher "
     "values."
 )
-_CHOSEN_BY = {
-    "validation": "best mean validation NDCG after the last evaluated round",
-    "online": "highest mean cumulative NDCG",
-    "clicks": "highest mean DCG@10 that clicks on validation queries say",
-}
 TEST_NAMES = {"t": "paired t test", "permutation": "permutation test of the signs of the differences"}
-BY_CLICKS = (
-    "DCG@10 by clicks has the attractions of documents, which are fitted to the clicks of all settings together, as "
-    "gains. Its ± is over folds or, of one fold, by leaving out each seed in turn. Not told apart: p of .05 or more "
-    "after Holm's correction."
-)
 _CUMULATIVE = "cumulative_ndcg"
 _NAMED_TASKS = 3  # of those without a comparison
 
@@ -70,7 +60,7 @@ def discount_notes(groups: Iterable[Group], metrics: Iterable[str]) -> list[str]
 
 def choice_note(selection: Selection) -> str:
     """Return how the settings were chosen."""
-    return f"Settings were selected by the {_CHOSEN_BY[selection.by]}."
+    return f"Settings were selected by the {criterion(selection.by).about}."
 
 
 def what_marks_say(baseline: str | None) -> str:

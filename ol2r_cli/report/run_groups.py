@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ol2r_cli.kinds import RunKind
+from ol2r_cli.plugins import RunKind
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.parts import RECORDING

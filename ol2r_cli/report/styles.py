@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from ol2r_cli.kinds import other_kinds
+from ol2r_cli.plugins import other_kinds
 from ol2r_cli.report.parts import NAMED_PARTS
 
 Dash = str | tuple[int, tuple[float, ...]]

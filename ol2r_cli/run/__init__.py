@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 
 MANIFEST, SUMMARY, CHECKPOINT, RANKER = "run.json", "summary.json", "checkpoint.pt", "ranker.pt"
 CONFIG, LOG, LOCK = "config.yaml", "log.txt", ".lock"
+SWEEPS = ".sweep"  # the folder with logs of sweeps, beside those of runs
 INTERACTIONS = "interactions.parquet"
 VALIDATION_CLICKS = "validation_clicks.parquet"
 # Of the first four there are parts in an unfinished run: `trace.part00001.parquet` ..

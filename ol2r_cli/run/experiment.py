@@ -19,14 +19,24 @@ from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check
 from ol2r_cli.dataset.table import Dataset, DatasetSource, loaded
 from ol2r_cli.device import MOST_REPLICAS, SINGLE_ROUNDS, BreakEven, Device, automatic, break_even
 from ol2r_cli.intent.schedules import DrawnIntents
-from ol2r_cli.interfaces import ClickModel, Exploration, Fairness, Forgetting, IntentSchedule, Measure, Ranker
+from ol2r_cli.interfaces import (
+    ClickModel,
+    Exploration,
+    Fairness,
+    Forgetting,
+    IntentSchedule,
+    Measure,
+    Ranker,
+    RunContext,
+)
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.own_code import explained
-from ol2r_cli.run.identity import identity, run_path
+from ol2r_cli.plugins import RunPart, run_parts
+from ol2r_cli.run.identity import added_values, identity, run_path
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.start import WarmStart, fit_offline
+from ol2r_cli.run.skyline import fit_offline
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.user_code import own_code
 from ol2r_cli.simulation import Roles, RoundSettings, Simulation, check_needs, judged_by_intents
@@ -75,6 +85,10 @@ class RunSettings:
     force: bool
 
 
+# The values of settings of configs/run.yaml with which a run has no `RunPart`.
+WITHOUT_PARTS: Mapping[str, Any] = {"start": {"run": None, "labels": None, "noise": 0.0}, "validation_sessions": 0}
+
+
 class Experiment:
     """A checked configuration with its roles, its dataset and its run directory.
 
@@ -106,44 +120,42 @@ class Experiment:
             )
         source: DatasetSource = _made(DatasetSource, "dataset", self.settings["dataset"], make)
         self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
-        self.start = WarmStart(self.settings, self.roles["ranker"])
+        self.parts = self._prepared_parts()
         self.device.prepare()  # after the import of own classes, which can set modes of torch
         self.dataset: Dataset = loaded(source)
         if self.intent.changes:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
             if self.settings["trace_cosine"]:
                 raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
-        if self.settings["validation_sessions"]:
-            self._check_sessions()
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
-        self.start.find(self.dataset, self.seeds)
+        for part, prepared in self.parts:
+            if part.check is not None:
+                part.check(self, prepared)
         self.code = own_code(self.settings) if code is None else code
         self._leave_gpu_for_single_rounds(make)
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision}
-        decisive = {**self.settings, "device": device, "start": self.start.decisive()}
+        of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
+        decisive = {**self.settings, "device": device, **of_parts}
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
-        self.directory = RunDirectory(path, root=path.parents[1])
+        files = [file for part, _ in self.parts for file in part.files]
+        self.directory = RunDirectory(path, root=path.parents[1], others=files)
 
     def _make_roles(self, make: Make) -> None:
         self.roles = {group: _made(kind, group, self.settings[group], make) for group, kind in _ROLES.items()}
         nodes = self.settings["measure"].items()
         self.measures = {name: _made(Measure, f"measure.{name}", node, make) for name, node in nodes}
 
-    def _check_sessions(self) -> None:
-        """Raise ValueError where no validation session can be played."""
-        sessions = f"validation_sessions={self.settings['validation_sessions']}"
-        advice = "or validation_sessions=0"
-        if not len(self.dataset.splits.get("validation", ())):
-            needed = f"needs validation queries, and {self.dataset.name} has none"
-            typed = "dataset.validation=0.2" if "validation" in self.settings["dataset"] else "other data"
-            raise ValueError(f"{sessions} {needed}: type {typed} {advice}")
-        if not self.roles["ranker"].generalises:
-            needed = f"needs a ranker for new queries, not ranker={self.choices['ranker']}"
-            raise ValueError(f"{sessions} {needed}: type ranker=pairrank {advice}")
-        if self.intent.changes:
-            raise ValueError(f"{sessions} needs users whose intent stays: type intent=none {advice}")
+    def _prepared_parts(self) -> list[tuple[RunPart, Any]]:
+        """Return what settings add to the run; ValueError for one whose plug-in is not installed."""
+        parts = {part.setting: part for part in run_parts()}
+        absent_values = {**WITHOUT_PARTS, **added_values()}
+        typed = [setting for setting, absent in absent_values.items() if self.settings[setting] != absent]
+        missing = [setting for setting in typed if setting not in parts]
+        if missing:
+            raise ValueError(f"{missing[0]} needs a plug-in that is not installed: leave it out")
+        return [(parts[setting], parts[setting].prepare(self)) for setting in typed]
 
     def _device(self, make: Make) -> tuple[Device, str]:
         """Return the device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
@@ -291,7 +303,7 @@ class Experiment:
             seeds=torch.tensor(self.seeds, device=self.device.torch),
             measures=self.measures,
             intent=self.intent,
-            start=partial(self.start, dataset=self.dataset, seeds=self.seeds) if self.start.given else None,
+            start=self._start(),
         )
 
     def warnings(self) -> list[str]:
@@ -319,11 +331,6 @@ class Experiment:
             for split in splits
         ]
 
-    def evaluator_of_sessions(self) -> Evaluator:
-        """Return what ranks the queries of validation sessions, as NDCG on them is measured."""
-        seeds = torch.tensor(self.seeds, device=self.device.torch)
-        return Evaluator(self.dataset, "validation", seeds, "zero", self.dtype, {})
-
     def columns(self) -> RunColumns:
         """Return the columns of the tables of this run."""
         trace, evaluation = [*TRACE_COLUMNS.values()], [*EVALUATION_COLUMNS.values()]
@@ -346,6 +353,13 @@ class Experiment:
             return None
         cache, oracle = {"cache_dir": self.settings["cache_dir"]}, self.dataset.oracle()
         return fit_offline("offline_ranknet", cache, simulation.context, self.dataset, oracle)
+
+    def _start(self) -> Callable[[RunContext], Float[Tensor, "B P"]] | None:
+        """Return what gives the parameters from which replicas begin; None where the ranker has its own."""
+        for part, prepared in self.parts:
+            if part.start is not None:
+                return partial(part.start, prepared, dataset=self.dataset, seeds=self.seeds)
+        return None
 
 
 def _check_run(settings: Mapping[str, Any]) -> None:

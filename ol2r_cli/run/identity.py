@@ -11,10 +11,14 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ol2r_cli.config.ranges import with_whole_numbers
+from ol2r_cli.plugins import added_lines
 
 RESULTS_VERSION = 6  # raised by every change that alters results, with old and new numbers in CHANGELOG.md
 
@@ -56,13 +60,20 @@ def _decisive(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         by_name = {f"{name}.{key}" if name else str(key): key for key in value}
         known = [full for full in by_name if full not in NOT_HASHED | HASHED_OTHERWISE]
-        decisive = [full for full in known if HASHED_UNLESS.get(full, ...) != value[by_name[full]]]
+        unless = HASHED_UNLESS | added_values()
+        decisive = [full for full in known if unless.get(full, ...) != value[by_name[full]]]
         return {str(by_name[full]): _decisive(value[by_name[full]], full) for full in decisive}
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return with_whole_numbers(value)
     raise TypeError(f"{name} must be a plain value (resolve the configuration first), got {type(value).__name__}")
+
+
+@cache
+def added_values() -> dict[str, Any]:
+    """Return the settings that plug-ins add to those of a run, with the values of a run that has nothing of them."""
+    return {setting: yaml.safe_load(line)[setting] for setting, line in added_lines().items()}
 
 
 def run_path(output_dir: str | Path, choices: Mapping[str, str], id: str) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ol2r_cli.kinds import RunKind
 from ol2r_cli.lazy import lazy
+from ol2r_cli.plugins import RunKind
 
 if TYPE_CHECKING:
     from ol2r_cli.run import experiment, printed, recomputed, runner

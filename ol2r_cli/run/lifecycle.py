@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from ol2r_cli.formatting import error_line
-from ol2r_cli.kinds import Render
 from ol2r_cli.own_code import explained, is_own
-from ol2r_cli.program import as_called
+from ol2r_cli.plugins import Render
+from ol2r_cli.program import as_called, if_there
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, LOG, MANIFEST, stop_signals
 from ol2r_cli.run.own_time import OwnTime
 from ol2r_cli.run.run import DamagedFile, Run
@@ -158,7 +158,8 @@ class Lifecycle(ABC):
         if not isinstance(error, OSError):
             return error_line(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            what = f"no space is left for output_dir ({self.directory.path}): free some, for example with `ol2r clean`"
+            how = if_there(", for example with `ol2r clean`")
+            what = f"no space is left for output_dir ({self.directory.path}): free some{how}"
         else:
             what = f"output_dir ({self.directory.path}) must be a folder that can be used, got: {error.strerror}"
         return f"{what}, and the same command goes on from the last checkpoint; or type output_dir=DIR"

@@ -26,12 +26,12 @@ from ol2r_cli.config.trusted import check_stored
 from ol2r_cli.dataset.inference import FeatureSource
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
-from ol2r_cli.kinds import kind_of
 from ol2r_cli.metrics.evaluation import GROUP, groups_by_length
 from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
+from ol2r_cli.plugins import kind_of, run_parts
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
 from ol2r_cli.run.identity import HASHED_UNLESS, RESULTS_VERSION
-from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run, damaged_files
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.user_code import check_unchanged
 from ol2r_cli.tensor.shapes import Float
@@ -197,13 +197,15 @@ def differences_of_experiment(run: Run, notes: list[str]) -> Iterator[str]:
     """Yield what is wrong with the tables and the summary of a finished experiment.
 
     Looked at: rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks and online NDCG against the
-    saved interactions, counts of validation sessions against each other, and the summary against the tables. Online
+    saved interactions, what parts of the run have written, and the summary against the tables. Online
     NDCG needs the labels of the data; where they are not found, a line is added to `notes`.
     """
     yield from _trace(run)
     if len(run.interactions):
         yield from _interactions(run, notes)
-    yield from _sessions(run)
+    for part in run_parts():
+        if part.differences is not None:
+            yield from part.differences(run)
     yield from _evaluations(run)
     yield from _summary(run)
 
@@ -270,25 +272,6 @@ def _online_ndcg(run: Run, dataset: Dataset) -> Iterator[str]:
         if differs.any():
             rows = f"{differs.sum():,} of {len(compared):,} rows"
             yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {rows}"
-
-
-def _sessions(run: Run) -> Iterator[str]:
-    """Yield a fault unless the counts are of all validation sessions of each seed, and those of a rank follow from
-    those of the rank above: where it was clicked it is the last click, elsewhere the last click stays."""
-    sessions, counts = run.settings.get("validation_sessions", 0), run.validation_clicks
-    by_seed = counts.filter(rank=1).group_by("seed").agg(pl.col("shown").sum()).sort("seed")
-    expected = [(seed, sessions) for seed in sorted(run.seeds) if sessions]
-    if by_seed.rows() != expected:
-        yield f"{VALIDATION_CLICKS.file} has not {sessions:,} sessions of each seed"
-    key, above = ["seed", "query", "rank", "last_click"], pl.col("rank")
-    clicked = counts.select("seed", "query", rank=above + 1, last_click=above, shown=pl.col("clicked"))
-    skipped = counts.select("seed", "query", above + 1, "last_click", pl.col("shown") - pl.col("clicked"))
-    left = pl.concat([clicked, skipped]).group_by(key).agg(pl.col("shown").sum()).filter(pl.col("shown") != 0)
-    ends = counts.group_by("seed", "query").agg(above.max() + 1)
-    expected_below = left.join(ends, on=["seed", "query", "rank"], how="anti")
-    below = counts.filter(above > 1).select(*key, "shown")
-    if not expected_below.sort(key).equals(below.sort(key)):
-        yield f"{VALIDATION_CLICKS.file}: counts of a rank are not those that the rank above leaves"
 
 
 def _evaluations(run: Run) -> Iterator[str]:

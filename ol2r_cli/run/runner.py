@@ -21,17 +21,17 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.overrides import command_of
 from ol2r_cli.dataset.cache import with_absolute_paths
 from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction
-from ol2r_cli.kinds import Render, RunKind
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.own_code import explained, is_own
-from ol2r_cli.program import as_called
+from ol2r_cli.plugins import Render, RunKind
+from ol2r_cli.program import as_called, if_there
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
     CHECKPOINT,
@@ -46,7 +46,7 @@ from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.progress import Progress, start_shown
-from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run
+from ol2r_cli.run.run import EVALUATION, TRACE, Run
 from ol2r_cli.run.store import (
     LOGGER,
     DirectoryLost,
@@ -58,7 +58,6 @@ from ol2r_cli.run.store import (
 )
 from ol2r_cli.run.summary import main_ndcg, summarise
 from ol2r_cli.run.trace import Trace
-from ol2r_cli.run.validation_sessions import played_sessions
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
 
@@ -243,7 +242,7 @@ class Runner(Lifecycle):
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
             code=experiment.code or None,
-            start=experiment.start.record(),
+            **{part.setting: part.manifest(prepared) for part, prepared in experiment.parts if part.manifest},
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
             rounds=self.settings["rounds"],
@@ -314,7 +313,7 @@ class Runner(Lifecycle):
         self.progress.update(t)
         is_due = time.monotonic() - self.saved > self.settings["checkpoint_every"] > 0
         if self.stop or is_due or self._is_saved(t):
-            self._save()
+            self.save()
             self.saved = time.monotonic()
             if self.stop:
                 raise KeyboardInterrupt
@@ -334,39 +333,23 @@ class Runner(Lifecycle):
             self.progress.evaluated(t, self._evaluate())
 
     def finish(self) -> None:
-        """Write what a run has when it ends, after the last round: the clicks of validation sessions, the tables with
+        """Write what a run has when it ends, after the last round: what parts add, the tables with
         the last evaluations, each in one file, `ranker.pt`, `summary.json`, with keep_checkpoint=true the checkpoint,
         and at last `run.json`, which says that the run is finished: `Manifest` writes it when it is closed."""
         if self.queue:
             self.progress.evaluated(self.settings["rounds"], self._evaluate())
         self._measure()
-        if self.settings["validation_sessions"]:
-            self.directory.write_parquet(VALIDATION_CLICKS.file, self._validation_clicks())
+        for part, prepared in self.experiment.parts:
+            if part.finish is not None:
+                part.finish(self, prepared)
         self.trace.finish()
         self._check_rows()
         self._write_ranker()
         self.directory.write_json(SUMMARY, summarise(self._written()))
         if self.settings["keep_checkpoint"]:
-            self._save()
+            self.save()
         _log.info("finished")
         self._close()
-
-    def _validation_clicks(self) -> pl.DataFrame:
-        """Return the counts of the validation sessions; KeyboardInterrupt, after a checkpoint, if the run is to stop.
-
-        They are played after the last round, by the ranker alone, and nothing learns from them.
-        """
-        sessions, evaluator = self.settings["validation_sessions"], self.experiment.evaluator_of_sessions()
-        deployed = self.simulation.ranker.deploy()
-        self._check_parameters([self.settings["rounds"]], deployed[None])
-        try:
-            return played_sessions(self.simulation, evaluator, deployed, sessions, self.stop)
-        except ScoresOverflow as error:
-            when = f"in single precision on {evaluator.name} queries after round {self.settings['rounds']}"
-            raise FloatingPointError(self._diverged("scores", when, error.replicas)) from None
-        except KeyboardInterrupt:
-            self._save()
-            raise
 
     def _record_details(self, t: int, interaction: Interaction | None) -> None:
         if interaction is None:
@@ -386,7 +369,7 @@ class Runner(Lifecycle):
         try:
             first, measures = self.simulation.measurement.measures()
         except NonFiniteScores as error:
-            raise FloatingPointError(self._diverged("scores", f"in round {error.round}", error.replicas)) from None
+            raise FloatingPointError(self.diverged("scores", f"in round {error.round}", error.replicas)) from None
         if measures:
             self.trace.record(first, measures)
         return measures
@@ -394,7 +377,7 @@ class Runner(Lifecycle):
     def _evaluate(self) -> dict[str, float]:
         """Evaluate the queue; returns the last NDCG of each split, averaged over replicas, such as {"test NDCG@10"}."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
-        self._check_parameters(rounds, deployed)
+        self.check_parameters(rounds, deployed)
         measured = {}
         if self.offline is not None:  # cosine of the angle between the weights, NaN where either is zero
             ours, theirs = deployed.double(), self.offline.double()
@@ -421,18 +404,18 @@ class Runner(Lifecycle):
                 for round, snapshot in zip(rounds, deployed, strict=True):
                     self._evaluated(evaluator, snapshot[None], [round])
             when = f"in single precision on {evaluator.name} queries after round {rounds[0]}"
-            raise FloatingPointError(self._diverged("scores", when, error.replicas)) from None
+            raise FloatingPointError(self.diverged("scores", when, error.replicas)) from None
 
-    def _check_parameters(self, rounds: Sequence[int], deployed: Float[Tensor, "E B P"]) -> None:
+    def check_parameters(self, rounds: Sequence[int], deployed: Float[Tensor, "E B P"]) -> None:
         """Raise FloatingPointError if a parameter of a snapshot after one of `rounds` is NaN or infinite."""
         bad = ~deployed.isfinite().all(2)
         if bad.any():
             self._measure()  # which names the round exactly if a score was bad as well
             row = int(bad.any(1).nonzero()[0])
             replicas = bad[row].nonzero().flatten().tolist()
-            raise FloatingPointError(self._diverged("parameters", f"after round {rounds[row]}", replicas))
+            raise FloatingPointError(self.diverged("parameters", f"after round {rounds[row]}", replicas))
 
-    def _diverged(self, what: str, when: str, replicas: Sequence[int]) -> str:
+    def diverged(self, what: str, when: str, replicas: Sequence[int]) -> str:
         """Return why the run fails, which replicas are concerned, and the likely setting."""
         seeds, name = self.experiment.seeds, self.experiment.choices["ranker"]
         bad = [seeds[replica] for replica in replicas]
@@ -448,7 +431,7 @@ class Runner(Lifecycle):
             return f"the features of dataset={self.experiment.choices['dataset']} must be below {LARGE_FEATURE:g}"
         cls = type(self.simulation.ranker)
         if not cls.__module__.startswith("ol2r_cli."):
-            return f"look at {cls.__module__}.{cls.__name__}, or type ol2r check ranker={name}"
+            return f"look at {cls.__module__}.{cls.__name__}{if_there(f', or type ol2r check ranker={name}')}"
         for setting, direction in (("learning_rate", "smaller"), ("l2", "larger")):
             if setting in settings:
                 return f"ranker.{setting} must be {direction}, got {settings[setting]}"
@@ -459,7 +442,7 @@ class Runner(Lifecycle):
             return f"a matrix is singular in round {int(self.simulation.round) + 1}: {self._likely_setting()}"
         return super()._explain(error)
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Write the tables and then the checkpoint, which must never be ahead of the tables.
 
         Before, check that ol2r was not edited since the run began: a checkpoint is of one version.
@@ -485,7 +468,7 @@ class Runner(Lifecycle):
     def _write_ranker(self) -> None:
         """Write what the ranker deploys after the last round, with what is needed to build it."""
         deployed = self.simulation.ranker.deploy()
-        self._check_parameters([self.settings["rounds"]], deployed[None])
+        self.check_parameters([self.settings["rounds"]], deployed[None])
         content = {
             "deployed": deployed,
             "seeds": self.experiment.seeds,

@@ -22,7 +22,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ol2r_cli.run.notebook_code import module_name, texts_of
+from ol2r_cli.plugins import plugins
 
 
 class _File(NamedTuple):
@@ -99,7 +99,7 @@ def code_hash_of(named: Any) -> str:
         return ""
     texts, needed = set[tuple[str, str]](), [named, *getattr(named, "__mro__", ())]
     if _file_of(named) is None:
-        texts, elsewhere = texts_of(named)
+        texts, elsewhere = _texts_of(named)
         needed += elsewhere
     waiting = [file for defined in needed for file in _files_of(defined)]
     visited: set[_File] = set()
@@ -112,6 +112,20 @@ def code_hash_of(named: Any) -> str:
             texts.add((file.name, hash))
             waiting += [inner for module in imported for inner in _files(file.root, module)]
     return _digest(json.dumps(sorted(texts)).encode())
+
+
+def _texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:
+    """Return what a plug-in says of a class that is in no file (`Plugin.texts_of`); ValueError where none does."""
+    for plugin in plugins():
+        if plugin.texts_of is not None:
+            return plugin.texts_of(cls)
+    name = getattr(cls, "__qualname__", cls)
+    raise ValueError(f"{name} must be in a file, since its code is part of the run id: put it in one, and import it")
+
+
+def module_name(defined: Any) -> str:
+    """Return the name of the module of a class or a function, or of a module; empty for what has none."""
+    return str(defined.__name__ if inspect.ismodule(defined) else getattr(defined, "__module__", None) or "")
 
 
 def _digest(content: bytes) -> str:

@@ -21,20 +21,17 @@ import torch
 
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import split_launcher
-from ol2r_cli.config.passed_objects import command_of
+from ol2r_cli.config.overrides import command_of, split_launcher
 from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
 from ol2r_cli.formatting import one_line, plural
-from ol2r_cli.kinds import RunKind
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.own_code import explained, is_own
-from ol2r_cli.run import CHECKPOINT, LOCK
-from ol2r_cli.run.clean import SWEEPS
+from ol2r_cli.plugins import RunKind, launching
+from ol2r_cli.run import CHECKPOINT, LOCK, SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
-from ol2r_cli.sweep.batches import gpu_is_faster, shared_form
 
 _SHOWN = 10  # reasons that are listed; others are counted
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
@@ -118,7 +115,8 @@ class SweepJob:
     @cached_property
     def form(self) -> str | None:
         """Return what it has in common with the jobs that it can be played together with; None: it is played alone."""
-        return shared_form(self.settings, self.choices) if self.run_kind.plays_rounds else None
+        together = launching() if self.run_kind.plays_rounds else None
+        return together.form(self.settings, self.choices) if together else None
 
     def run_state(self) -> Run | None:
         """Return the run that is in its directory now, if there is one."""
@@ -159,7 +157,7 @@ class SweepJob:
 
 
 def can_share(one: SweepJob, other: SweepJob) -> bool:
-    """Return whether one process can play two jobs together (`batches.shared_form`)."""
+    """Return whether one process can play two jobs together (`Launching.form`)."""
     both_first = not (one.alone or other.alone or one.attempts or other.attempts)
     return both_first and one.form is not None and one.form == other.form
 
@@ -176,7 +174,8 @@ def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int)
     assert first.break_even is not None
     launches = len({_as_json(sweep_job.data) for sweep_job in sweep_jobs})
     replicas = together * first.settings["replicas"]
-    return gpu_is_faster(first.break_even, replicas, first.rounds, launches, cores)
+    of_gpu = launching()
+    return of_gpu is not None and of_gpu.gpu_is_faster(first.break_even, replicas, first.rounds, launches, cores)
 
 
 def reason_lines(bad: Sequence[SweepJob], jobs: int) -> list[str]:

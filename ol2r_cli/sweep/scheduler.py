@@ -18,9 +18,9 @@ from typing import Any, TextIO
 
 from ol2r_cli.formatting import duration, plural, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
+from ol2r_cli.plugins import launching
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
-from ol2r_cli.sweep.batches import automatic_size, size_on_gpu
 from ol2r_cli.sweep.plan import Ending, SweepJob, can_share
 
 _GAP = 2  # blanks between columns
@@ -126,12 +126,14 @@ class Scheduler:
 
     def _batch_size(self, first: SweepJob) -> int:
         """Return how many jobs the batch of a job may have, with which every worker still has work."""
-        most = getattr(self.launcher, "batch", 1)
+        most, together = getattr(self.launcher, "batch", 1), launching()
+        if together is None:
+            return 1
         waiting = 1 + len(self.waiting)
         if most == "auto" and first.shares_gpu:
-            return size_on_gpu(waiting, self.workers, first.settings["replicas"])
+            return together.size_on_gpu(waiting, self.workers, first.settings["replicas"])
         if most == "auto":
-            return 1 if first.needs_gpu else automatic_size(waiting, self.workers, self._seconds_alone(first.kind))
+            return 1 if first.needs_gpu else together.size(waiting, self.workers, self._seconds_alone(first.kind))
         return min(int(most), -(-waiting // self.workers))
 
     def _seconds_alone(self, kind: str) -> float | None:

@@ -18,7 +18,7 @@ from typing import TextIO
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.formatting import duration, plural
-from ol2r_cli.kinds import RunKind
+from ol2r_cli.plugins import RunKind
 from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.kind import KIND

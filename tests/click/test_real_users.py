@@ -13,10 +13,10 @@ import torch
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.dataset.click_log import ClickLog, read
-from ol2r_cli.dataset.fitted_user import SHARES, quantile_grades
-from ol2r_cli.dataset.position_bias import adjacent_chain, pbm
 from ol2r_cli.interfaces import ClickModel, RunContext
+from ol2r_cli.plugins.click_logs.click_log import ClickLog, read
+from ol2r_cli.plugins.click_logs.fitted_user import SHARES, quantile_grades
+from ol2r_cli.plugins.click_logs.position_bias import adjacent_chain, pbm
 
 PLACES = 10
 

@@ -27,10 +27,10 @@ from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.text_table import in_markdown
-from tests.export.finished import FinishedRuns, refused
 from tests.manifests import accept_changes
+from tests.plugins.export.finished import FinishedRuns, refused
+from tests.plugins.page.test_html_page import Page
 from tests.report.runs import play
-from tests.report.test_html_page import Page
 
 NODES: dict[str, dict[str, Any]] = {
     "archive": {"_target_": "zipfile.ZipFile", "file": "{hit}", "mode": "w"},

@@ -18,7 +18,7 @@ from ol2r_cli.config.composer import Composer, check_grid, compose
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped
-from ol2r_cli.kinds import other_kinds
+from ol2r_cli.plugins import other_kinds
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
 

@@ -13,7 +13,7 @@ from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.declared import check_typed, declared_by
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.ranges import allowed_by, annotations_of, keywords
-from ol2r_cli.kinds import run_kinds
+from ol2r_cli.plugins import run_kinds
 
 ROOT = Path(__file__).parents[2]
 

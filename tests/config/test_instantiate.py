@@ -23,7 +23,7 @@ from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, import_target
 from ol2r_cli.config.ranges import Steps, check_settings
 from ol2r_cli.config.trusted import check_stored, trusted_targets
-from ol2r_cli.contracts.constructors import setting_faults
+from ol2r_cli.plugins.check.constructors import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
 from tests.choices import composition, typed

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.commands import clean, export, report, run, status, verify
+from ol2r_cli.commands import report, run, status
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ChoiceFolder, ProjectFile, choice_folders, default_output_dir, read_project
-from ol2r_cli.recipes.paper_plan import paper_plan
-from ol2r_cli.recipes.recipe import load_recipe
+from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
+from ol2r_cli.plugins.benchmark.recipe import load_recipe
+from ol2r_cli.plugins.export import export
+from ol2r_cli.plugins.look_after import clean, verify
 from ol2r_cli.run.run import find_run
 
 CODE = "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli.exploration import neural_confidence
-from ol2r_cli.exploration.neural_confidence import Criterion
+from ol2r_cli.exploration.neural_confidence import Certainty
 from ol2r_cli.interfaces import Prediction
 from ol2r_cli.learning import covariance
 from tests.choices import play, seen
@@ -111,9 +111,9 @@ def test_certain_pairs_are_those_of_the_definition(covariance_, tangent_at, monk
 @pytest.fixture
 def noted(monkeypatch) -> list[torch.Tensor]:
     """The distances of which pairs are made certain."""
-    found, certain = [], Criterion.certain
+    found, certain = [], Certainty.certain
     monkeypatch.setattr(
-        Criterion, "certain", lambda one, distances: (found.append(distances), certain(one, distances))[1]
+        Certainty, "certain", lambda one, distances: (found.append(distances), certain(one, distances))[1]
     )
     return found
 

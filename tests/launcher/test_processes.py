@@ -17,9 +17,9 @@ import pytest
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.kinds import run_kinds
 from ol2r_cli.launcher.job import Outcome, payload, run_payload
 from ol2r_cli.launcher.processes import Processes
+from ol2r_cli.plugins import run_kinds
 from ol2r_cli.run import runner
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Plan

@@ -187,9 +187,9 @@ class _ThreadIdx:
 
 
 def _products(threads: int, barrier: Callable[[], None]) -> dict[str, Any]:
-    """Return what loops/gpu_dense.py defines, with its functions in Python, for so many threads, two of them side by
-    side."""
-    path = Path(dense.__file__).with_name("gpu_dense.py")
+    """Return what plugins/gpu/gpu_dense.py defines, with its functions in Python, for so many threads, two of them side
+    by side."""
+    path = Path(dense.__file__).parents[1] / "plugins" / "gpu" / "gpu_dense.py"
     source = path.read_text()
     for constant, value in (("THREADS = 128", f"THREADS = {threads}"), ("SIDE = 16", "SIDE = 2")):
         assert source.count(f"\n{constant}") == 1

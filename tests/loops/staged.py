@@ -13,11 +13,11 @@ from hydra.utils import get_class
 from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.contracts.small_world import chosen
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.loops import launch
 from ol2r_cli.loops.rounds import Record
 from ol2r_cli.metrics.exposure import exposure_of
+from ol2r_cli.plugins.check.small_world import chosen
 from tests.choices import Overrides, composed, each_choice, names, refusal, simulation, world
 
 SEEDS = (3, 4)

@@ -277,6 +277,8 @@ def output(root: Path, cache: Path, *words: str) -> list[str]:
 def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
     """A changed callee in another file is compiled into its callers."""
     shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
+    (tmp_path / "ol2r_cli" / "plugins").mkdir()
+    shutil.copy(ROOT / "ol2r_cli" / "plugins" / "__init__.py", tmp_path / "ol2r_cli" / "plugins")
     shutil.copy(ROOT / "ol2r_cli" / "source.py", tmp_path / "ol2r_cli")
     (tmp_path / "ol2r_cli" / "__init__.py").touch()
     (tmp_path / "ol2r_cli" / "loops" / "caller.py").write_text(CALLER)

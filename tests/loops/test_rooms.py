@@ -99,7 +99,7 @@ needs_compiler = pytest.mark.skipif(
 )
 def test_fast_memory_leaves_all_replicas_at_once(properties, replicas, kilobytes, monkeypatch):
     """Beyond what every GPU gives."""
-    from ol2r_cli.loops import gpu
+    from ol2r_cli.plugins.gpu import gpu
 
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(**properties))
     assert gpu.most_fast_memory(None, replicas) == kilobytes * 1024
@@ -107,7 +107,7 @@ def test_fast_memory_leaves_all_replicas_at_once(properties, replicas, kilobytes
 
 @needs_compiler
 def test_more_fast_memory_is_permitted_before_a_launch(monkeypatch):
-    from ol2r_cli.loops import gpu
+    from ol2r_cli.plugins.gpu import gpu
 
     asked = []
     pretended = SimpleNamespace(cuKernelSetAttribute=lambda *given: asked.append(given))

@@ -4,7 +4,8 @@ Dissertation, section 4.2.2: rules (4.2.5) and their choice (4.2.6), by trying a
 alternative optimization: u_child = residual + u_parent. Table 4.3 leaves the parents out.
 
 Member n loses b[n] x + x' a[n] x / 2 by the vector x of its node. A tree is a dictionary: vector, and for a node that
-is split feature, threshold and children, a list of three trees in the order of (4.2.5), None without a member.
+is split feature, threshold, other rules that are as good, and children, a list of three trees in the order of (4.2.5),
+None without a member.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ def grown(profiles, a, b, depth, l2, parent_factors):
             for threshold in np.unique(values[~np.isnan(values)]):
                 groups = sides(members, feature, threshold)
                 loss = sum(least(group, vector)[1] for group in groups if len(group))
-                if sum(len(group) > 0 for group in groups) > 1 and loss < best - 1e-9:
-                    best, rule = loss, (feature, threshold)
-                    tree |= {"feature": rule[0], "threshold": rule[1]}
+                if sum(len(group) > 0 for group in groups) < 2:
+                    continue
+                if loss < best - 1e-9:
+                    best = loss
+                    tree |= {"feature": feature, "threshold": threshold, "as_good": []}
+                elif "feature" in tree and loss < best + 1e-9:  # it divides the members likewise
+                    tree["as_good"].append((feature, threshold))
         if "feature" in tree:
             groups = sides(members, tree["feature"], tree["threshold"])
             tree["children"] = [node(g, least(g, vector)[0], left - 1) if len(g) else None for g in groups]

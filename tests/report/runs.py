@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ol2r_cli.plugins.figures.drawing import draw
 from ol2r_cli.report.collection import collect
-from ol2r_cli.report.figures.drawing import draw
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run.run import Run

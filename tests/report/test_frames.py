@@ -7,11 +7,11 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from ol2r_cli.plugins.benchmark.published import read_results, results_frame
 from ol2r_cli.report import load
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.frames import as_frame
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.published import read_results, results_frame
 from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes

@@ -11,7 +11,7 @@ import torch
 from ol2r_cli.commands.run import main
 from ol2r_cli.metrics.measurement import NonFiniteScores
 from ol2r_cli.run.run import Run, find_runs
-from tests.contracts.broken import Sound
+from tests.plugins.check.broken import Sound
 from tests.worlds import simulate, tiny
 
 SMOKE = ["experiment=smoke", "evaluate_every=1000"]

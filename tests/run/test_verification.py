@@ -11,7 +11,7 @@ import pytest
 
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.commands.run import main as run
-from ol2r_cli.commands.verify import main
+from ol2r_cli.plugins.look_after.verify import main
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.summary import summarise

@@ -1,0 +1,1 @@
+"""Components of one's own, words that a shell completes, and speed."""

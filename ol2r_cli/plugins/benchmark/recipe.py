@@ -1,0 +1,178 @@
+"""Recipes: what to run, choose, draw and print for a figure or table of a paper, or for a part of the benchmark.
+
+A recipe is a YAML file in configs/reproduce or configs/benchmark, which is its kind; pairrank_fig3.yaml and linear.yaml
+explain each line. Its overrides are those of `ol2r run -m`: `ranker=pairrank exploration.alpha=0.1,0.01` stands for two
+runs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ol2r_cli.config.catalogue import config_dir
+from ol2r_cli.formatting import nearest
+from ol2r_cli.lazy import lazy
+from ol2r_cli.report.legend import dataset_name
+
+if TYPE_CHECKING:
+    from ol2r_cli.plugins.benchmark import trials
+else:
+    trials = lazy("ol2r_cli.plugins.benchmark.trials")
+
+SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
+
+PAPERS = {  # the name of a paper in recipes: its short name, its citation
+    "pairrank": ("PairRank", "Jia, Wang, Guo and Wang, PairRank, WWW 2021"),
+    "olranknet": ("olRankNet", "Jia and Wang, Learning neural ranking models online, 2022"),
+    "p2neurrank": ("P2NeurRank", "Jia and Wang, Scalable exploration for neural OL2R, SIGIR 2022"),
+    "fairexp": ("FairExp", "Jia and Wang, Calibrating explore-exploit trade-off for fair OL2R, 2021"),
+    "dissertation": ("Dissertation", "Jia, Toward Reliable Decision-making in Information Systems, 2022"),
+    "pdgd": ("PDGD", "Oosterhuis and de Rijke, Differentiable unbiased online learning to rank, CIKM 2018"),
+}
+_ORDER = (*PAPERS, "linear")  # in which recipes are listed; those of other names follow
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """One line of a figure, or one row of a table.
+
+    words: overrides that define the competitor. grid: settings that are chosen, as overrides with several values.
+    unstable: those of the grid, in the same form, of which one is chosen only where it is clearly better, because
+    another processor gives other results (`grid.choose`). quick: the settings at scale=quick, which replace that
+    choice: one text for all click models, or a text for each click model, the last of which holds for click models that
+    are not listed. over: an override with a value for each point of its line, in place of a grid.
+    """
+
+    words: str
+    grid: str = ""
+    unstable: str = ""
+    quick: str | dict[str, str] = ""
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class RecipeData:
+    """Overrides that choose a dataset.
+
+    folds: how many of them scale=paper reports, 0 for a dataset without folds. choose: further overrides of the runs by
+    which settings are chosen. stands_in: the fields of data that replace it, by their choice. The first word chooses in
+    the group of the data (`RunKind.data`).
+    """
+
+    words: str
+    title: str = ""
+    folds: int = 0
+    choose: str = ""
+    stands_in: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> str:
+        """Its choice in its group."""
+        return self.words.split()[0].partition("=")[2]
+
+    @property
+    def group(self) -> str:
+        """Its group."""
+        return self.words.partition("=")[0]
+
+    def source(self, choice: str) -> RecipeData:
+        """Return the data for a choice of its group; an empty one stands for the data themselves."""
+        if choice in ("", self.choice):
+            return self
+        words = self.stands_in.get(choice, {"words": f"{self.group}={choice}"})
+        return replace(RecipeData(**words), title=dataset_name(choice))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What is run and compared.
+
+    words: overrides of all runs. scale: further ones for each scale. choose: those of the runs by which settings are
+    chosen from grids. data: by their names, those of configs/reproduce/data for a paper. alone: run one at a time,
+    because running time is measured. metrics: the columns of tables. runs: the name of the kind of all runs.
+
+    Of a paper: claims are what it says, seen is for each whether published runs show it, `yes`, `no` or `undecided`,
+    and by which numbers; queries is the number of training queries; caveat says why its numbers are of another kind,
+    where they are. A figure has a `kind` (`ol2r report --figure` lists the kinds), its `options`, and the `click`
+    models that it is limited to. A printed number has `data`, `competitor`, `click` ('': all), `metric` and `value`,
+    and for a test the `text` of the paper and a phrase `near` the number.
+
+    Of the benchmark: baseline is the competitor with which all others are compared. extend is how many times a grid
+    grows by a factor of three at an end at which its best cell is. orders: another benchmark; the order of
+    rankers under its users is compared with that under the users here. aims: for which settings are chosen, of `AIMS`
+    and `BY_CLICKS`.
+    """
+
+    kind: str
+    name: str
+    title: str
+    shows: str
+    scale: dict[str, str]
+    data: dict[str, RecipeData]
+    competitors: dict[str, Competitor] = field(default_factory=dict)
+    words: str = ""
+    choose: str = ""
+    alone: bool = False
+    metrics: list[str] = field(default_factory=list)
+    runs: str = "run"
+    paper: str = ""
+    where: str = ""
+    caveat: str = ""
+    claims: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    printed: list[dict[str, Any]] = field(default_factory=list)
+    queries: int | None = None
+    baseline: str = ""
+    extend: int = 0
+    orders: str = ""
+    aims: list[str] = field(default_factory=lambda: [*trials.AIMS])
+
+    @property
+    def summary(self) -> str:
+        """Return one line, such as `PairRank, figure 3: test NDCG@10 by round`."""
+        return f"{PAPERS[self.paper][0]}, {self.where}: {self.shows}" if self.paper else self.shows
+
+
+def recipe_dir(kind: str) -> Path:
+    """Return the folder of the recipes of this kind."""
+    return config_dir() / kind
+
+
+def recipe_names(kind: str) -> list[str]:
+    """Return all recipes: by paper, in each paper tables first, then figures by number; linear rankers first."""
+
+    def order(name: str) -> tuple[int, bool, list[int], str]:
+        paper, _, item = name.partition("_")
+        place = _ORDER.index(paper) if paper in _ORDER else len(_ORDER)
+        return place, "table" not in item, [int(number) for number in re.findall(r"\d+", item)], name
+
+    return sorted((path.stem for path in recipe_dir(kind).glob("*.yaml")), key=order)
+
+
+def load_recipe(kind: str, name: str) -> Recipe:
+    """Return the recipe with this name; ValueError for an unknown name."""
+    names = recipe_names(kind)
+    if name not in names:
+        raise ValueError(f"NAME must be one of those that `ol2r {kind}` lists, got {name}{nearest(name, names)}")
+    content = _read(kind, name)
+    if "like" in content:
+        content = {**_read(kind, content.pop("like")), "seen": [], **content}
+    competitors = {title: Competitor(**values) for title, values in content.pop("competitors", {}).items()}
+    for title in content.pop("without", ()):
+        del competitors[title]
+    if kind == "benchmark":
+        data = {title: RecipeData(**{"title": title, **values}) for title, values in content.pop("data").items()}
+        content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
+    else:
+        data = {choice: RecipeData(**_read(kind, f"data/{choice}")) for choice in content.pop("data")}
+    return Recipe(kind=kind, name=name, data=data, competitors=competitors, **content)
+
+
+def _read(kind: str, name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))

@@ -1,0 +1,151 @@
+"""`ol2r benchmark NAME --repeat`: published rows are run again, and their numbers compared.
+
+They are the same to the last digit, or to nine digits where sums round otherwise. A row with ‡ has other numbers on
+another processor: there the means over seeds may differ by half of their published 95 % intervals over seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ol2r_cli.formatting import nearest
+from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
+from ol2r_cli.plugins.benchmark.overrides import Overrides, by_name
+from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.processors import differs_elsewhere, is_other
+from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.results import TEST, About, Results, played, published_part
+from ol2r_cli.plugins.benchmark.trials import AIMS
+from ol2r_cli.report.estimates import of_values
+from ol2r_cli.report.finished_run import FinishedRun
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.text_table import show
+
+_HEADINGS = ["data", "click", "fold", "ranker", "chosen", "seeds the same", "largest difference of NDCG@10"]
+_OF_MEAN = "‡: of the mean, in half intervals"
+
+
+class Compared(NamedTuple):
+    """How one run compares with the published one.
+
+    same: how many seeds have the same numbers in all metrics, but for the rounding of sums. exact: whether they have
+    them to the last digit. largest: the largest difference of test NDCG@10 of a seed. of_mean: for a row with ‡, the
+    difference of the mean over seeds as a share of half its 95 % interval over seeds, the larger one of test NDCG@10
+    and cumulative NDCG; None without the mark.
+    """
+
+    same: int
+    seeds: int
+    exact: bool
+    largest: float
+    of_mean: float | None
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether the published numbers are repeated, as far as they can be."""
+        return self.same == self.seeds or (self.of_mean is not None and self.of_mean <= 1)
+
+    def cells(self) -> list[str]:
+        """Return the last cells of its line."""
+        if self.same == self.seeds:
+            return ["all", "", ""]
+        of_mean = "" if self.of_mean is None else f"{self.of_mean:.2f}"
+        return [f"{self.same} of {self.seeds}", f"{self.largest:.4f}", of_mean]
+
+
+def repeat(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
+    """Run published rows again, with their settings, and print whether the numbers are the same; return the exit code.
+
+    words: names of rows, all if there are none, and overrides. Exit code 1 where numbers differ that can be repeated.
+    """
+    competitors = [word for word in words if "=" not in word]
+    typed = [*typed, *(word for word in words if "=" in word)]
+    results = _of_rows(published_part(benchmark_plan(recipe, typed)), competitors)
+    settings = {about.row(run): _chosen_settings(about) for run, about in results}
+    plan = benchmark_plan(recipe, typed, settings=settings)
+    plan.check_data()
+    runs = run_recipe(plan)
+    if runs.code == INTERRUPTED:
+        return INTERRUPTED
+    lines = _comparison(results, played(plan, runs))
+    cells = [[*names, *compared.cells()] for names, compared in lines]
+    if any(of_mean for *_, of_mean in cells):
+        show(cells, [*_HEADINGS, _OF_MEAN])
+    else:
+        show([line[:-1] for line in cells], _HEADINGS)
+    print(f"\n{_conclusion([compared for _, compared in lines])}")
+    return runs.code or (DONE if all(compared.is_repeated for _, compared in lines) else FAILED)
+
+
+def _conclusion(runs: Sequence[Compared]) -> str:
+    """Return how many runs have the published numbers, and how many with ‡ have them as far as they can."""
+    equal = [run for run in runs if run.same == run.seeds]
+    digits = "to the last digit" if all(run.exact for run in equal) else "but for the rounding of sums, below 1e-9"
+    text = f"{len(equal)} of {len(runs)} runs have the published numbers in all metrics, {digits}"
+    others = [run for run in runs if run.same < run.seeds and run.of_mean is not None]
+    if not others:
+        return text
+    within = sum(run.is_repeated for run in others)
+    return (
+        f"{text}\n{within} of {len(others)} others have ‡, and the published means within half of their 95% intervals "
+        "over seeds: another processor cannot give all of their numbers"
+    )
+
+
+def _of_rows(results: Results, competitors: Sequence[str]) -> Results:
+    """Return the results of some competitors, in any case of letters; of all where none is named."""
+    names = {about.competitor.lower(): about.competitor for _, about in results}
+    for name in competitors:
+        if name.lower() not in names:
+            quoted = ", ".join(f"'{competitor}'" for competitor in names.values())
+            near = nearest(name, list(names.values()))
+            raise ValueError(f"--repeat must name rows, {quoted}, got {name}{near}")
+    wanted = {names[name.lower()] for name in competitors or names}
+    return [(run, about) for run, about in results if about.competitor in wanted]
+
+
+def _chosen_settings(about: About) -> Overrides:
+    return {name: override for name, override in by_name(about.words).items() if name in about.settings}
+
+
+def _comparison(published: Results, repeated: Results) -> list[tuple[list[str], Compared]]:
+    """Return what each repeated run is, and how it compares; those with the same settings for several aims are one."""
+    before = {(about.row(run), run.fold): (run, about) for run, about in published}
+    lines: dict[tuple[Any, ...], tuple[list[str], Compared]] = {}
+    aims: dict[tuple[Any, ...], list[str]] = {}
+    for run, about in repeated:
+        row = about.row(run)
+        if (row, run.fold) not in before:
+            continue
+        earlier, made = before[row, run.fold]
+        settings = (row._replace(aim=""), run.fold, *about.words)
+        aims.setdefault(settings, []).append(row.aim)
+        aim = "both" if aims[settings] == [*AIMS] else ", ".join(aims[settings])
+        names = [row.slot, row.click, str(run.fold or ""), row.competitor, aim]
+        lines[settings] = names, _compared(earlier, run, differs_elsewhere(made))
+    return list(lines.values())
+
+
+def _compared(before: FinishedRun, now: FinishedRun, has_mark: bool) -> Compared:
+    """Return how a run compares with the published one; has_mark: whether its row has ‡."""
+    same, exact, largest = 0, True, 0.0
+    for seed, expected in before.values.items():
+        values = {metric: now.values[seed].get(metric) for metric in expected}
+        same += not is_other(values, expected)
+        exact = exact and values == expected
+        largest = max(largest, abs((values.get(TEST) or 0.0) - (expected.get(TEST) or 0.0)))
+    of_mean = max(_of_mean(before, now, metric) for metric in (TEST, "cumulative_ndcg")) if has_mark else None
+    return Compared(same, len(before.values), exact, largest, of_mean)
+
+
+def _of_mean(before: FinishedRun, now: FinishedRun, metric: str) -> float:
+    """Return the difference of the means of a metric over seeds, in halves of the published interval."""
+    published, played = (
+        of_values({(None, seed): values.get(metric) or 0.0 for seed, values in run.values.items()})
+        for run in (before, now)
+    )
+    if published is None or played is None or published.mean == played.mean:
+        return 0.0
+    return abs(published.mean - played.mean) / published.half_width if published.half_width else math.inf

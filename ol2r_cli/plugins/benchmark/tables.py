@@ -1,0 +1,159 @@
+"""The two tables of a benchmark's results: values with both kinds of intervals, and settings with their costs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ol2r_cli.formatting import plus_minus
+from ol2r_cli.plugins.benchmark.benchmark_plan import ROLES_OF_A_ROW
+from ol2r_cli.plugins.benchmark.choice_spread import with_choice
+from ol2r_cli.plugins.benchmark.entries import Difference, Entry, differences, for_metric, of_two_settings, places
+from ol2r_cli.plugins.benchmark.overrides import brief, by_name, role
+from ol2r_cli.plugins.benchmark.processors import differs_elsewhere
+from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.trials import aim_of
+from ol2r_cli.report.measures import digits, heading
+from ol2r_cli.text_table import Cell, TextTable
+
+
+class MetricColumn:
+    """One column of the main table: the entries for a metric, their places, and differences from the baseline."""
+
+    def __init__(self, rows: Sequence[Entry], metric: str, baseline: str):
+        self.metric = metric
+        self.entries = for_metric(rows, metric)
+        self.places = places(self.entries, metric)
+        self.differences = differences(self.entries, metric, baseline)
+
+    def cell(self, competitor: str) -> Cell:
+        """Return the value of a competitor, with its arrow, and whether it is the best."""
+        entry = self.entries.get(competitor)
+        difference = self.differences.get(competitor)
+        return Cell(
+            value_with_choice(entry, self.metric) if entry else "",
+            difference.arrow if difference else "",
+            self.places.get(competitor) == 1,
+            {f"{self.metric}_{name}": value for name, value in self._values(entry, difference).items()},
+        )
+
+    def _values(self, entry: Entry | None, difference: Difference | None) -> dict[str, Any]:
+        """Return what a frame has of a competitor: its value, the difference from the baseline, its settings."""
+        estimate = entry.group.estimate(self.metric) if entry else None
+        half_width = estimate.half_width if estimate else None
+        with_selection = None
+        if entry is not None and half_width is not None:
+            with_selection = with_choice(half_width, entry.spread(self.metric))
+        return {
+            "mean": estimate.mean if estimate else None,
+            "half_width": half_width,
+            "half_width_with_selection": with_selection,
+            "difference": difference.mean if difference else None,
+            "difference_half_width": difference.half_width if difference else None,
+            "p_holm": difference.p if difference else None,
+            "overrides": _settings(entry, as_typed=True) if entry else None,
+            "differs_elsewhere": differs_elsewhere(entry.about) if entry else None,
+        }
+
+
+def main_table(recipe: Recipe, rows: Sequence[Entry]) -> TextTable:
+    """Return one table: the metrics of the recipe, each with settings chosen for its aim, best first by the first."""
+    columns = [MetricColumn(rows, metric, recipe.baseline) for metric in recipe.metrics]
+    competitors = dict.fromkeys(name for column in columns for name in column.entries)
+    first_places = columns[0].places
+    table = []
+    for name in sorted(competitors, key=lambda name: first_places.get(name, len(competitors))):
+        shown = f"{name} (baseline)" if name == recipe.baseline else name
+        if of_two_settings(column.entries[name] for column in columns if name in column.entries):
+            shown += " †"
+        table.append([Cell(shown, values={"ranker": name}), *(column.cell(name) for column in columns)])
+    return TextTable.of(["ranker"], _headings(recipe, rows), table)
+
+
+def _headings(recipe: Recipe, rows: Sequence[Entry]) -> list[str]:
+    """Return the headings of the metrics, with the aim where settings are chosen."""
+    if any(row.about.aim for row in rows):
+        return [f"{heading(metric)} ({aim_of(metric)})" for metric in recipe.metrics]
+    return list(map(heading, recipe.metrics))
+
+
+def with_names(table: TextTable, names: Mapping[str, str]) -> TextTable:
+    """Return one of the tables here with the rows of the rankers in `names`, which have their names in it."""
+    rows = []
+    for first, *others in table.rows:
+        ranker = first.values["ranker"]
+        if ranker in names:
+            text = names[ranker] + first.text.removeprefix(ranker)
+            rows.append([first._replace(text=text, values={"ranker": names[ranker]}), *others])
+    return replace(table, rows=rows)
+
+
+def value_with_choice(entry: Entry, metric: str) -> str:
+    """Return `0.41 ± 0.02 (0.03) ‡`: the interval, that with the choice of settings, whether it differs elsewhere."""
+    estimate = entry.group.estimate(metric)
+    if estimate is None:
+        return ""
+    text = plus_minus(estimate.mean, estimate.half_width, digits(metric))
+    if estimate.half_width is not None:
+        spread = entry.spread(metric)
+        if spread:
+            text += f" ({with_choice(estimate.half_width, spread):.{digits(metric)}f})"
+    return f"{text} ‡" if differs_elsewhere(entry.about) else text
+
+
+def settings_table(recipe: Recipe, rows: Sequence[Entry], as_typed: bool = False) -> TextTable:
+    """Return the settings of every row, all of its values with the conditional interval, and its costs.
+
+    as_typed: whether settings are the overrides that one types, with the ranker.
+    """
+    same_settings: dict[tuple[str, ...], list[Entry]] = {}
+    for row in rows:
+        same_settings.setdefault((row.about.competitor, *row.about.words), []).append(row)
+    table: list[list[str | Cell]] = []
+    for entries in same_settings.values():
+        first = entries[0]
+        chosen = first.about.aim if len(entries) == 1 else "both"
+        values = [_value(first, metric) for metric in recipe.metrics]
+        table.append(
+            [
+                Cell(first.about.competitor, values={"ranker": first.about.competitor}),
+                chosen,
+                _settings(first, as_typed),
+                *values,
+                _cpu_seconds(first),
+                _peak_memory(first),
+            ]
+        )
+    numbers = [*map(heading, recipe.metrics), "CPU s", "peak GB"]
+    return TextTable.of(
+        ["ranker", "selection", "overrides" if as_typed else "settings"], numbers, table
+    ).without_empty()
+
+
+def _settings(row: Entry, as_typed: bool) -> str:
+    """Return the settings of a row; * marks those at an end of their grid."""
+    named = {name: word for name, word in by_name(row.about.words).items() if role(name) in ROLES_OF_A_ROW}
+    if not as_typed:
+        named.pop("ranker")
+    shown = map(shlex.quote, named.values()) if as_typed else brief(named.values())
+    marked = [f"{word}*" if name in row.about.edges else word for name, word in zip(named, shown, strict=True)]
+    return " ".join(marked)
+
+
+def _value(row: Entry, metric: str) -> str:
+    estimate = row.group.estimate(metric)
+    return "" if estimate is None else plus_minus(estimate.mean, estimate.half_width, digits(metric))
+
+
+def _cpu_seconds(row: Entry) -> str:
+    seconds = row.group.cpu_seconds
+    if seconds is None:
+        return ""
+    return f"{seconds:,.1f}" if seconds < 10 else f"{seconds:,.0f}"
+
+
+def _peak_memory(row: Entry) -> str:
+    memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
+    return f"{max(memory):.2f}" if memory else ""

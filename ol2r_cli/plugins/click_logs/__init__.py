@@ -1,0 +1,1 @@
+"""Click logs: fitting users to them, data of counts, and settings that are chosen from clicks."""

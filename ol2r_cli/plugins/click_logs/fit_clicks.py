@@ -1,0 +1,128 @@
+"""`ol2r data fit-clicks FILE [dataset=..]`: a click model fitted to a log, with the labels of a dataset. The YAML file
+of the user says how well each fit predicts clicks of other queries.
+
+examples:
+  ol2r data fit-clicks log.csv > choices/click/mine.yaml   then: ol2r run click=mine --config-dir choices
+  ol2r data fit-clicks log.csv dataset=mq2008 dataset.path=$HOME/MQ2008 > choices/click/mine.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ol2r_cli.command import argument, command
+from ol2r_cli.commands.data import loaded_with_warnings
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.formatting import number, plural
+from ol2r_cli.lazy import lazy
+
+if TYPE_CHECKING:
+    from ol2r_cli.config import composer
+    from ol2r_cli.dataset import parse
+    from ol2r_cli.dataset.table import Dataset
+    from ol2r_cli.plugins.click_logs import click_log, fitted_user, position_bias
+    from ol2r_cli.plugins.click_logs.click_log import ClickLog
+    from ol2r_cli.plugins.click_logs.fitted_user import FittedUser
+else:
+    composer, parse = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.parse")
+    click_log, fitted_user = (
+        lazy("ol2r_cli.plugins.click_logs.click_log"),
+        lazy("ol2r_cli.plugins.click_logs.fitted_user"),
+    )
+    position_bias = lazy("ol2r_cli.plugins.click_logs.position_bias")
+
+FITS = ("adjacent", "all-pairs", "pbm", "dcm")
+_ASSUMED = (
+    "documents of the log have the shares of grades of MSLR-WEB30K (of MQ2008 with two or three grades), and higher "
+    "grades attract more; shown documents are often better, and then the user clicks more often on other lists: type "
+    "dataset=.. to take labels"
+)
+_OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
+
+
+@command(
+    argument("override", metavar="FILE|SETTING=VALUE", nargs="*", help="the log, and a dataset with labels of it"),
+    add_config_dir,
+    argument("--fit", choices=FITS, help="harvesting, or maximum likelihood (default: adjacent)"),
+    argument("--skip-bad", action="store_true", help="leave out malformed rows, and count them"),
+    name="data fit-clicks",
+)
+def main(given: argparse.Namespace) -> None:
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    fit = given.fit or "adjacent"
+    file, dataset = _log_and_dataset(given)
+    log, sizes, left_out = _read_log(file, given.skip_bad)
+    if fit == "dcm" and log.pages is None:
+        raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
+    labels, assumed = None, [_ASSUMED]
+    if dataset is not None:
+        labels, assumed = fitted_user.joined_labels(log, dataset), []
+        logging.info("labels of dataset=%s: %s", dataset.name, labels.joined)
+    held_out = _held_out(log, file)
+    values = position_bias.estimated(log, fit)
+    user = fitted_user.fitted_user(log, fit, values, labels)
+    doubts, compared = [*position_bias.doubts(log, fit, values), *user.doubts], _compared(user)
+    told = [f"assumed: {line}" for line in assumed] + [f"warning: {line}" for line in doubts]
+    print(*compared, *told, sep="\n", file=sys.stderr)
+    what = "continuation" if fit == "dcm" else "examination"
+    comments = [
+        f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
+        f"Fitted to {sizes}{left_out}.",
+        held_out,
+        *(f"Assumed: {line}." for line in assumed),
+        *compared,
+        *(f"Warning: {line}." for line in doubts),
+    ]
+    print(fitted_user.as_choice(user, comments))
+
+
+def _log_and_dataset(given: argparse.Namespace) -> tuple[Path, Dataset | None]:
+    """Return the file of the log, and the data that have its labels, if some are named."""
+    of_dataset = [word for word in given.override if _OF_DATASET.match(word)]
+    files = [word for word in given.override if word not in of_dataset]
+    if len(files) != 1:
+        got = f", got {' '.join(files)}" if files else ""
+        raise ValueError(f"one FILE is needed, and it takes dataset=..: type ol2r data fit-clicks log.csv{got}")
+    if of_dataset:
+        config = composer.compose([*of_dataset, *as_options(given.config_dir)]).config
+        return Path(files[0]), loaded_with_warnings(build(config.dataset))
+    if given.config_dir:
+        raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
+    return Path(files[0]), None
+
+
+def _read_log(file: Path, skip_bad: bool) -> tuple[ClickLog, str, str]:
+    """Return a click log, how large it is, and which rows were left out."""
+    logging.info("reading %s", file)
+    try:
+        log, skipped = click_log.read(file, "malformed" if skip_bad else "none")
+    except parse.DataError as error:
+        raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
+    left_out = f", {plural(skipped, 'malformed row')} left out" if skipped else ""
+    left_out += f", {plural(log.repeats, 'repeated row')} left out" if log.repeats else ""
+    queries = int(log.query.max()) + 1
+    sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
+    logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
+    return log, sizes, left_out
+
+
+def _held_out(log: ClickLog, file: Path) -> str:
+    """Return a sentence on how well each fit predicts clicks of queries to which it was not fitted."""
+    folds = min(5, int(log.query.max()) + 1)
+    if folds < 2:
+        raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
+    reached = position_bias.held_out(log, folds)
+    table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
+    return f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}."
+
+
+def _compared(user: FittedUser) -> list[str]:
+    """Return a table of clicks in the log and of the fitted user on its lists."""
+    rows = [("", "log", "fitted user"), *user.compared()]
+    return [f"{name:13}  {log:>7}  {of_user:>11}".rstrip() for name, log, of_user in rows]

@@ -1,0 +1,199 @@
+"""The user that is fitted to a click log: attraction by grade, a comparison with the log, and the YAML file.
+
+Attraction by grade is clicks over examinations of the documents of a grade, so that the user clicks as often as the log
+on lists of these documents. Grades are labels of a dataset, or quantiles of attraction with assumed shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ol2r_cli.dataset.letor import document_names
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.formatting import listed, plural
+from ol2r_cli.plugins.click_logs.click_log import ClickLog
+from ol2r_cli.plugins.click_logs.position_bias import LEAST, MOST_ERROR, dcm, examined, pbm
+from ol2r_cli.tensor.shapes import Bool, Float, Int
+
+ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
+# Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.
+SHARES = {5: (0.51469, 0.32504, 0.1339, 0.0183, 0.00807), 3: (0.80724, 0.13155, 0.06121), 2: (0.80724, 0.19276)}
+LEAST_JOINED = 0.5  # of the impressions of queries that log and data both have
+MOST_DIFFERENCE = 0.05  # of clicks between the log and the fitted user, without a warning
+
+
+class JoinedLabels(NamedTuple):
+    """The grades of the documents of a log that a dataset has, -1 for others, and how many were joined."""
+
+    grade: Int[np.ndarray, "D"]
+    grades: int
+    joined: str
+
+
+def joined_labels(log: ClickLog, dataset: Dataset) -> JoinedLabels:
+    """Return the grades of documents by the ids of query and document.
+
+    The id of a document is its name in a LETOR comment (`# docid = NAME`), as `ol2r export --to trec` has it, or its
+    row in the table, as `--to clicks` has it: whichever joins more. ValueError where the log has no query of the
+    dataset, or less than half of the impressions of these queries are of documents that the dataset has.
+    """
+    query_of = np.repeat(np.arange(len(dataset.query_ids)), np.diff(dataset.offsets.numpy()))
+    of_log = pl.DataFrame({
+        "query": pl.Series(log.query_ids, dtype=pl.String).gather(log.query),
+        "document": pl.Series(log.document_ids, dtype=pl.String),
+    })  # fmt: skip
+    shown, grade, share = log.impressions.sum(1), np.full(len(log.query), -1), -1.0
+    for names in dict.fromkeys([tuple(map(str, document_names(dataset))), tuple(map(str, range(len(query_of))))]):
+        of_data = pl.DataFrame({
+            "query": pl.Series(dataset.query_ids, dtype=pl.String).gather(query_of),
+            "document": pl.Series(names, dtype=pl.String),
+            "grade": dataset.labels.numpy(),
+        })  # fmt: skip
+        found = of_log.join(of_data, on=["query", "document"], how="left", maintain_order="left")["grade"]
+        joined = found.cast(pl.Int64).fill_null(-1).to_numpy()
+        if shown[joined >= 0].sum() > share:
+            grade, share = joined, shown[joined >= 0].sum()
+    common = of_log["query"].is_in(dataset.query_ids).to_numpy()
+    queries, all_queries = of_log["query"].filter(pl.Series(common)).n_unique(), len(log.query_ids)
+    if not queries:
+        raise ValueError(
+            f"dataset={dataset.name} has none of the {all_queries} queries of the log, such as {of_log['query'][0]}"
+        )
+    lost = np.flatnonzero(common & (grade < 0))
+    of_common = share / shown[common].sum()
+    if of_common < LEAST_JOINED:
+        query, document = of_log.row(int(lost[0]))
+        needed = f"at least {LEAST_JOINED:.0%} of the impressions of the queries that it shares with the log"
+        called = "a document is called by its name in a LETOR comment, or by its row, as ol2r export --to clicks writes"
+        got = f"{of_common:.0%} and no document {document} of query {query}"
+        raise ValueError(f"dataset={dataset.name} must have {needed}, got {got}: {called}")
+    documents = f"{(grade >= 0).sum():,} of {len(grade):,} documents in {queries:,} of {all_queries:,} queries"
+    return JoinedLabels(grade, dataset.grades, f"{documents}, {share / shown.sum():.0%} of the impressions")
+
+
+def quantile_grades(
+    attraction: Float[np.ndarray, "D"], known: Bool[np.ndarray, "D"], shares: Sequence[float]
+) -> Float[np.ndarray, "D G"]:
+    """Return which part of each known document has each grade, if higher grades are those of higher attraction.
+
+    The lowest grade is the share shares[0] of documents with the lowest attraction, and so on; a document on a border
+    has both grades in part. Documents that are not known have none.
+    """
+    number = int(known.sum())
+    borders = np.append(0, np.cumsum(shares)) * number / np.sum(shares)
+    rank = np.arange(number)[:, None]
+    part = np.minimum(rank + 1, borders[1:]) - np.maximum(rank, borders[:-1])
+    member = np.zeros((len(attraction), len(shares)))
+    member[np.flatnonzero(known)[np.argsort(attraction[known], kind="stable")]] = part.clip(0)
+    return member
+
+
+@dataclass(frozen=True)
+class FittedUser:
+    """A user of a click log with attraction by grade.
+
+    values: examination by place, or for dcm continuation. tables: P(click | examined, grade) by number of grades.
+    grades_of: where tables are from. log_clicks, user_clicks: clicks a page by place, of the documents whose grades are
+    known, in the log and of the user on its lists. errors: standard errors of the logarithms of log_clicks. doubts: a
+    line for each difference above `MOST_DIFFERENCE`, and for each grade that the log says little of.
+    """
+
+    fit: str
+    values: Float[np.ndarray, "K"]
+    tables: dict[int, list[float]]
+    grades_of: str
+    log_clicks: Float[np.ndarray, "K"]
+    user_clicks: Float[np.ndarray, "K"]
+    doubts: list[str]
+
+    def compared(self) -> list[tuple[str, str, str]]:
+        """Return clicks a page and at each rank, in the log and of the user."""
+        sums = ("clicks a page", self.log_clicks.sum(), self.user_clicks.sum())
+        ranks = enumerate(zip(self.log_clicks, self.user_clicks, strict=True), 1)
+        rows = [sums, *((f"rank {rank}", log, user) for rank, (log, user) in ranks)]
+        return [(name, f"{log:.4f}", f"{user:.4f}") for name, log, user in rows]
+
+
+def fitted_user(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], labels: JoinedLabels | None) -> FittedUser:
+    """Return the user with these values, who has attraction by labels or, without any, by quantiles."""
+    attraction = (dcm if fit == "dcm" else pbm)(log, values)[1]
+    seen = examined(log, fit, values, attraction).sum(1)
+    clicks = log.clicks.sum(1)
+    doubts: list[str] = []
+    if labels is not None:
+        known = labels.grade >= 0
+        members = {labels.grades: (labels.grade[:, None] == np.arange(labels.grades)).astype(float)}
+        grades_of = f"of {labels.joined}, by their labels"
+        doubts += _doubtful_grades(clicks @ members[labels.grades], seen @ members[labels.grades])
+    else:
+        enough = log.impressions.sum(1) >= ENOUGH
+        known = enough if enough.sum() >= ENOUGH else np.ones(len(clicks), np.bool_)
+        members = {grades: quantile_grades(attraction, known, shares) for grades, shares in SHARES.items()}
+        shares_of = "with the shares of MSLR-WEB30K (5) and MQ2008 (3, 2)"
+        grades_of = f"by quantiles of {known.sum():,} documents, {shares_of}"
+    tables = {grades: _attraction(clicks @ member, seen @ member) for grades, member in members.items()}
+    grades = max(tables)
+    of_user = np.where(known, members[grades] @ tables[grades], attraction)
+    pages = log.impressions.sum(0).max()
+    of_log = log.clicks[known].sum(0)
+    clicks_of_user = (examined(log, fit, values, of_user) * of_user[:, None])[known].sum(0)
+    doubts += _differences(of_log, clicks_of_user)
+    return FittedUser(fit, values, tables, grades_of, of_log / pages, clicks_of_user / pages, doubts)
+
+
+def _attraction(clicks: Float[np.ndarray, "G"], seen: Float[np.ndarray, "G"]) -> list[float]:
+    """Return clicks over examinations of each grade; between those of its neighbours for a grade without any."""
+    there = np.flatnonzero(seen > 0)
+    rate = (clicks[there] / np.maximum(seen[there], LEAST)).clip(max=1)
+    return np.interp(np.arange(len(seen)), there, rate).tolist()
+
+
+def _doubtful_grades(clicks: Float[np.ndarray, "G"], seen: Float[np.ndarray, "G"]) -> Iterator[str]:
+    """Yield lines for grades without documents, and with too few clicks: of c clicks the logarithm has error c^-1/2."""
+    absent = np.flatnonzero(seen == 0)
+    if absent.size:
+        told = "which has an attraction between those of its neighbours"
+        yield f"the log has no document of grade {listed(absent.tolist())}, {told}"
+    few = np.flatnonzero((seen > 0) & (clicks * MOST_ERROR**2 < 1))
+    if few.size:
+        of_each = ", ".join(f"{grade} ({plural(round(clicks[grade]), 'click')})" for grade in few)
+        yield f"attraction has a standard error above {100 * MOST_ERROR:.0f} % for grade {of_each}"
+
+
+def _differences(log: Float[np.ndarray, "K"], user: Float[np.ndarray, "K"]) -> Iterator[str]:
+    """Yield lines for clicks of the user that differ from those of the log, by more than two standard errors, too."""
+    ratio = user / np.maximum(log, 1) - 1
+    total = user.sum() / max(log.sum(), 1) - 1
+    if abs(total) > MOST_DIFFERENCE and abs(user.sum() - log.sum()) > 2 * log.sum() ** 0.5:
+        yield f"the fitted user clicks {1 + total:.2f} times as often as the log, on its lists"
+    differs = np.flatnonzero((abs(ratio) > MOST_DIFFERENCE) & (abs(user - log) > 2 * log**0.5))
+    if differs.size:
+        ranks = ", ".join(f"{rank + 1} ({100 * ratio[rank]:+.0f} %)" for rank in differs)
+        most = f"{100 * MOST_DIFFERENCE:.0f} %"
+        yield f"clicks of the fitted user differ by more than {most} from those of the log at rank {ranks}"
+
+
+def as_choice(user: FittedUser, comments: Sequence[str]) -> str:
+    """Return the YAML file of a user."""
+    by_place = _yaml_list(user.values.tolist())
+    lines = [f"# {comment}" for comment in comments]
+    if user.fit == "dcm":
+        lines += ["_target_: ol2r_cli.click.models.DependentByPlace"]
+        bias = f"continuation: {by_place}  # lambda_k, one per rank"
+    else:
+        lines += ["_target_: ol2r_cli.click.models.PositionBased"]
+        lines += ["eta: 1.0  # rank r is examined with probability 1 / r^eta, if examination is null"]
+        bias = f"examination: {by_place}  # one probability per rank"
+    lines += ["click: null  # P(click | grade), one per grade; null: from the tables below", bias]
+    lines += [f"tables:  # {user.grades_of}"]
+    lines += [f"  {grades}: {{click: {_yaml_list(table)}}}" for grades, table in user.tables.items()]
+    return "\n".join(lines)
+
+
+def _yaml_list(numbers: Sequence[float]) -> str:
+    return f"[{', '.join(f'{number:.4g}' for number in numbers)}]"

@@ -1,0 +1,11 @@
+"""What the plug-in executor adds."""
+
+from __future__ import annotations
+
+from ol2r_cli.plugins import Plugin
+
+PLUGIN = Plugin(
+    name="executor",
+    about="jobs on the workers of Dask, Parsl, or any executor",
+    files=["configs/launcher/executor.yaml", "configs/launcher/dask.yaml", "docs/how-to/clusters.md"],
+)

@@ -1,0 +1,46 @@
+"""What the plug-in figures adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ol2r_cli.lazy import lazy
+from ol2r_cli.plugins import Output, Plugin
+
+if TYPE_CHECKING:
+    from ol2r_cli.plugins.figures import arguments, recovery, report
+else:
+    arguments, report = lazy("ol2r_cli.plugins.figures.arguments"), lazy("ol2r_cli.plugins.figures.report")
+    recovery = lazy("ol2r_cli.plugins.figures.recovery")
+
+PLUGIN = Plugin(
+    name="figures",
+    about="figures of finished runs, by matplotlib, and how rankers recover",
+    meant={"plot": "ol2r report --figure", "figure": "ol2r report --figure"},
+    outputs=[
+        Output(
+            name="recovery",
+            arguments=lambda: arguments.RECOVERY,
+            check=lambda options: report.check_recovery(options),
+            table=lambda groups, labels: recovery.recovery(groups, labels),
+            examples="""users whose intent changes
+  ol2r report outputs --recovery                          what each change costs, and how long rankers take to recover
+""",
+        ),
+        Output(
+            name="figure",
+            arguments=lambda: arguments.FIGURE,
+            endings={".png": "png", ".svg": "svg", ".pdf": "pdf"},
+            check=lambda options: report.check(options),
+            main=lambda options: report.draw_figures(options),
+            examples="""figures
+  ol2r report --figure                                    the kinds there are
+  ol2r report outputs --figure learning_curve cumulative_ndcg --out figures --format pdf
+  ol2r report outputs --figure learning_curve --option split=validation bands=sd --out curve.svg
+  ol2r report outputs --figure learning_curve --option ylim=0.3,0.5 'ylabel=NDCG@10' --name pairrank=ours
+  ol2r report outputs --figure differences --baseline pdgd     paired differences, with their intervals
+""",
+        ),
+    ],
+    files=["docs/how-to/figures.md", "docs/reference/figures.md", "docs/pictures/gallery"],
+)

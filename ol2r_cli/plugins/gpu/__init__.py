@@ -1,0 +1,1 @@
+"""Rounds on a GPU, and those of several runs in one process."""

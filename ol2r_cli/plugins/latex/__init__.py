@@ -1,0 +1,1 @@
+"""Tables of LaTeX, and references as BibTeX."""

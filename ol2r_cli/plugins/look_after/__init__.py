@@ -1,0 +1,1 @@
+"""Looking after finished runs and this installation."""

@@ -1,0 +1,1 @@
+"""A report as one page of HTML."""

@@ -1,0 +1,1 @@
+"""Warm starts, of a finished run or of labels."""

@@ -1,0 +1,74 @@
+"""Print how much there is to read: tokens of Python by ring and plug-in, and for six tasks.
+
+    python scripts/reading.py
+
+Tokens are those of Python without comments, line ends and indents; a docstring is one. The tasks are those of
+CONTRIBUTING.md. These are figures to look at, not a test.
+"""
+
+from __future__ import annotations
+
+import sys
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from ol2r_cli.plugins import plugins  # noqa: E402
+from ol2r_cli.text_table import show  # noqa: E402
+from tests.test_architecture import plugin_of  # noqa: E402
+from tests.test_core import RING_2  # noqa: E402
+
+PACKAGE = ROOT / "ol2r_cli"
+_NOT_COUNTED = {
+    *(tokenize.ENCODING, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+    tokenize.COMMENT,
+}
+TASKS = {
+    "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd",
+    "with loops": "stages loops/gradient_steps loops/rounds loops/launch loops/workspace loops/lanes",
+    "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
+    "add a column to the report": "report/document text_table report/run_groups report/measures",
+    "add a figure": "plugins/figures/kinds plugins/figures/drawing plugins/figures/look plugins/figures/series "
+    "plugins/figures/panels plugins/figures/drawn/over_rounds",
+    "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin command",
+}
+
+
+def tokens(path: Path) -> int:
+    """Return the number of tokens of a file."""
+    with open(path, "rb") as file:
+        return sum(token.type not in _NOT_COUNTED for token in tokenize.tokenize(file.readline))
+
+
+def part(path: Path) -> str:
+    """Return the plug-in or the ring of a file."""
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+    plugin = plugin_of(module)
+    if plugin:
+        return f"plug-in {plugin}"
+    if module in RING_2 or module.partition(".")[0] in RING_2:
+        return "ring 2"
+    methods = module.startswith(("ranker.", "exploration.", "fairness."))
+    return "methods" if methods else "ring 1, with all loops"
+
+
+def main() -> None:
+    """Print the tables."""
+    total, files = Counter[str](), Counter[str]()
+    for path in PACKAGE.rglob("*.py"):
+        total[part(path)] += tokens(path)
+        files[part(path)] += 1
+    order = ["ring 1, with all loops", "ring 2", "methods", *(f"plug-in {plugin.name}" for plugin in plugins())]
+    rows = [[name, str(files[name]), f"{total[name]:,}"] for name in order]
+    show([*rows, ["all", str(files.total()), f"{total.total():,}"]], ["", "files", "tokens"], numbers=True)
+    print()
+    read = {task: [PACKAGE / f"{name}.py" for name in names.split()] for task, names in TASKS.items()}
+    rows = [[task, str(len(paths)), f"{sum(map(tokens, paths)):,}"] for task, paths in read.items()]
+    show(rows, ["to ..", "files", "tokens"], numbers=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Claims of papers: every verdict again from the raw values, without the code of the report."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import polars as pl
+import pytest
+import yaml
+from scipy import stats
+
+from ol2r_cli.plugins.benchmark import claims, results
+from ol2r_cli.plugins.benchmark.benchmark import main
+from ol2r_cli.plugins.benchmark.choice_spread import spread_of_choice
+from ol2r_cli.plugins.benchmark.results import published_dir
+
+CONTENT = yaml.safe_load((published_dir() / "claims.yaml").read_text())
+
+
+def of_row(page: str, dataset: str, user: str, row: str, metric: str) -> dict[tuple[int | None, int], float]:
+    """The values of a row by fold and seed, from the rows of the file alone."""
+    aim = "offline" if metric.startswith("test_") else "online"
+    values = pl.read_parquet(published_dir() / f"{page}.parquet").filter(click=user)
+    named = pl.col("about").str.contains(f'"table": "{dataset}", "competitor": "{row}"', literal=True)
+    names = pl.col("rows").list
+    found = values.filter(named & (names.contains(f"{row}, {aim}") | names.contains(row)))
+    return {(fold, seed): value for fold, seed, value in found.select("fold", "seed", metric).iter_rows()}
+
+
+def spread(page: str, dataset: str, user: str, row: str, metric: str) -> float:
+    choices = results.published_choices(page)
+    assert choices is not None
+    if metric == "unfairness":
+        powers = [math.log2(max(abs(value), 0.001)) for value in choices[metric]]
+        choices = choices.with_columns(pl.Series(metric, powers))
+    return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric)
+
+
+def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
+    """Mean difference and half the interval of one pair of rows; None where a row is not published."""
+    page, metric = claim["page"], claim["metric"]
+    parts = []
+    for dataset in claim.get("datasets", CONTENT["pages"][page]["datasets"]):
+        differences: dict[tuple[int | None, int], list[float]] = {}
+        variance, users = 0.0, claim.get("users", CONTENT["users"])
+        for user in users:
+            own, other = (of_row(page, dataset, user, name, metric) for name in (row, against))
+            if not own or not other:
+                return None
+            if metric == "unfairness":
+                own, other = ({u: math.log2(max(abs(v), 0.001)) for u, v in of.items()} for of in (own, other))
+            for unit in own:
+                differences.setdefault(unit, []).append(own[unit] - other[unit])
+            variance += sum(spread(page, dataset, user, name, metric) ** 2 for name in (row, against)) / len(users) ** 2
+        frame = pl.DataFrame([(fold, sum(each) / len(each)) for (fold, _), each in differences.items()], orient="row")
+        units = frame["column_1"] if frame["column_0"].null_count() else frame.group_by("column_0").mean()["column_1"]
+        t = stats.t.ppf(0.975, len(units) - 1) * units.std() / len(units) ** 0.5
+        parts.append((units.mean(), t**2 + stats.norm.ppf(0.975) ** 2 * variance))
+    return sum(mean for mean, _ in parts) / len(parts), sum(v for _, v in parts) ** 0.5 / len(parts)
+
+
+@pytest.mark.slow
+def test_every_verdict_follows_from_the_raw_values():
+    decided = 0
+    read, _ = claims.read_claims()
+    for claim, of_file in zip(CONTENT["claims"], read, strict=True):
+        pairs = claims.judged(of_file)
+        bound = CONTENT["bound"].get(claim["metric"], 0)
+        verdicts = []
+        for (row, against), pair in zip(product(claim["rows"], claim["against"]), pairs, strict=bool(pairs)):
+            mean, half_width = by_hand(claim, row, against)
+            assert (pair.mean, pair.half_width) == pytest.approx((mean, half_width), rel=1e-5), claim["id"]
+            expect, due = claim["expect"].split()[-1], bound if "much" in claim["expect"] else 0
+            low, high = sorted([mean - half_width, mean + half_width])
+            if expect == "equivalent":
+                holds, fails = low >= -bound and high <= bound, low > bound or high < -bound
+            else:
+                sign = 1 if expect == "higher" else -1
+                holds, fails = min(sign * low, sign * high) > due, max(sign * low, sign * high) < due
+            verdicts.append("holds" if holds else "fails" if fails else "undecided")
+            assert pair.verdict == verdicts[-1], (claim["id"], row, against)
+        expected = "fails" if "fails" in verdicts else "holds" if set(verdicts) == {"holds"} else "undecided"
+        assert claims.verdict(pairs) == (expected if pairs else "not published"), claim["id"]
+        decided += bool(pairs)
+    assert decided >= 20
+
+
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+
+
+@pytest.mark.parametrize(
+    ("expect", "of_intervals"),
+    [
+        ("higher", {(0.125, 0.375): HOLDS, (0, 0.5): UNDECIDED, (-0.5, 0): UNDECIDED, (-0.375, -0.125): FAILS}),
+        ("much higher", {(0.75, 1.25): HOLDS, (0.5, 1.5): UNDECIDED, (0, 0.5): UNDECIDED, (0.125, 0.375): FAILS}),
+        (
+            "equivalent",
+            {
+                **{(-0.5, 0.5): HOLDS, (0, 0.5): HOLDS, (-0.25, 0.75): UNDECIDED, (-1, 1): UNDECIDED},
+                **{(0.5, 1.5): UNDECIDED, (0.75, 1.25): FAILS},
+            },
+        ),
+    ],
+)
+def test_the_words_of_a_claim(expect, of_intervals):
+    """With a bound of .5; an interval that ends at a bound is within it for equivalent, and not beyond it for much."""
+    opposite = {"higher": "lower", "much higher": "much lower", "equivalent": "equivalent"}[expect]
+    for (low, high), verdict in of_intervals.items():
+        mean, half_width = (low + high) / 2, (high - low) / 2
+        assert claims.verdict_of_pair(mean, half_width, expect, 0.5) == verdict, (low, high)
+        assert claims.verdict_of_pair(-mean, half_width, opposite, 0.5) == verdict, (-high, -low)
+
+
+def test_claims_are_complete():
+    ids = [claim["id"] for claim in CONTENT["claims"]]
+    assert len(ids) == len(set(ids)) >= 40
+    for claim in CONTENT["claims"]:
+        assert claim["paper"] in CONTENT["papers"], claim["id"]
+        assert claim["page"] in CONTENT["pages"], claim["id"]
+        assert claim["expect"] in ("higher", "lower", "equivalent", "much higher", "much lower"), claim["id"]
+        assert claim["metric"] in CONTENT["bound"], claim["id"]
+
+
+def test_claims_of_a_paper_are_printed(capsys):
+    assert main(["claims", "NSGD"]) == 0
+    out = capsys.readouterr().out
+    assert "nsgd-1  " in out
+    assert "pairrank-1  " not in out
+    assert main(["claims", "PairRnk"]) == 2
+    assert "PAPER PairRnk: did you mean PairRank?" in capsys.readouterr().err
+    assert main(["claims", "NSGD", "--run"]) == 2
+    assert "no options: type ol2r benchmark claims" in capsys.readouterr().err
+
+
+def test_another_folder_of_results_is_read_anew(tmp_path, monkeypatch):
+    """What one folder lacks is not remembered for another."""
+    monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
+    assert not claims._page("million")
+    monkeypatch.undo()
+    assert claims._page("million")

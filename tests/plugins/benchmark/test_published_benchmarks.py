@@ -1,0 +1,115 @@
+"""The published results: pages say what the results say, and the code still gives the results."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from textwrap import dedent
+
+import polars as pl
+import pytest
+
+from ol2r_cli.commands.report import main as report
+from ol2r_cli.plugins.benchmark import results
+from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
+from ol2r_cli.plugins.benchmark.benchmark_runs import write_all
+from ol2r_cli.plugins.benchmark.entries import tables_of
+from ol2r_cli.plugins.benchmark.pages import outdated
+from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
+from ol2r_cli.plugins.benchmark.results import played, published, published_choices, published_dir
+
+PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
+TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="no results are published")
+def test_pages_are_those_of_the_results(tmp_path, monkeypatch):
+    """Whatever the ids of runs and the order of choosing runs.
+
+    Also after a new results_version, which marks them as outdated: type `ol2r benchmark --out docs/benchmark`.
+    """
+    folder = published_dir()
+    for figure in folder.glob("*.svg"):
+        (tmp_path / figure.name).touch()
+    for name in PUBLISHED:
+        runs = pl.read_parquet(folder / f"{name}.parquet")
+        ids = pl.col("run").unique(maintain_order=True)
+        other = dict(runs.select(ids, ids.shuffle(seed=1).alias("other")).iter_rows())
+        runs.with_columns(pl.col("run").replace(other)).write_parquet(tmp_path / f"{name}.parquet")
+        choices = pl.read_parquet(folder / f"{name}_choice.parquet")
+        choices.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / f"{name}_choice.parquet")
+    tried = pl.read_parquet(folder / "processors.parquet")
+    tried.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "processors.parquet")
+    monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
+    write_all(tmp_path)
+    for page in tmp_path.glob("*.md"):
+        assert page.read_text() == (folder / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="no results are published")
+def test_the_examples_of_the_index_work(monkeypatch, capsys):
+    monkeypatch.chdir(published_dir().parents[1])
+    text = (published_dir() / "README.md").read_text()
+    (typed,) = re.findall(r"    ol2r report ((?:.*\\\n)*.*)", text)
+    assert report(shlex.split(typed.replace("\\\n", " "))) == 0
+    assert "pdgd learning_rate=0.1" in capsys.readouterr().out
+    *start, expression = dedent("    " + text[text.index("import polars") : text.index("[croissant")]).splitlines()[:-1]
+    names: dict[str, object] = {}
+    exec("\n".join(start), names)
+    assert 0 < eval(expression, names) < 1
+
+
+def test_the_results_are_small():
+    assert sum(file.stat().st_size for file in published_dir().iterdir()) < 5e6
+
+
+@pytest.mark.slow
+def test_the_results_follow_the_protocol():
+    """Rows, seeds and settings are those of the recipe, and of what its grids grew to; outdated pages had another."""
+    for name in PUBLISHED:
+        if outdated(tables_of(published(name))):
+            continue
+        recipe = load_recipe("benchmark", name)
+        plan = benchmark_plan(recipe)
+        grids = {trial.condition.competitor: set() for trial in plan.final()}
+        for trial in plan.candidates():
+            grids[trial.condition.competitor].add(tuple(trial.settings.values()))
+        for competitor, settings in published_choices(name).select("competitor", "settings").unique().iter_rows():
+            grids[competitor].add(tuple(settings.split()))
+        replicas = int(recipe.scale["full"].partition("replicas=")[2].split()[0])
+        for run, about in published(name):
+            grid = grids[about.competitor]
+            assert run.seeds == tuple(range(replicas)), (name, about)
+            assert not grid or any(set(settings) <= set(about.words) for settings in grid), (name, about)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
+    """Exactly with the same processor and versions, within a tolerance elsewhere; without real data, generated ones."""
+    if warning := outdated(tables_of(published(name))):
+        pytest.skip(f"{name}: {warning}, as its page says")
+    data = Path(os.environ.get("OL2R_DATA", Path(__file__).parents[4] / "shared" / "data"))
+    monkeypatch.setenv("OL2R_DATA", str(data))
+    part = [] if (data / "MQ2008").is_dir() else ["dataset=synthetic"]
+    typed = [f"output_dir={tmp_path}", "launcher.jobs=1", *part]
+    plan = benchmark_plan(load_recipe("benchmark", name), typed, scale="check")
+    runs = run_recipe(plan)
+    assert runs.code == 0
+    expected = {(about.table, about.competitor): (run, about) for run, about in published(f"{name}_check")}
+    found = [(run, about) for run, about in played(plan, runs) if (about.table, about.competitor) in expected]
+    assert found
+    assert part or {(about.table, about.competitor) for _, about in found} == expected.keys()
+    for run, about in found:
+        before, made = expected[about.table, about.competitor]
+        exact = about.versions == made.versions and before.fingerprint == run.fingerprint
+        for seed, values in run.values.items():
+            for metric in ("test_ndcg_10", "online_ndcg"):
+                expected_value = before.values[seed][metric]
+                if exact:
+                    assert values[metric] == expected_value, (about.table, about.competitor, metric)
+                else:
+                    assert values[metric] == pytest.approx(expected_value, abs=TOLERANCE), (about, metric)

@@ -1,0 +1,315 @@
+"""Every number of the published pages again, from the raw values with numpy and scipy, without the code of the report.
+
+Rows of the files are read in random order: ids of runs and the order of files have no influence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from ol2r_cli.plugins.benchmark.results import published_dir
+
+SEED, DRAWS = 20_260_001, 2000
+COLUMNS = {
+    "test NDCG@10": "test_ndcg_10",
+    "cumulative NDCG": "cumulative_ndcg",
+    "|unfairness|": "unfairness",
+    "dynamic regret": "dynamic_regret",
+}
+LOWER_IS_BETTER = ("unfairness", "dynamic_regret")
+WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")
+USERS = ("perfect", "navigational", "informational", "yandex_dcm", "baidu_position")  # in the order of the draws
+PAGES = ("linear", "drift", "fairness", "million", "neural", "users")
+NORMAL = stats.t.ppf(0.975, 10**6)  # the pages take Student's t with a million degrees of freedom
+Key = tuple[str, str, str, str]  # table, click, competitor, aim
+
+
+@cache
+def rows_of(page: str) -> dict[Key, pl.DataFrame]:
+    """The values of each row, in random order."""
+    values = pl.read_parquet(published_dir() / f"{page}.parquet").sample(fraction=1, shuffle=True, seed=1)
+    shown = ("table", "competitor", "aim")
+    named = [
+        {"run": run, "words": " ".join(row["words"]), **{name: row[name] for name in shown}}
+        for run, about in values.select("run", "about").unique("run").iter_rows()
+        for row in json.loads(about)["rows"]
+    ]
+    joined = pl.from_dicts(named).join(values, on="run")
+    return joined.partition_by("table", "click", "competitor", "aim", as_dict=True)
+
+
+@cache
+def others_elsewhere() -> set[str]:
+    """The settings with which some seed had other numbers on another processor, as words with a blank between two."""
+    tried = pl.read_parquet(published_dir() / "processors.parquet").filter("differs")
+    return {" ".join(shlex.split(overrides)) for overrides in tried["overrides"]}
+
+
+@cache
+def choices_of(page: str) -> dict[tuple[str, str, str], pl.DataFrame]:
+    choices = pl.read_parquet(published_dir() / f"{page}_choice.parquet").sample(fraction=1, shuffle=True, seed=2)
+    return choices.partition_by("table", "click", "competitor", as_dict=True)
+
+
+def row_for(page: str, table: str, click: str, competitor: str, metric: str) -> pl.DataFrame | None:
+    """The row with settings chosen for the aim of a metric, or without a choice."""
+    aim = "offline" if metric.startswith("test_") else "online"
+    rows = rows_of(page)
+    return rows.get((table, click, competitor, aim), rows.get((table, click, competitor, "")))
+
+
+def by_unit(row: pl.DataFrame, metric: str) -> np.ndarray:
+    """The mean of each fold where there are several, otherwise the value of each seed, in their order."""
+    row = row.filter(pl.col(metric).is_not_null() & pl.col(metric).is_not_nan()).sort("fold", "seed")
+    if row["fold"].n_unique() > 1:
+        row = row.group_by("fold").agg(pl.col(metric).mean()).sort("fold")
+    return row[metric].to_numpy()
+
+
+def half(values: np.ndarray) -> float:
+    return stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
+
+
+def spread(page: str, key: tuple[str, str, str], row: pl.DataFrame, metric: str) -> float:
+    """The standard deviation over choices that are made again from drawn folds and seeds."""
+    if row["aim"][0] == "":
+        return 0.0
+    runs = choices_of(page)[key].sort("settings", "fold", "seed")
+    cells, folds, seeds = (runs[name].n_unique() for name in ("settings", "fold", "seed"))
+    offline = metric.startswith("test_")
+    aim, value = ("validation_ndcg_10",) * 2 if offline else ("cumulative_ndcg", metric)
+    aims, values = (runs[name].to_numpy().reshape(cells, folds, seeds) for name in (aim, value))
+    random = np.random.default_rng(SEED)
+    of_folds = random.multinomial(folds, [1 / folds] * folds, DRAWS)
+    of_seeds = random.multinomial(seeds, [1 / seeds] * seeds, DRAWS)
+    chosen = np.einsum("df,ds,cfs->dc", of_folds, of_seeds, aims).argmax(1)
+    return float(values.mean((1, 2))[chosen].std())
+
+
+def differences(
+    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
+) -> dict[str, tuple[float, float]]:
+    """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
+    rows = {name: row for name in names if (row := row_for(page, table, click, name, metric)) is not None}
+    if (base := rows.get(baseline)) is None:
+        return {}
+    tests: dict[frozenset[str], tuple[float, float]] = {}
+    runs = {name: frozenset(row["run"]) for name, row in rows.items()}
+    base_units = by_unit(base, metric)
+    for name, row in rows.items():
+        units = by_unit(row, metric)
+        if runs[name] == runs[baseline] or len(units) != len(base_units) or len(units) < 3:
+            continue
+        apart = units - base_units
+        spreads = [spread(page, (table, click, of), rows[of], metric) for of in (name, baseline)]
+        wide = (half(apart) ** 2 + (NORMAL**2) * sum(each**2 for each in spreads)) ** 0.5
+        degrees = len(units) - 1
+        t = abs(apart.mean()) / (wide / stats.t.ppf(0.975, degrees)) if wide else np.inf
+        tests[runs[name]] = apart.mean(), 2 * stats.t.sf(t, degrees)
+    highest, corrected = 0.0, {}
+    for place, (of_runs, (mean, p)) in enumerate(sorted(tests.items(), key=lambda item: item[1][1])):
+        highest = max(highest, min(1.0, (len(tests) - place) * p))
+        corrected[of_runs] = mean, highest
+    return {name: corrected[of_runs] for name, of_runs in runs.items() if of_runs in corrected}
+
+
+def arrows(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, str]:
+    """The mark of each row that differs significantly."""
+    found = differences(page, table, click, names, metric, baseline)
+    return {name: "" if p >= 0.05 else "↑" if mean > 0 else "↓" for name, (mean, p) in found.items()}
+
+
+def tables_in(text: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """The markdown tables of a page, each with the heading above it and its lines by column."""
+    found: list[tuple[str, list[dict[str, str]]]] = []
+    title, head = "", None
+    for line in text.splitlines():
+        cells = None
+        if line.startswith("|"):
+            cells = [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line[1:-1])]
+        if line.startswith("#"):
+            title = line.lstrip("# ")
+        elif cells and head is None:
+            head = cells
+            found.append((title, []))
+        elif cells and not set(line) <= set("| -:"):
+            found[-1][1].append(dict(zip(head, cells, strict=True)))
+        head = head if cells else None
+    return found
+
+
+def is_printed(printed: str, value: float) -> bool:
+    """Whether a printed number is this value, rounded."""
+    decimals = len(printed.partition(".")[2])
+    return abs(float(printed) - value) <= 0.5 * 10**-decimals + 1e-9 * abs(value)
+
+
+CELL = re.compile(
+    r"(?P<mean>-?[\d.]+)(?: ± (?P<half>[\d.]+))?(?: \((?P<wide>[\d.]+)\))?(?P<unstable> ‡)?(?: (?P<arrow>[↑↓]))?"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_those_of_the_raw_values(page):
+    """Means, both intervals, arrows, marks and order; and every value of every setting."""
+    tables = tables_in((published_dir() / f"{page}.md").read_text())
+    tables = [(title, lines) for title, lines in tables if title != "Overview" and "user" not in lines[0]]
+    assert len(tables) == 2 * len({key[:2] for key in rows_of(page)})
+    for title, lines in tables:
+        table, _, click = title.rpartition(", ")
+        if "selection" in lines[0]:
+            check_settings(page, table, click, lines)
+        else:
+            check_main(page, table, click, lines)
+
+
+def check_main(page: str, table: str, click: str, lines: list[dict[str, str]]) -> None:
+    (baseline,) = (line["ranker"].partition(" (baseline)")[0] for line in lines if "(baseline)" in line["ranker"])
+    names = [re.sub(r"( \(baseline\))?( †)?$", "", line["ranker"]) for line in lines]
+    assert {key[2] for key in rows_of(page) if key[:2] == (table, click)} == set(names)
+    metrics = {COLUMNS[re.sub(r" \(\w+\)$", "", name)]: name for name in lines[0] if name != "ranker"}
+    first = []
+    for metric, column in metrics.items():
+        expected = arrows(page, table, click, names, metric, baseline)
+        for name, line in zip(names, lines, strict=True):
+            where = page, table, click, name, metric
+            row = row_for(page, table, click, name, metric)
+            if row is None or not len(units := by_unit(row, metric)):
+                assert line[column] == "", where
+                continue
+            cell = CELL.fullmatch(line[column])
+            assert cell, (where, line[column])
+            assert is_printed(cell["mean"], units.mean()), where
+            assert is_printed(cell["half"], half(units)), where
+            of_choice = spread(page, (table, click, name), row, metric)
+            wide = (half(units) ** 2 + (NORMAL * of_choice) ** 2) ** 0.5
+            assert is_printed(cell["wide"], wide) if cell["wide"] else of_choice < 1e-9, where
+            assert (cell["arrow"] or "") == expected.get(name, ""), where
+            assert bool(cell["unstable"]) == (row["words"][0] in others_elsewhere()), where
+            if metric == next(iter(metrics)):
+                first.append(units.mean() * (-1 if metric in LOWER_IS_BETTER else 1))
+    assert first == sorted(first, reverse=True), (page, table, click)
+    for name, line in zip(names, lines, strict=True):
+        rows = [row_for(page, table, click, name, metric) for metric in metrics]
+        chosen = {row["words"][0] for row in rows if row is not None}
+        assert line["ranker"].endswith(" †") == (len(chosen) > 1), (page, table, click, name)
+
+
+def check_settings(page: str, table: str, click: str, lines: list[dict[str, str]]) -> None:
+    found = set()
+    for line in lines:
+        aims = {"both": ("offline", "online")}.get(line["selection"], (line["selection"],))
+        for aim in aims:
+            row = rows_of(page)[table, click, line["ranker"], aim]
+            found.add((line["ranker"], aim))
+            for column, metric in COLUMNS.items():
+                if not line.get(column):
+                    continue
+                cell, units = CELL.fullmatch(line[column]), by_unit(row, metric)
+                assert is_printed(cell["mean"], units.mean()), (page, table, click, line["ranker"], aim, metric)
+                assert is_printed(cell["half"], half(units)), (page, table, click, line["ranker"], aim, metric)
+    assert found == {key[2:] for key in rows_of(page) if key[:2] == (table, click)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_overviews_are_those_of_the_raw_values(page):
+    """Mean ranks with intervals, which contain them, and the means of two metrics."""
+    text = (published_dir() / f"{page}.md").read_text()
+    lines = dict(tables_in(text))["Overview"]
+    columns = [column for column in lines[0] if column not in ("ranker", "mean rank")]
+    names = re.search(r"A column has (.*) / (.*)\.\n", text)
+    metric, second = (COLUMNS[name] for name in names.groups())
+    random, drawn = np.random.default_rng(SEED), {}
+    ranks: dict[str, list[tuple[float, np.ndarray]]] = {}
+    for column in columns:
+        table, _, click = column.rpartition(", ")
+        of_table = {line["ranker"]: row_for(page, table, click, line["ranker"], metric) for line in lines}
+        units = {name: by_unit(row, metric) for name, row in of_table.items() if row is not None}
+        matrix = np.array(list(units.values())) * (-1 if metric in LOWER_IS_BETTER else 1)
+        count = matrix.shape[1]
+        if table not in drawn:
+            drawn[table] = random.multinomial(count, [1 / count] * count, DRAWS)
+        means = np.vstack([np.ones(count), drawn[table]])[:, None, :] * matrix
+        means = np.round(means.sum(2), 9)
+        places = 1 + (means[:, None, :] > means[:, :, None]).sum(2)
+        for name, place in zip(units, places.T, strict=True):
+            ranks.setdefault(name, []).append((place[0], place[1:]))
+        for line in lines:
+            check_pair(page, table, click, line["ranker"], line[column], (metric, second))
+    for line in lines:
+        mean, low, high = re.fullmatch(r"([\d.]+) \(([\d.]+) to ([\d.]+)\)", line["mean rank"]).groups()
+        of_name = ranks[line["ranker"]]
+        interval = np.quantile(np.mean([draws for _, draws in of_name], axis=0), [0.025, 0.975])
+        assert is_printed(mean, np.mean([place for place, _ in of_name])), (page, line)
+        assert is_printed(low, interval[0]), (page, line)
+        assert is_printed(high, interval[1]), (page, line)
+        assert float(low) <= float(mean) <= float(high), (page, line)
+
+
+def check_pair(page: str, table: str, click: str, name: str, cell: str, metrics: tuple[str, str]) -> None:
+    rows = [row_for(page, table, click, name, metric) for metric in metrics]
+    printed = cell.removesuffix(" †").split(" / ")
+    for row, metric, number in zip(rows, metrics, printed, strict=True):
+        assert is_printed(number, by_unit(row, metric).mean()), (page, table, click, name)
+    assert cell.endswith(" †") == (rows[0]["words"][0] != rows[1]["words"][0]), (page, table, click, name)
+
+
+@pytest.mark.parametrize("table", ["MQ2008", "ClueWeb09", "generated"])
+def test_kendalls_tau_is_that_of_the_raw_values(table):
+    for title, lines in tables_in((published_dir() / "users.md").read_text()):
+        if title.startswith(f"{table}, by "):
+            metric = COLUMNS[re.search(", by (.*), ", title)[1]]
+            check_matrix(table, metric, lines)
+
+
+def check_matrix(table: str, metric: str, lines: list[dict[str, str]]) -> None:
+    pages = {user: "linear" if user in USERS[:3] else "users" for user in USERS}
+    names = sorted(
+        key[2]
+        for key, row in rows_of("users").items()
+        if key[:2] == (table, USERS[-1]) and key[3] != "offline" and row["ranker"][0] not in WITHOUT_CLICKS
+    )
+    values = {user: [row_for(page, table, user, name, metric) for name in names] for user, page in pages.items()}
+    folds, seeds = (values["perfect"][0][name].n_unique() for name in ("fold", "seed"))
+    random = np.random.default_rng(SEED)
+    of_folds = random.multinomial(folds, [1 / folds] * folds, DRAWS)
+    pairs = np.array(list(combinations(range(len(names)), 2))).T
+    signs = {}
+    for user, rows in values.items():
+        cube = np.array([row.sort("fold", "seed")[metric].to_numpy() for row in rows])
+        of_seeds = random.multinomial(seeds, [1 / seeds] * seeds, (2, DRAWS))
+        weights = [np.ones((1, folds * seeds))]
+        weights += [(of_folds[:, :, None] * drawn[:, None, :]).reshape(DRAWS, -1) for drawn in of_seeds]
+        means = [weight @ cube.T for weight in weights]
+        signs[user] = [np.sign(np.round(mean[:, pairs[0]] - mean[:, pairs[1]], 9)) for mean in means]
+    again = {user: (one * two).mean(1) for user, (_, one, two) in signs.items()}
+    for line in lines:
+        for user, cell in list(line.items())[1:]:
+            a, b = sorted((line["user"], user), key=USERS.index)
+            drawn = again[a] if a == b else (signs[a][1] * signs[b][2]).mean(1)
+            tau = drawn.mean() if a == b else (signs[a][0] * signs[b][0]).mean()
+            value, low, high, star = re.fullmatch(r"(-?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\)(\*?)", cell).groups()
+            for printed, computed in zip((value, low, high), (tau, *np.quantile(drawn, [0.025, 0.975])), strict=True):
+                assert is_printed(printed, computed), (table, metric, a, b)
+            assert bool(star) == (np.mean(drawn < np.minimum(again[a], again[b])) >= 0.95), (table, metric, a, b)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_name_data_and_users_as_the_tables_do(page):
+    """Panels have the users of the tables below, in their order."""
+    for section in (published_dir() / f"{page}.md").read_text().split("\n## ")[1:]:
+        title = section.partition("\n")[0]
+        if figure := re.search(r"!\[.*\]\((.*)\)", section):
+            users = [user.replace("_", " ") for user in re.findall(rf"### {title}, (\w+)", section)]
+            data = "generated data" if title.startswith("generated") else title.partition(",")[0]
+            text = (published_dir() / figure[1]).read_text()
+            assert re.findall(rf">{data}, ([^<]*)</text>", text) == users, figure[1]

@@ -1,0 +1,171 @@
+"""Recipes: every file is complete, its overrides compose, and its printed numbers are in the papers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.catalogue import Catalogue, config_dir, dotted
+from ol2r_cli.config.composer import Composer
+from ol2r_cli.config.grammar import expand
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.plugins import other_kinds
+from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
+from ol2r_cli.plugins.benchmark.overrides import by_name
+from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
+from ol2r_cli.plugins.benchmark.recipe import PAPERS, SCALES, load_recipe, recipe_names
+from ol2r_cli.plugins.figures.kinds import KINDS
+from tests.plugins.benchmark.small import PAPER, write
+
+TEXTS = Path(__file__).parents[4] / "shared" / "papers"
+FIGURES_AND_TABLES = {  # of the papers, those with results
+    *(f"pairrank_fig{number}" for number in (3, 4, 5, 6, 7)),
+    *(f"olranknet_fig{number}" for number in (3, 4, 5, 6)),
+    *(f"p2neurrank_fig{number}" for number in (2, 3, 4, 5, 7, 8, 9)),
+    *("p2neurrank_table", "fairexp_table1", "dissertation_fig3_2", "dissertation_fig3_3"),
+    *(f"fairexp_fig{number}" for number in range(2, 11)),
+    *("pdgd_offline", "pdgd_online"),
+}
+VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the reason may follow
+GROUPS = {"click", "ranker", "exploration", "fairness", "dataset"}  # whose objects are built
+GROUPS |= {group for kind in other_kinds() for group in (kind.data, kind.ranker)}
+CLICK_MODELS = {"perfect", "navigational", "informational"}
+OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
+OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
+
+
+def test_recipes_are_listed_in_the_order_of_the_papers():
+    """All are listed in the order of the papers, linear rankers first."""
+    assert {name for name, recipe in OF_PAPERS.items() if recipe.runs == "run"} == FIGURES_AND_TABLES
+    fairexp = [name for name in OF_PAPERS if name.startswith("fairexp")]
+    assert fairexp == ["fairexp_table1", *(f"fairexp_fig{number}" for number in range(2, 11))]
+    assert list(OF_BENCHMARK) == ["linear", "clicks", "drift", "fairness", "million", "neural", "users"]
+    assert not [group for group in Catalogue().choices if "reproduce" in group or "benchmark" in group]
+    assert (config_dir() / "reproduce" / "pairrank_fig3.yaml").is_file()
+
+
+def check(overrides: tuple[str, ...], built: set[str], composer: Composer) -> None:
+    """Compose overrides and build the objects that they name, equal ones once; ValueError for bad overrides."""
+    config = composer(overrides).config
+    for group in config.keys() & GROUPS:
+        text = OmegaConf.to_yaml(config[group])
+        if text not in built:
+            built.add(text)
+            build(config[group])
+
+
+@pytest.mark.slow
+def test_every_override_of_every_paper_composes():
+    """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
+    built, seen = set(), set()
+    for recipe in OF_PAPERS.values():
+        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+            composer = plan.composer
+            for trials in (list(plan.final()), list(plan.candidates())):
+                for trial in trials:
+                    words = recipe.competitors[trial.condition.competitor].words
+                    overrides = {(words, override) for override in (words, *trial.settings.values())}
+                    if trial is trials[0] or not overrides <= seen:
+                        seen |= overrides
+                        check(trial.runs[0], built, composer)
+
+
+def test_settings_of_every_paper_exist_and_its_datasets_compose():
+    """Every name is in the YAML files of the choices; the test above checks values."""
+    built = set()
+    for recipe in OF_PAPERS.values():
+        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+            catalogue = plan.composer.catalogue
+            for trial in list(plan.final())[: len(recipe.competitors)]:  # of the first condition
+                grid = recipe.competitors[trial.condition.competitor].grid
+                settings = [f"{name}." for name, _ in dotted(catalogue.tree(trial.runs[0]))]
+                for name in by_name(trial.runs[0], grid, recipe.choose):
+                    exists = name in catalogue.choices or any(setting.startswith(f"{name}.") for setting in settings)
+                    assert exists, (recipe.name, trial.condition.competitor, name)
+    of_titles = {data.title: (data, recipe.runs) for recipe in OF_PAPERS.values() for data in recipe.data.values()}
+    for data, kind in of_titles.values():
+        for source in map(data.source, ("", *data.stands_in)):
+            fold = [f"dataset.fold={source.folds}"] if source.folds else []
+            check((*by_name(source.words).values(), *fold), built, Composer(root=kind))
+
+
+def test_the_parts_of_every_recipe_fit_each_other():
+    for recipe in [*OF_PAPERS.values(), *OF_BENCHMARK.values()]:
+        assert set(recipe.scale) == set(SCALES[recipe.kind]), recipe.name
+        assert recipe.choose or not any(competitor.grid for competitor in recipe.competitors.values()), recipe.name
+        assert recipe.baseline in recipe.competitors or recipe.kind == "reproduce", recipe.name
+    for name, recipe in OF_PAPERS.items():
+        assert recipe.paper in PAPERS, name
+        assert len(recipe.seen) == len(recipe.claims), name
+        assert {seen.partition(",")[0] for seen in recipe.seen} <= VERDICTS, name
+        for printed in recipe.printed:
+            assert printed["data"] in recipe.data, name
+            assert printed["competitor"] in recipe.competitors or not recipe.competitors, name
+        for overrides in (recipe.words, *recipe.scale.values()):
+            click = by_name(overrides).get("click", "click=perfect").partition("=")[2]
+            assert set(click.split(",")) <= CLICK_MODELS, name
+        assert recipe.figures or recipe.printed or recipe.where.startswith("Table"), name
+        for figure in recipe.figures:
+            assert figure.keys() <= {"kind", "options", "click"}, name
+            assert set(figure.get("options", ())) <= {*KINDS[figure["kind"]].options, "width"}, name
+            assert set(figure.get("click", ())) <= CLICK_MODELS, name
+        for trial in paper_plan(recipe).final():
+            competitor = recipe.competitors[trial.condition.competitor]
+            assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), (name, trial.condition)
+
+
+def test_printed_numbers_stand_near_their_phrase_in_the_paper():
+    """Printed numbers are in the papers close to the phrase that is named."""
+    if not TEXTS.is_dir():
+        pytest.skip(f"no papers: {TEXTS} does not exist")
+    printed_numbers = [printed for recipe in OF_PAPERS.values() for printed in recipe.printed]
+    assert printed_numbers
+    for printed in printed_numbers:
+        lines = (TEXTS / printed["text"]).read_text().splitlines()
+        positions = [position for position, line in enumerate(lines) if printed["near"] in line]
+        near = [line for position in positions for line in lines[max(0, position - 20) : position + 2]]
+        number = f"{printed['value']:.2f}%" if printed["metric"] == "size" else f"{printed['value']:.4f}"
+        assert any(number in line for line in near), printed
+
+
+@pytest.mark.parametrize(("name", "recipe"), [*OF_BENCHMARK.items()])
+def test_the_protocol_of_every_benchmark_holds(name, recipe):
+    """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page.
+
+    Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
+    """
+    plan, seen, composer = benchmark_plan(recipe), set[object](), Composer()
+    for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
+        row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
+        if not row <= seen:
+            seen |= row
+            assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)
+    for trial in plan.candidates():
+        named = by_name(trial.words)
+        assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
+        assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09"), name
+    for trial in plan.final():
+        named = by_name(trial.words)
+        assert not {"seed", "dataset.validation"} & named.keys(), name
+        folds = {"dataset=mq2008": 5, "dataset=clueweb09": 2, "dataset=synthetic": 1}[named["dataset"]]
+        assert len(trial.runs) == folds, name
+    for competitor in recipe.competitors.values():
+        for override in by_name(competitor.grid).values():
+            values = [float(each.partition("=")[2]) for each in expand(override)]
+            assert values == sorted(set(values)), (name, override)
+            assert len(values) >= 3, (name, override)
+
+
+def test_like_takes_everything_else_from_another_recipe(recipes):
+    """`like` takes everything else from another recipe, and an unknown name suggests the nearest."""
+    write(recipes, "pairrank_x", **PAPER, competitors={"A": {"words": "x=1"}, "B": {"words": "x=2"}})
+    write(recipes, "pairrank_y", like="pairrank_x", where="figure 2", without=["A"])
+    recipe = load_recipe("reproduce", "pairrank_y")
+    assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
+    assert list(recipe.competitors) == ["B"]
+    assert recipe.seen == [], "another figure shows others"
+    for kind in ("reproduce", "benchmark"):
+        with pytest.raises(ValueError, match=rf"`ol2r {kind}` lists, got pairank_x: did you mean pairrank_x\?$"):
+            load_recipe(kind, "pairank_x")

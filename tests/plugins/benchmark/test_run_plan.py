@@ -1,0 +1,200 @@
+"""The runs of a recipe: scales, typed overrides, folds, a ranker that is added, and the caveat above the results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ol2r_cli.plugins.benchmark import play
+from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
+from ol2r_cli.plugins.benchmark.overrides import by_name
+from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
+from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.protocol import protocol
+from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe
+from ol2r_cli.plugins.benchmark.run_plan import RunPlan
+from ol2r_cli.plugins.benchmark.trials import AIMS, Condition, PlayedTrial
+from ol2r_cli.run import DONE
+from ol2r_cli.sweep.sweeper import SweepResult
+from tests.plugins.benchmark.small import load
+from tests.report.runs import only
+from tests.report.runs import play as play_run
+
+PAPER = {
+    "words": "click=perfect,informational block_rounds=[3,10,500]",
+    "choose": "seed=1000 replicas=2",
+    "competitors": {
+        "A": {
+            "words": "ranker=pairrank",
+            "grid": "ranker.l2=0.1,1 exploration.alpha=0.1,0.2,0.3",
+            "quick": "ranker.l2=7",
+        },
+        "B": {"words": "ranker=pdgd", "quick": {"perfect": "ranker.decay=1", "informational": "ranker.decay=0.9"}},
+    },
+}
+
+
+@pytest.fixture
+def paper(recipes) -> Recipe:
+    return load("reproduce", recipes, **PAPER)
+
+
+@pytest.fixture
+def tiny(recipes) -> Recipe:
+    return load("benchmark", recipes)
+
+
+def test_quick_runs_every_competitor_once_for_each_click_model(paper):
+    """`--quick` runs every competitor once for each click model, on the dataset that replaces both."""
+    assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
+    plan = paper_plan(paper)
+    assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
+    shared = ("block_rounds=[3,10]", "rounds=100", "replicas=3")  # blocks of later rounds are left out
+    assert [(trial.condition, trial.runs) for trial in plan.final()] == [
+        (
+            Condition("generated data", click, name),
+            [("dataset=synthetic", f"click={click}", *shared, f"ranker={ranker}", setting)],
+        )
+        for click, decay in (("perfect", "1"), ("informational", "0.9"))
+        for name, ranker, setting in (("A", "pairrank", "ranker.l2=7"), ("B", "pdgd", f"ranker.decay={decay}"))
+    ]
+    assert list(plan.candidates()) == []
+
+
+def test_the_protocol_of_the_paper_chooses_on_every_fold(paper):
+    """The protocol of the paper chooses from the grid, on every fold, with other seeds."""
+    plan = paper_plan(paper, "paper")
+    assert [slot.title for slot in plan.slots] == ["MSLR-WEB10K", "Yahoo"]
+    candidates = list(plan.candidates())
+    assert len(candidates) == 2 * 2 * 6  # datasets, click models, settings of A; B has no grid
+    assert [trial.settings for trial in candidates[:3]] == [
+        {"ranker.l2": "ranker.l2=0.1", "exploration.alpha": f"exploration.alpha={alpha}"} for alpha in (0.1, 0.2, 0.3)
+    ]
+    assert [len(trial.runs) for trial in candidates] == [5] * 12 + [1] * 12
+    assert all({"seed=1000", "replicas=2", "rounds=5000"} <= set(run) for trial in candidates for run in trial.runs)
+    assert [run[1] for run in candidates[0].runs] == [f"dataset.fold={fold}" for fold in range(1, 6)]
+    best = {trial.condition: trial.settings for trial in candidates}  # the last settings of each condition
+    final = {trial.condition: trial.runs for trial in plan.final(best)}
+    run = set(final[Condition("Yahoo", "perfect", "A")][0])
+    assert {"ranker.l2=1", "exploration.alpha=0.3", "replicas=20"} <= run
+    assert not [word for word in run if word.startswith("seed=")]
+    assert len(final[Condition("MSLR-WEB10K", "perfect", "B")]) == 5
+
+
+def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
+    plan = paper_plan(paper, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
+    trials = list(plan.final())
+    assert {trial.condition for trial in trials} == {Condition("MQ2008", "informational", name) for name in "AB"}
+    words = {"rounds=7", "dataset=mq2008", "block_rounds=[3]"}
+    assert all(words <= set(run) and not any("launcher" in word for word in run) for t in trials for run in t.runs)
+    assert plan.launcher == ["launcher.jobs=2"]
+    for scale, typed, folds in (("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)):
+        final = paper_plan(paper, scale, ["dataset=mq2008", *typed]).final()
+        assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
+    plan = paper_plan(paper, "paper", ["dataset=istella_s"])
+    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("Istella-S", ("mslr", "yahoo"))]
+    fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
+    assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
+        ("generated data, group_ratio=0.65", ("mslr_inlink",)),
+        ("generated data, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
+    ]
+    assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
+    assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
+
+
+def test_overrides_that_change_what_is_compared_are_refused(paper, tiny):
+    """Overrides that would change what is compared are refused."""
+    for scale, typed, complaint in (
+        ("quick", "ranker=mgd", "ranker is what pairrank_x compares or chooses: leave out ranker=mgd"),
+        ("quick", "exploration.alpha=1", "exploration.alpha is what pairrank_x compares or chooses"),
+        ("quick", "positions=5,10", "positions must have one value, got positions=5,10"),
+        ("large", "rounds=3", "scale must be one of quick, paper, got large"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            paper_plan(paper, scale, [typed])
+    for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]"):
+        with pytest.raises(ValueError, match=f"tiny fixes all settings but dataset, .*: leave out {typed[:4]}"):
+            benchmark_plan(tiny, [typed])
+
+
+def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
+    cannot, folds = "shapes can be compared, numbers cannot", "paper: T = 5,000, 20 seeds x 5 folds"
+    differs = ", with networks that are not fitted as in the paper: numbers cannot be compared"
+    for scale, typed, expected, comparable in (
+        ("quick", ["replicas=1"], f"quick: T = 100, 1 seed, generated data: {cannot}", False),
+        ("quick", ["dataset=yahoo"], f"quick: T = 100, 3 seeds, Yahoo: {cannot}", False),
+        ("paper", ["dataset=yahoo", "output_dir=x", "click=inf"], "paper: T = 5,000, 20 seeds, Yahoo", True),
+        ("paper", ["dataset=mq2008"], f"{folds}, MQ2008, which is not the data of the paper: numbers cannot", False),
+        ("paper", ["positions=5"], f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the", False),
+    ):
+        line, compared = protocol(paper_plan(paper, scale, typed))
+        assert line.startswith(expected), (scale, typed)
+        assert compared == comparable, (scale, typed)
+        assert line == expected or not comparable, (scale, typed)
+    monkeypatch.undo()  # the recipes of ol2r
+    for name, comparable in (("olranknet_fig4", False), ("p2neurrank_fig7", False), ("pairrank_fig3", True)):
+        line, compared = protocol(paper_plan(load_recipe("reproduce", name), "paper", ["dataset=yahoo"]))
+        assert compared == comparable == (not line.endswith(differs)), name
+
+
+def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
+    """Typed overrides limit a benchmark, and a ranker is added with its grid."""
+    plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
+    assert [trial.condition[1:4] for trial in plan.final()] == [
+        ("informational", "random", ""),
+        ("informational", "SGD", "offline"),
+        ("informational", "SGD", "online"),
+    ]
+    assert all("output_dir=x" in trial.words for trial in plan.final())
+    assert plan.launcher == ["launcher.jobs=1"]
+    assert len(list(plan.candidates())) == 3
+    where = ["output_dir=x", "launcher.jobs=1"]
+    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", *where])
+    assert plan.launcher == where[1:]
+    assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
+    settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
+    assert settings == ["ranker.learning_rate=0.1", "ranker.learning_rate=1"]
+
+
+def test_what_is_not_shared_says_what_a_run_is(tiny):
+    """Words of the protocol, of its choice and of the place are shared; of two datasets, those of both."""
+    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
+    runs = [run for trial in [*plan.candidates(), *plan.final()] for run in trial.runs]
+    own = {" ".join(word for word in plan.job(run) if word not in plan.shared) for run in runs}
+    assert own == {"ranker=pdgd ranker.learning_rate=0.1", "ranker=pdgd ranker.learning_rate=1", "ranker=pdgd"}
+    (slot,) = plan.slots
+    other = replace(slot, shared=slot.shared | {"dataset": "dataset=letor"})
+    assert set(plan.shared) - set(replace(plan, slots=[slot, other]).shared) == {"dataset=synthetic"}
+
+
+def test_a_grid_grows_with_all_other_overrides_of_its_cells(tiny, tmp_path):
+    """The highest learning rate is the best, so that the threefold of it is tried."""
+    plan = benchmark_plan(tiny, ["click=perfect"])
+    cells = []
+    for place, trial in enumerate(plan.candidates()):
+        values = {0: [0, place / 10]}
+        play_run(tmp_path / str(place), "ranker=pdgd", trace={"cumulative_ndcg": values}, validation=values)
+        cells.append(PlayedTrial(trial, only(tmp_path / str(place))))
+    (extension,) = plan.extensions({cells[0].trial.condition: cells})
+    assert extension.settings == {"ranker.learning_rate": "ranker.learning_rate=15"}
+    assert extension.words == (*cells[-1].trial.words[:-1], "ranker.learning_rate=15")
+
+
+def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Neither beside nor together with others, unless the user says where they run."""
+    received: list[list[str]] = []
+
+    def sweep(jobs: object, launcher: list[str], **_: object) -> SweepResult:
+        received.append(launcher)
+        return SweepResult([], [], DONE, 0.0)
+
+    monkeypatch.setattr(play, "sweep", sweep)
+    monkeypatch.setattr(RunPlan, "final", lambda *_: [])
+    for alone in (True, False):
+        for typed in [], ["launcher.jobs=4"]:
+            recipe = load("reproduce", recipes, **PAPER, alone=alone)
+            plan = paper_plan(recipe, "quick", [f"output_dir={tmp_path}", *typed])
+            run_recipe(plan)
+    single = ["launcher=processes", "launcher.jobs=1", "launcher.batch=1"]
+    assert received == [single, ["launcher.jobs=4"], [], ["launcher.jobs=4"]]

@@ -1,0 +1,156 @@
+"""Every choice of every group keeps the laws of `ol2r_cli/plugins/check/`. A new YAML file is found by itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from ol2r_cli.config.catalogue import Choice, config_dir, dotted
+from ol2r_cli.plugins.check import role_laws
+from ol2r_cli.plugins.check.laws import LAWS, check_composition, law_name
+from ol2r_cli.plugins.check.role_laws import run_and_resume, settings
+from ol2r_cli.plugins.check.small_world import Subject
+from tests import choices
+from tests.choices import ROUNDS, composition, held, play, refusal, seen, simulation
+
+PROJECTED = ("ranker=nsgd", "ranker.projection=document_space")
+FORGETFUL = [
+    ("ranker=pairrank", "ranker.window=4"),
+    ("ranker=pepairrank", "ranker.discount=0.8"),
+    ("ranker=olranknet", "ranker.window=4"),
+    ("ranker=ollambdarank", "ranker.discount=0.8"),
+]
+AUTHORS, PYTORCH = ("ranker.fit=authors", "ranker.authors.epochs=2"), "ranker.model.init=pytorch"
+NETWORKS = [  # with what waits between refits, or is kept of every round
+    ("ranker=ollambdarank", "ranker.every=4", "ranker.growth=1.1", "ranker.damping=0.1", "ranker.batch=16"),
+    ("ranker=ollambdarank", *AUTHORS),
+    ("ranker=olranknet", *AUTHORS, "ranker.every=4"),
+    ("ranker=olranknet", PYTORCH, "exploration.covariance=full"),
+    ("ranker=olranknet", "exploration.tangent_at=refit"),
+    ("ranker=p2neurrank", PYTORCH),
+]
+OTHER_NETWORKS = [
+    ("ranker=olranknet", *AUTHORS, "exploration.covariance=full", "exploration.tangent_at=refit"),
+    *((f"ranker={name}", PYTORCH) for name in ("offline_network", "ollambdarank_gt")),
+    *(
+        (f"ranker={name}", "ranker/model=mlp", PYTORCH)
+        for name in ("sgd_ranknet", "epsilon_greedy", "pdgd", "dbgd", "mgd", "ips_regression")
+    ),
+]
+ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
+IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
+IN_DOUBLE = [law for law in IN_MEMORY if law is not role_laws.single_precision]  # whose loops take long to compile
+
+
+def test_every_file_says_in_its_first_line_what_it_is():
+    for path in config_dir().glob("*/**/*.yaml"):
+        assert len(Choice("", path.stem, path).header[0].split()) > 1, path
+
+
+def test_every_preset_has_the_choices_and_values_that_it_states():
+    for name in choices.names("experiment"):
+        preset = Choice("experiment", name, config_dir() / "experiment" / f"{name}.yaml")
+        whole = composition((f"experiment={name}",))
+        assert all(OmegaConf.select(whole.config, setting) == value for setting, value in dotted(preset.values)), name
+        assert preset.brings.items() <= whole.choices.items(), name
+
+
+def test_choices_that_do_not_work_together_are_refused():
+    """Choices that do not work together are refused, with the override to type."""
+    refused = [pair for pair in [*choices.pairings(), *choices.arrangements()] if refusal(pair)]
+    assert len(refused) > 50
+    for overrides in refused:
+        form = r"the (ranker|exploration|fairness) \w+ needs [^:]+: use (ranker|exploration)=\w+.*"
+        assert re.fullmatch(form, refusal(overrides)), overrides
+    with pytest.raises(ValueError, match=": use "):
+        simulation(refused[0])
+
+
+def test_the_small_world_has_lists_of_different_lengths():
+    """The small world has lists of different lengths in every batch."""
+    batches = [one.candidates.mask.sum(1) for one in play(simulation(("ranker=random",)))]
+    assert len(batches) == ROUNDS
+    assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
+
+
+def every_choice():
+    """Every choice whose packages are installed, and settings with code of their own."""
+    wanted = [*choices.each_choice(), PROJECTED, ESTIMATED, *FORGETFUL, *NETWORKS]
+    return [overrides for overrides in wanted if not choices.missing_package(overrides)]
+
+
+# Four of nearly the same length, because the tests run in several processes.
+@pytest.mark.parametrize("part", range(4))
+def test_every_choice_keeps_the_laws(part, tmp_path):
+    for overrides in every_choice()[part::4]:
+        assert not refusal(overrides), overrides
+        report = held(overrides, IN_DOUBLE)
+        assert report.ok, report
+        running = simulation(overrides)
+        roles = (running.ranker, running.exploration, running.fairness)
+        needs_labels = any(role.needs_labels for role in roles)
+        assert report.left_out.keys() - {"learns", "stages"} == ({"labels"} if needs_labels else set()), report
+        both = running.ranker.own_stages("learn"), running.exploration.own_stages("learn")
+        assert ("stages" in report.passed) == (None not in both), report
+        few_epochs = overrides in NETWORKS  # of the authors' fit, which may leave a network where it began
+        learns = running.ranker.generalises and not (needs_labels or few_epochs or "ranker=random" in overrides)
+        assert "learns" in report.passed or not learns, report
+        if needs_labels:
+            with torch.inference_mode():
+                same, other = role_laws.under_both_labels(Subject(composition(overrides), ("ranker",), tmp_path))
+            assert seen(same.rounds) != seen(other.rounds), overrides
+
+
+@pytest.mark.slow
+def test_every_choice_works_in_single_precision():
+    for overrides in every_choice():
+        report = held(overrides, [role_laws.single_precision])
+        assert report.ok, report
+
+
+def test_a_run_goes_on_to_the_same_files():
+    """A ranker with a history, and those with a network; the slow test has all combinations."""
+    for overrides in ("ranker=pepairrank",), ("ranker=olranknet",), ("ranker=olranknet", *AUTHORS):
+        report = held(overrides, [run_and_resume])
+        assert report.passed == ("run and resume",), report
+
+
+def test_every_click_model_keeps_the_laws():
+    for name in choices.names("click"):
+        laws = [role_laws.shapes, role_laws.clicks, role_laws.order, role_laws.repeatable]
+        report = held(("ranker=random", f"click={name}"), laws)
+        assert report.ok, report
+        whole = composition((f"click={name}",))
+        report = check_composition(whole, ("click",), name, laws=[role_laws.stages])
+        assert report.passed == ("stages",), report
+
+
+def test_every_measure_and_schedule_keeps_the_laws():
+    """Every measure and every schedule of intents keeps the laws."""
+    names = choices.names("measure")
+    whole = composition((f"measures=[{','.join(names)}]",))
+    report = check_composition(whole, [f"measure/{name}" for name in names], "all measures")
+    assert report.ok, report
+    assert not report.left_out, report
+    for name in choices.names("intent"):
+        report = check_composition(composition((f"intent={name}",)), ("intent",), f"intent={name}")
+        assert report.ok, report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_all_choices_that_work_together_keep_the_laws(part):
+    for overrides in [*choices.combinations(), *OTHER_NETWORKS][part::8]:
+        if not choices.missing_package(overrides):
+            report = held(overrides, [*IN_MEMORY, run_and_resume])
+            assert report.ok, report
+
+
+def test_the_generated_dataset_keeps_the_laws():
+    small = ("dataset=synthetic", "dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=12")
+    report = check_composition(composition(small), ("dataset",), "dataset=synthetic")
+    assert report.ok, report
+    assert report.passed == tuple(law_name(law) for law in LAWS["dataset"])

@@ -1,0 +1,210 @@
+"""The user of a click log: attraction by grade, from labels or by quantiles, who clicks as often as the log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli.click.models import DependentByPlace, PositionBased
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.files import parse_yaml
+from ol2r_cli.interfaces import RunContext
+from ol2r_cli.plugins.click_logs.click_log import ClickLog
+from ol2r_cli.plugins.click_logs.fit_clicks import main
+from ol2r_cli.plugins.click_logs.fitted_user import (
+    SHARES,
+    FittedUser,
+    JoinedLabels,
+    as_choice,
+    fitted_user,
+    joined_labels,
+    quantile_grades,
+)
+from ol2r_cli.plugins.click_logs.position_bias import examined
+
+THETA = np.array([1.0, 0.5, 0.25])
+
+
+def expected(shown: np.ndarray, attraction: np.ndarray) -> ClickLog:
+    """Exactly the expected clicks of position-based users."""
+    return ClickLog(np.arange(len(shown)), shown.astype(float), shown * attraction[:, None] * THETA)
+
+
+def test_attraction_by_labels_is_clicks_over_examinations():
+    """Two documents of grade 0, one of grade 2, none of grade 1; of a document without a label nothing counts."""
+    shown = np.array([[100, 0, 0], [0, 100, 100], [50, 50, 0], [900, 0, 0]])
+    log = expected(shown, np.array([0.1, 0.3, 0.8, 0.9]))
+    user = fitted_user(log, "adjacent", THETA, JoinedLabels(np.array([0, 0, 2, -1]), 3, "some"))
+    zero = (10 + 0.3 * 75) / (100 + 75)
+    assert user.tables == {3: pytest.approx([zero, (zero + 0.8) / 2, 0.8], abs=1e-6)}
+    assert user.log_clicks * 1050 == pytest.approx([10 + 40, 15 + 20, 7.5])
+    assert user.user_clicks * 1050 == pytest.approx([100 * zero + 40, 50 * zero + 20, 25 * zero])
+    assert user.user_clicks.sum() == pytest.approx(user.log_clicks.sum())
+    assert (
+        user.doubts[0] == "the log has no document of grade 1, which has an attraction between those of its neighbours"
+    )
+    assert user.doubts[1] == "attraction has a standard error above 10 % for grade 0 (32 clicks), 2 (60 clicks)"
+    assert "# some" not in as_choice(user, [])
+    assert "tables:  # of some, by their labels" in as_choice(user, [])
+
+
+def popular_is_attractive() -> ClickLog:
+    """Documents that attract more are shown more, as by a ranker that knows them; two of three are nearly unseen."""
+    rng = np.random.default_rng(0)
+    attraction = rng.beta(1, 3, 600)
+    shown = rng.poisson(100 + 2000 * attraction[:, None] ** 3 / np.arange(1, 4), (600, 3))
+    return expected(shown, attraction)
+
+
+def test_without_labels_the_user_clicks_as_often_as_the_log():
+    """Where documents count alike instead, he clicks less, since those of a grade that are shown more attract more."""
+    log = popular_is_attractive()
+    user = fitted_user(log, "pbm", THETA, None)
+    assert user.user_clicks.sum() == pytest.approx(user.log_clicks.sum(), rel=1e-3)
+    attraction = log.clicks.sum(1) / (log.impressions @ THETA)
+    alike = quantile_grades(attraction, np.ones(600, np.bool_), SHARES[5])
+    clicks = log.impressions @ THETA @ alike @ (attraction @ alike / alike.sum(0))
+    assert clicks < 0.98 * log.clicks.sum()
+    for grades, table in user.tables.items():
+        assert table == sorted(table)
+        assert len(table) == grades
+
+
+def test_documents_on_a_border_have_both_grades_in_part():
+    member = quantile_grades(np.array([0.9, 0.1, 0.3, 0.5, 0.0]), np.arange(5) < 4, [0.625, 0.375])
+    assert member.tolist() == [[0, 1], [1, 0], [1, 0], [0.5, 0.5], [0, 0]]
+
+
+@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
+def test_examinations_are_those_of_the_click_model(fit: str):
+    """Lists of some of seven documents; the model has an attraction for each."""
+    rng = np.random.default_rng(2)
+    attraction, values = rng.random(7), rng.random(3)
+    documents = np.array([rng.permutation(7)[:3] for _ in range(20)])
+    model = (
+        DependentByPlace(attraction.tolist(), {}, values.tolist())
+        if fit == "dcm"
+        else PositionBased(attraction.tolist(), {}, 1, values.tolist())
+    )
+    model.setup(RunContext(1, 9, 1, 3, 1, 1, grades=7), torch.zeros(1, 1))
+    chance = model.propensities(torch.tensor(documents)).numpy()
+    total = np.zeros((7, 3))
+    for page, seen in zip(documents, chance, strict=True):
+        total[page, range(3)] += seen
+    shown = np.zeros((7, 3))
+    np.add.at(shown, (documents, np.arange(3)), 1)
+    log = ClickLog(np.zeros(7, int), shown, np.zeros((7, 3)), (documents, np.zeros((20, 3), np.bool_)))
+    assert examined(log, fit, values, attraction) == pytest.approx(total)
+
+
+def test_differences_above_five_per_cent_are_doubts():
+    """Within a grade the first rank has documents that attract more, which a user by grade does not know."""
+    shown = np.array([[2000, 0, 0], [0, 2000, 0], [0, 0, 2000]])
+    log = expected(shown, np.array([0.3, 0.2, 0.2]))
+    user = fitted_user(log, "adjacent", THETA, JoinedLabels(np.zeros(3, int), 2, "all"))
+    grade = (0.3 + 0.1 + 0.05) / 1.75
+    ranks = f"1 ({100 * (grade / 0.3 - 1):+.0f} %), 2 ({100 * (grade / 0.2 - 1):+.0f} %), 3"
+    assert user.doubts[-1].startswith(
+        "clicks of the fitted user differ by more than 5 % from those of the log at rank 1"
+    )
+    assert ranks in user.doubts[-1]
+    few = replace(log, impressions=log.impressions / 40, clicks=log.clicks / 40)  # two standard errors are more
+    assert not any(
+        "fitted user" in line
+        for line in fitted_user(few, "adjacent", THETA, JoinedLabels(np.zeros(3, int), 2, "")).doubts
+    )
+    sure = FittedUser("adjacent", THETA, {}, "", THETA, THETA, [])
+    assert sure.compared()[:2] == [("clicks a page", "1.7500", "1.7500"), ("rank 1", "1.0000", "1.0000")]
+
+
+def dataset(**more: object) -> Dataset:
+    """Queries a and b of three and two documents, of grades 0, 1, 2 and 3, 4."""
+    parts: dict = {"features": torch.zeros(5, 1), "labels": torch.arange(5).char(), "offsets": torch.tensor([0, 3, 5])}
+    parts |= {"name": "mine", "fingerprint": "", "query_ids": ["a", "b"], "grades": 5, "splits": {}}
+    return Dataset(**parts | more)
+
+
+def log_of(*pairs: tuple[str, str], shown: int = 10) -> ClickLog:
+    queries = sorted({query for query, _ in pairs})
+    numbers = np.array([queries.index(query) for query, _ in pairs])
+    impressions = np.full((len(pairs), 1), float(shown))
+    return ClickLog(numbers, impressions, impressions, query_ids=queries, document_ids=[name for _, name in pairs])
+
+
+def test_labels_are_joined_by_query_and_row_or_name(tmp_path: Path):
+    """Row 2 is of query a: it is no document of b. Names of comments are those of their query, too."""
+    labels = joined_labels(log_of(("a", "0"), ("a", "2"), ("b", "4"), ("c", "3")), dataset())
+    assert (labels.grade.tolist(), labels.grades) == ([0, 2, 4, -1], 5)
+    assert labels.joined == "3 of 4 documents in 2 of 3 queries, 75% of the impressions"
+    assert joined_labels(log_of(("a", "1"), ("b", "2"), ("b", "3")), dataset()).grade.tolist() == [1, -1, 3]
+    file = tmp_path / "train.txt"
+    names = "xyzxy"
+    file.write_text("".join(f"0 qid:{'aaabb'[row]} 1:0 # docid = {name}\n" for row, name in enumerate(names)))
+    named = joined_labels(log_of(("a", "x"), ("b", "x"), ("b", "y"), ("a", "0")), dataset(files=(file,)))
+    assert named.grade.tolist() == [0, 3, 4, -1]
+
+
+def test_logs_of_other_documents_are_refused():
+    with pytest.raises(ValueError, match=r"^dataset=mine has none of the 2 queries of the log, such as A$"):
+        joined_labels(log_of(("A", "0"), ("B", "4")), dataset())
+    assert joined_labels(log_of(("a", "0"), ("a", "u")), dataset()).grade.tolist() == [0, -1]
+    message = r"must have at least 50% of the impressions .*, got 33% and no document u of query a: a document is"
+    with pytest.raises(ValueError, match=message):
+        joined_labels(log_of(("a", "0"), ("a", "u"), ("a", "v"), ("c", "w")), dataset())
+
+
+def written_log(file: Path, document: str) -> None:
+    """Clicks on two documents of each of three queries at two ranks, as often as their grades say."""
+    rows = []
+    for query, first in ("1", 0), ("2", 2), ("3", 4):
+        for place, examination in (1, 1.0), (2, 0.5):
+            for row in first, first + 1:
+                clicks = round(10_000 * examination * [0.1, 0.4][row % 2])
+                rows.append((query, document.format(row), place, 10_000, clicks))
+    pl.DataFrame(rows, schema=["query", "document", "place", "impressions", "clicks"], orient="row").write_csv(file)
+
+
+@pytest.mark.parametrize("document", ["{}", "name-{}"])
+def test_the_command_takes_labels_of_a_dataset(tmp_path: Path, capsys, caplog, document: str):
+    """JoinedLabels by name and by row. Without a dataset the assumption is said; both print what users and log do."""
+    caplog.set_level("INFO")
+    log, data = tmp_path / "log.csv", tmp_path / "data"
+    written_log(log, document)
+    data.mkdir()
+    for split, query in ("train", 1), ("vali", 2), ("test", 3):
+        rows = enumerate(range(2 * query - 2, 2 * query))
+        (data / f"{split}.txt").write_text(
+            "".join(f"{grade} qid:{query} 1:{grade} # docid = name-{row}\n" for grade, row in rows)
+        )
+    assert main([str(log), "dataset=letor", f"dataset.path={data}", f"dataset.cache_dir={tmp_path}"]) == 0
+    out, err = capsys.readouterr()
+    (table,) = parse_yaml(out)["tables"].values()
+    assert table["click"][:2] == pytest.approx([0.1, 0.4])
+    assert "6 of 6 documents in 3 of 3 queries, 100% of the impressions" in caplog.text
+    assert "Assumed" not in out
+    assert "assumed" not in err
+    for text in (line.removeprefix("# ") for line in out.splitlines()), err.splitlines():
+        lines = [line.split() for line in text]
+        assert ["clicks", "a", "page", "0.3750", "0.3750"] in lines
+        assert ["rank", "2", "0.1250", "0.1250"] in lines
+    assert main([str(log)]) == 0
+    out, err = capsys.readouterr()
+    assert "# Assumed: documents of the log have the shares of grades of MSLR-WEB30K" in out
+    assert "assumed: documents of the log have the shares" in err
+    assert ["clicks", "a", "page", "0.3750", "0.3750"] in [line.split() for line in err.splitlines()]
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["log.csv", "other.csv"], "one FILE is needed, and it takes dataset=..: type ol2r data fit-clicks log.csv"),
+    (["log.csv", "rounds=5"], ", got log.csv rounds=5"),
+    (["dataset=synthetic"], "one FILE is needed"),
+    (["log.csv", "--config-dir", "."], "--config-dir goes with dataset=.. of your own"),
+])  # fmt: skip
+def test_other_words_are_refused(capsys, words: list[str], message: str):
+    assert main([*words]) == 2
+    assert message in capsys.readouterr().err

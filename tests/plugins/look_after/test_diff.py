@@ -1,0 +1,189 @@
+"""`ol2r diff`: settings, results and rounds of two runs, from files whose differences a test chooses."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli import cli
+from ol2r_cli.run.run import find_runs
+from ol2r_cli.run.store import RunDirectory
+from tests.manifests import accept_changes
+from tests.plugins.export.finished import refused
+
+SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
+SMALL += ["validation_sessions=5"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("compared")
+    runs = {
+        "first": ["seed=3"],
+        "l2": ["seed=4", "ranker.l2=1.0", "keep_checkpoint=true"],
+        "other": ["seed=3", "ranker=sgd_ranknet", "click=perfect"],
+        "data": ["seed=3", "dataset.seed=1", "measures=[ndcg,ctr]"],
+    }
+    found = {}
+    for name, words in runs.items():
+        own = [f"output_dir={root / name}", "replicas=3", "evaluate_every=10", *SMALL, *words]
+        assert cli.main(["run", *own]) == 0
+        (found[name],) = find_runs(root / name)
+    return found
+
+
+def diff(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+    capsys.readouterr()
+    assert cli.main(["diff", *map(str, arguments)]) == code
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells of the tables, by the first of a row."""
+    return {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip() and line[0] != " "}
+
+
+def changed(source: Path, target: Path, file: str, *values: tuple[int, int, str, float], split: str = "") -> Path:
+    """A copy of a run in whose table some cells, (seed, round, column, value), are others."""
+    shutil.copytree(source, target)
+    table = pl.read_parquet(target / file)
+    for seed, round, column, value in values:
+        here = (pl.col("seed") == seed) & (pl.col("round") == round)
+        here = here & (pl.col("split") == split) if split else here
+        kind = table.schema[column]
+        table = table.with_columns(pl.when(here).then(pl.lit(value).cast(kind)).otherwise(pl.col(column)).alias(column))
+    RunDirectory(target).write_parquet(file, table)
+    accept_changes(target)
+    return target
+
+
+def test_settings_that_differ_are_listed(made, tmp_path, capsys):
+    """What differs is shown, with the defaults marked, and what only one has."""
+    found = rows(diff(capsys, made["first"], made["l2"]))
+    assert found["ranker.l2"] == ["0.01*", "1.0"]
+    assert found["exploration.l2"] == ["0.01*", "1.0*"], "by default it follows the ranker's"
+    assert found["keep_checkpoint"] == ["false*", "true", "no", "effect", "on", "results"]
+    assert "ranker" not in found, "the choice is the same"
+    assert "rounds" not in found, "the setting is the same"
+    found = rows(diff(capsys, made["first"], made["other"]))
+    choices = {"ranker": ["pairrank", "sgd_ranknet"], "exploration": ["confidence", "none"]}
+    choices["click"] = ["informational", "perfect"]
+    assert {name: found[name] for name in choices} == choices
+    assert found["ranker.learning_rate"][0] == "-"
+    assert found["ranker.solver"] == ["newton*", "-"]
+    assert not [name for name in found if name.endswith("_target_")]
+    moved = tmp_path / "run"
+    shutil.copytree(made["first"], moved)
+    manifest = json.loads((moved / "run.json").read_text())
+    manifest["versions"]["torch"], manifest["git"] = "1.0", {"commit": "a" * 40, "dirty": True}
+    (moved / "run.json").write_text(json.dumps(manifest))
+    found = rows(diff(capsys, made["first"], moved))
+    assert found["torch"][1] == "1.0"
+    assert found["commit"][-3:] == ["a" * 12, "and", "changes"]
+    assert "dataset.fingerprint" not in found
+    text = diff(capsys, made["first"], made["data"])
+    assert len(rows(text)["dataset.fingerprint"][0]) == 12
+    assert "the data differ" in text
+    assert re.fullmatch(r"\d\.\d{4}", rows(text)["ctr"][1]), "as many digits as its measure declares"
+
+
+def test_metrics_are_paired_over_the_common_seeds(made, capsys):
+    text = diff(capsys, made["first"], made["l2"], "--metric", "online_ndcg", "test_ndcg_1")
+    values = [
+        pl.read_parquet(made[name] / "trace.parquet").group_by("seed").agg(pl.col("online_ndcg").cast(float).mean())
+        for name in ("first", "l2")
+    ]
+    first, second = (dict(part.iter_rows()) for part in values)
+    a, b = ([of[seed] for seed in (4, 5)] for of in (first, second))  # seeds 3, 4, 5 and 4, 5, 6
+    differences = [y - x for x, y in zip(a, b, strict=True)]
+    mean = sum(differences) / 2
+    half = 12.7062 * abs(differences[0] - differences[1]) / 2  # t of one degree of freedom, times sd / sqrt(2)
+    told_first, told_second, told, low, dots, high, n = rows(text)["online_ndcg"]
+    assert [float(told_first), float(told_second)] == pytest.approx([sum(a) / 2, sum(b) / 2], abs=6e-5)
+    assert [float(told), float(low), float(high)] == pytest.approx([mean, mean - half, mean + half], abs=2e-4)
+    assert (dots, n) == ("..", "2")
+    assert "means over 2 common seeds" in text
+    assert "cumulative_ndcg" not in rows(text)
+
+
+def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
+    """Rounds part where something else happened, and inner columns are told apart."""
+    first = made["first"]
+    before = {(row["seed"], row["round"]): row for row in pl.read_parquet(first / "trace.parquet").to_dicts()}
+    cells = [(4, 7, "clicks", 11), (4, 9, "query", 99), (3, 12, "online_ndcg", 0.125), (3, 12, "clicks", 9)]
+    other = changed(first, tmp_path / "other", "trace.parquet", *cells)
+    lines = diff(capsys, first, other, "--exit-code", code=1).splitlines()
+    at = lines.index("1 of 3 common seeds: the same queries, clicks and NDCG in rounds 1 to 20")
+    assert lines[at + 1 : at + 3] == [
+        f"  seed 4 diverges in round 7 (query {before[4, 7]['query']}): clicks {before[4, 7]['clicks']} | 11",
+        f"  seed 3 diverges in round 12 (query {before[3, 12]['query']}): clicks {before[3, 12]['clicks']} | 9, "
+        f"online_ndcg {before[3, 12]['online_ndcg']:.6g} | 0.125",
+    ]
+    other = changed(first, tmp_path / "inner", "trace.parquet", (5, 4, "blocks", 99), (5, 6, "clicks", 11))
+    text = diff(capsys, first, other, "--exit-code", code=1)
+    assert "  seed 5 diverges in round 6 " in text
+    assert "\nbefore that, or without it, other columns of the trace differ:\n  seed 5 diverges in round 4 " in text
+    late = changed(first, tmp_path / "late", "trace.parquet", (5, 8, "blocks", 99), (5, 6, "clicks", 11))
+    assert "other columns" not in diff(capsys, first, late), "after the rounds have parted, they may"
+    other = changed(first, tmp_path / "tested", "evaluation.parquet", (4, 10, "ndcg_3", 0.75), split="test")
+    text = diff(capsys, first, other, "--exit-code", code=1)
+    assert "\noffline evaluations differ:\n  seed 4 diverges in round 10 of test: ndcg_3 " in text
+    assert text.rstrip().endswith("| 0.75")
+    shutil.copytree(first, tmp_path / "sessions")
+    counts = pl.read_parquet(first / "validation_clicks.parquet")
+    counts = counts.with_columns(pl.col("clicked") + (pl.col("seed") == 4).cast(pl.Int64))
+    RunDirectory(tmp_path / "sessions").write_parquet("validation_clicks.parquet", counts)
+    accept_changes(tmp_path / "sessions")
+    text = diff(capsys, first, tmp_path / "sessions", "--exit-code", code=1)
+    assert text.rstrip().endswith("\nvalidation sessions of 1 common seed differ")
+
+
+def test_the_same_results(made, tmp_path, capsys):
+    first = made["first"]
+    assert diff(capsys, first, first, "--exit-code").endswith("in rounds 1 to 20\nthe results are the same\n")
+    before = pl.read_parquet(first / "trace.parquet").filter(seed=4, round=2)["unfairness"].item()
+    rounded = changed(first, tmp_path / "rounded", "trace.parquet", (4, 2, "unfairness", before + 1e-9))
+    assert "the results are the same" in diff(capsys, first, rounded, "--exit-code")
+    trace = pl.read_parquet(first / "trace.parquet")
+    without = tmp_path / "without"
+    shutil.copytree(first, without)
+    RunDirectory(without).write_parquet("trace.parquet", trace.with_columns(blocks=pl.lit(None, dtype=pl.Int32)))
+    accept_changes(without)
+    assert "the results are the same" in diff(capsys, first, without, "--exit-code"), "not traced is no difference"
+    RunDirectory(without).write_parquet("trace.parquet", trace.filter(pl.col("round") <= 15))
+    accept_changes(without)
+    text = diff(capsys, first, without, "--exit-code", code=1)
+    assert "in rounds 1 to 15\nthey have other seeds, or another number of rounds" in text
+
+
+def test_what_can_and_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "manifest", "unfinished"):
+        shutil.copytree(made["first"], name)
+    manifest = json.loads(Path("unfinished/run.json").read_text())
+    Path("unfinished/summary.json").unlink()
+    Path("unfinished/run.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
+    torch.save(
+        {"results_version": 1, "fingerprint": "", "files": manifest["files"], "state": {}}, "unfinished/checkpoint.pt"
+    )
+    text = diff(capsys, made["first"], "unfinished", "--exit-code")
+    assert re.search("^second  interrupted, 20 of 20 rounds", text, re.MULTILINE)
+    assert rows(text)["online_ndcg"][2] == "+0.0000", "its results are those of its tables"
+    Path("run/trace.parquet").write_bytes(b"half of it")
+    Path("manifest/run.json").write_text("{")
+    for words, told in {
+        "0123456789": "RUN must be the directory of a run or an id below outputs, got 0123456789",
+        "run": "the tables of run cannot be read (",
+        "manifest": "RUN must be a run that can be read, got manifest (manifest/run.json must be JSON",
+        f"{made['l2']} --metric xyz": "--metric must be one of all, online_ndcg, ",
+        f"{made['l2']} --metric online": "--metric online: did you mean online_ndcg",
+    }.items():
+        assert told in refused(capsys, "diff", made["first"], *words.split()), words

@@ -1,0 +1,52 @@
+"""docs/notebook.ipynb: executed again, it gives the outputs that it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "notebook.ipynb"
+
+
+def code_cells(notebook: dict) -> list[dict]:
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def words(cell: dict) -> list[str]:
+    """The words of the outputs that are no numbers, which may differ between processors."""
+    texts = [text for output in cell["outputs"] for text in [*output.get("text", ()), *_of_data(output)]]
+    return [word for word in "".join(texts).replace("[", " ").split() if not any(map(str.isdigit, word))]
+
+
+def _of_data(output: dict) -> list[str]:
+    return [line for kind, lines in sorted(output.get("data", {}).items()) if kind != "image/png" for line in lines]
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory) -> dict:
+    pytest.importorskip("matplotlib")
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(NOTEBOOK, 4)
+    folder = {"metadata": {"path": str(tmp_path_factory.mktemp("notebook"))}}
+    return nbclient.NotebookClient(notebook, timeout=500, resources=folder).execute()
+
+
+def test_it_gives_what_it_shows_from_a_class_to_a_figure(executed):
+    shown = json.loads(NOTEBOOK.read_text())
+    for again, cell in zip(code_cells(executed), code_cells(shown), strict=True):
+        assert cell["execution_count"], "it has been executed"
+        assert words(again)[:20] == words(cell)[:20]
+        assert [set(o.get("data", ())) for o in again["outputs"]] == [set(o.get("data", ())) for o in cell["outputs"]]
+    data = [set(output.get("data", ())) for cell in code_cells(executed) for output in cell["outputs"]]
+    assert any("image/png" in kinds for kinds in data)
+    assert sum("text/markdown" in kinds for kinds in data) >= 2
+    again, told = ({_id(cell) for cell in code_cells(notebook)} - {""} for notebook in (executed, shown))
+    assert len(told) == 1
+    assert again == told, "the code of a class in a notebook is part of the id"
+
+
+def _id(cell: dict) -> str:
+    plain = "".join(line for output in cell["outputs"] for line in output.get("data", {}).get("text/plain", ()))
+    return plain.split()[1] if plain.startswith("<Run ") else ""

@@ -1,0 +1,237 @@
+"""Objects and classes in place of choices, from Python: what is run, under which id, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from ol2r_cli import api as ol2r
+from ol2r_cli.click.models import DependentClick
+from ol2r_cli.columns import Column
+from ol2r_cli.fairness.by_merit import NoFairness
+from ol2r_cli.interfaces import Measure
+from ol2r_cli.plugins.python.passed_objects import as_overrides
+from ol2r_cli.ranker.model.linear import Linear
+from ol2r_cli.ranker.model_ranker import GradientRanker
+from tests.worlds import handmade
+
+SMALL = {"dataset.queries": {"train": 12, "validation": 4, "test": 4}, "dataset.documents": 12, "dataset.features": 6}
+ROOT = Path(__file__).parents[3]
+
+
+class Perceptron(GradientRanker):
+    """Steps for misplaced pairs."""
+
+    pairs = "matching"
+
+    def __init__(self, rate: float = 0.5, model=None):
+        super().__init__(model or Linear(), learning_rate=rate, decay=1.0)
+
+    def learn(self, interaction, random):
+        margins = self.margins(interaction)
+        wrong = interaction.preferences.valid & (margins <= 0.1)
+        self.move(self.pair_gradient(interaction, wrong.to(margins.dtype)), wrong.any(1))
+
+
+class Needy(Perceptron):
+    """Has a setting without a default."""
+
+    def __init__(self, rate):
+        super().__init__(rate)
+
+
+class Clicked(Measure):
+    """Clicks times a factor."""
+
+    trace = (Column("clicked"),)
+
+    def __init__(self, factor: float = 1.0):
+        super().__init__()
+        self.factor = factor
+
+    def of_rounds(self, rounds):
+        return {"clicked": self.factor * rounds.clicks.sum(2)}
+
+
+class Data:
+    """A dataset whose settings are attributes."""
+
+    def __init__(self, queries: int):
+        self.queries = queries
+
+    def load(self):
+        return handmade([[0, 1, 2, 0]] * self.queries)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*settings, **more) -> ol2r.Run:
+    return ol2r.run(SMALL, *settings, **{"rounds": 30, "evaluate_every": 10, "click": "navigational", **more})
+
+
+def test_an_object_is_run_under_the_name_of_its_class():
+    """An object is run with its settings under the name of its class."""
+    found = run(ranker=Perceptron(0.25))
+    assert found.choices["ranker"] == "Perceptron"
+    assert found.path.name == f"Perceptron-navigational-{found.id}"
+    assert found.settings["ranker"] == {"_target_": f"{__name__}.Perceptron", "rate": 0.25, "model": None}
+    assert list(found.manifest["code"]) == ["ranker"]
+    command = found.manifest["command"]
+    assert command.startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, "), "it is none of a shell"
+    assert "--config-dir" not in command, "no other process has the folder"
+    assert found.trained_ranker.deployed.shape == (1, 6)
+    assert [path.name for path in Path().iterdir()] == ["outputs"]
+    assert run({"ranker.rate": 0.25}, ranker=Perceptron).id == found.id
+    assert run(Perceptron(0.25)).id == found.id, "an object alone knows its group"
+    assert run({"ranker.rate": 0.25}, ranker=Perceptron(0.7)).id == found.id, "a typed setting decides"
+    assert run(ranker=Perceptron(0.5)).id == run(ranker=Perceptron).id != found.id
+
+
+def test_an_object_of_every_role_and_in_another():
+    settings = {"click": DependentClick([0.0, 0.5, 0.5, 0.9, 1.0], [0.0] * 5, {}, False), "dataset": Data(9)}
+    ranker = Perceptron(0.25, Linear())
+    found = ol2r.run(rounds=20, evaluate_every=10, ranker=ranker, fairness=NoFairness(), **settings)
+    assert found.choices["dataset"] == "Data"
+    assert found.choices["click"] == "DependentClick"
+    assert found.settings["dataset"]["queries"] == 9
+    assert found.settings["ranker"]["model"] == {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
+    assert found.trace["query"].max() < 9
+
+
+def test_objects_in_the_list_of_measures():
+    found = run(measures=["ndcg", Clicked(0.5)])
+    assert found.trace["clicked"].to_list() == [0.5 * clicks for clicks in found.trace["clicks"]]
+    assert run(measures=["ndcg", Clicked(0.5)]).id == found.id
+    whole = run(measures=["ndcg", Clicked], replicas=2)
+    assert whole.trace["clicked"].sum() == whole.trace["clicks"].sum()
+    text = whole._repr_markdown_()  # what a notebook displays
+    assert all(part in text for part in ("| test NDCG@10 |", "| clicked | ", "±"))
+    assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
+    sub = run(measures=[Sub(3.0)])
+    assert sub.settings["measures"] == [next(iter(sub.settings["measure"]))]
+
+
+def test_a_sweep_of_objects():
+    jobs = ol2r.grid({"ranker": [Perceptron(0.1), Perceptron(0.4), "random"], "seed": range(2)})
+    runs = ol2r.sweep(({**job, **SMALL} for job in jobs), rounds=20, launcher={"launcher.jobs": 2})
+    assert runs[0].manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.1, ")
+    assert "--config-dir" not in runs[0].manifest["command"]
+    rates = [each.settings["ranker"].get("rate") for each in runs]
+    assert rates == [0.1, 0.1, 0.4, 0.4, None, None]
+    assert ol2r.run(SMALL, ranker=Perceptron(0.4), seed=1, rounds=20).id == runs[3].id, "alone and in a sweep"
+    report = ol2r.compare(*runs, baseline="random")
+    assert "Perceptron" in repr(report)
+    assert "rate=0.4" in report._repr_markdown_()
+    assert report.frame()["ranker"].to_list().count("Perceptron") == 2
+
+
+class Lern(GradientRanker):
+    """Has a slip in the name of its method."""
+
+    def __init__(self):
+        super().__init__(Linear(), learning_rate=0.1, decay=1.0)
+
+    def lern(self, interaction, random):
+        """Is never called."""
+
+
+def test_an_object_is_held_to_the_laws():
+    report = ol2r.check(Perceptron(0.25))
+    assert report.ok, report
+    assert not report.notes
+    assert ol2r.check(measure=Clicked(0.5)).ok
+    (violation,) = ol2r.check(Lern()).violations
+    assert "Lern must define `learn`" in violation.difference
+
+
+class Sub(Clicked):
+    """Passes settings on without names."""
+
+    def __init__(self, power: float = 2.0, **others):
+        super().__init__(**others)
+
+
+def local_class() -> type:
+    class Local(Perceptron):
+        """Is defined in a function."""
+
+    return Local
+
+
+def test_what_cannot_be_passed_is_told_in_one_line():
+    for settings, message in (
+        ({"ranker": Needy}, "ranker.rate"),
+        ({"measures": ["ndcg", type("Other", (Needy,), {})]}, "Other must be defined at the top level"),
+        ({"ranker": local_class()}, "Local must be defined at the top level of a module or a notebook, got "),
+        ({"measures": [Clicked(torch.zeros(2))]}, r"Clicked\(factor=..\) must be a number, text, .*, got tensor"),
+        ({"ranker": Clicked(1.0)}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
+        ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
+        (
+            {"measures": [Sub(3.0, factor=0.5)]},
+            r"Sub must name its settings in its constructor, .*, got values for \*others$",
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}") as error:
+            run(settings)
+        assert "\n" not in str(error.value)
+    assert not Path("outputs").exists()
+
+
+NOTEBOOK = '''
+from ol2r_cli import api as ol2r
+from tests.plugins.python.test_passed_objects import SMALL, Perceptron
+
+class Mine(Perceptron):
+    """As in a notebook: another process can neither import nor read it."""
+
+    def __init__(self, rate=FACTOR):
+        super().__init__(rate)
+
+class Slow(Mine):
+    pass
+
+if not number:
+    runs = ol2r.sweep([{**SMALL, "ranker": each} for each in (Mine(0.1), Mine, Slow)], rounds=20)
+    print(*(run.id for run in runs))
+print(ol2r.run(SMALL, ranker=Mine(0.1), rounds=20).id)
+'''
+
+
+def test_classes_of_a_notebook_run_in_processes_of_a_sweep(tmp_path: Path):
+    """Classes of a notebook run also in the processes of a sweep."""
+    other_text = NOTEBOOK.replace("As in a notebook", "With another docstring")
+    changed = NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)")
+    cells = f"""
+        import linecache, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        FACTOR = 0.3
+        for number, text in enumerate({[NOTEBOOK, other_text, changed]!r}):
+            name = f"<cell {{number}}>"
+            linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+            exec(compile(text, name, "exec"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(cells)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    *swept, alone, another_docstring, changed_code = done.stdout.split()
+    assert len({*swept}) == 3
+    assert alone == swept[0]
+    assert len({*swept, another_docstring, changed_code}) == 5, "another text of the cell is another run"
+    traces = [pl.read_parquet(path) for path in sorted(tmp_path.glob("outputs/*/*/trace.parquet"))]
+    assert [len(trace) for trace in traces] == [20] * 5
+
+
+def test_rounds_that_nobody_measures_are_told():
+    simulation = ol2r.experiment(SMALL, rounds=100).simulation()
+    with pytest.raises(ValueError, match=r"call measurement.measures\(\) when it is full\(\)"):
+        list(simulation.play())

@@ -1,0 +1,443 @@
+"""FacT: its objective and derivatives by definition, laws of a fit, planted rules, explanations and interviews."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd.functional import hessian as hessian_of
+from torch.autograd.functional import jacobian
+
+from ol2r_cli.plugins.recommend import factors
+from ol2r_cli.plugins.recommend.fact import ANSWERS, FacT, said
+from ol2r_cli.plugins.recommend.factors import Reviewed, Side
+from ol2r_cli.plugins.recommend.sources import GeneratedReviews
+from ol2r_cli.plugins.recommend.trees import Tree
+from tests.plugins.recommend.small import generated, recorded
+
+SMALL = {
+    "factors": 4,
+    "depth": 2,
+    "item_depth": 2,
+    "thresholds": 16,
+    "normalized": True,
+    "bpr": 20.0,
+    "user_l2": 2.0,
+    "item_l2": 3.0,
+    "personal": 0.9,
+    "node_l2": 20.0,
+    "parent_factors": True,
+    "samples": 5,
+    "start_epochs": 30,
+    "alternations": 2,
+    "epochs": 10,
+    "learning_rate": 0.0025,
+    "item_bias": False,
+}
+BPR, L2 = 3.0, 0.4
+
+
+def fitted(reviews, seed=0, validate=lambda model: 0.0, **changes):
+    return recorded(FacT(**{**SMALL, **changes}), reviews, seed, validate)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Reviews, and a fit."""
+    reviews = generated()
+    return reviews, fitted(reviews, depth=4, item_depth=4)[0]
+
+
+def reviewed(random, users=4, items=6, reviews=9):
+    cells = random.permutation(users * items)[:reviews]
+    return Reviewed(cells // items, cells % items, random.integers(1, 6, reviews).astype(float), users, items)
+
+
+def by_definition(users, items, data, others, bpr):
+    """(4.2.2) without l2, as tensors of torch; each pair has its share of bpr. Items may have a bias at the end."""
+    d, total = users.shape[1], torch.zeros((), dtype=torch.float64)
+
+    def score(i, j):
+        return users[i] @ items[j, :d] + items[j, d:].sum()
+
+    for i, j, rating, sampled in zip(data.user, data.item, data.rating, others, strict=True):
+        total = total + (rating - score(i, j)) ** 2
+        for k in sampled:
+            margin = score(i, j) - score(i, k)
+            total = total - bpr / len(sampled) * torch.nn.functional.logsigmoid(margin)
+    return total
+
+
+def small_problem(seed, biases=0):
+    random = np.random.default_rng(seed)
+    data = reviewed(random)
+    users, items = random.normal(size=(4, 3)), random.normal(size=(6, 3 + biases))
+    return data, data.others(np.arange(9), 2, random), users, items
+
+
+def unpacked(derivatives, d=3):
+    """Gradient [n, d] and Hessian [n, d, d]."""
+    hessian = np.zeros((len(derivatives), d, d))
+    hessian[:, *np.tril_indices(d)] = derivatives[:, d:]
+    return derivatives[:, :d], hessian + np.tril(hessian, -1).transpose(0, 2, 1)
+
+
+@pytest.mark.parametrize("biases", [0, 1])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_value_and_derivatives_of_a_side_follow_the_definition(side, seed, biases):
+    """Value and derivatives of a side are those of the definition."""
+    data, others, *vectors = small_problem(seed, biases)
+    d = vectors[side].shape[1]
+    objective = Side(data, others, side, vectors[1 - side], BPR, L2)
+    often = [9 / 6] * 6 if side else [(data.user == i).sum() for i in range(4)]  # 9 reviews, 6 items
+
+    def value(flat):
+        own, given = flat.view(vectors[side].shape), torch.tensor(vectors[1 - side])
+        squares = torch.tensor(often, dtype=torch.float64) @ (own**2).sum(1)
+        return by_definition(*((given, own) if side else (own, given)), data, others, BPR) + L2 / 2 * squares
+
+    flat = torch.tensor(vectors[side]).flatten()
+    assert objective.value(vectors[side]) == pytest.approx(float(value(flat)), rel=1e-12)
+    gradient, hessian = unpacked(objective.derivatives(vectors[side]), d)
+    assert gradient.ravel() == pytest.approx(jacobian(value, flat).numpy(), rel=1e-9)
+    exact, blocks = hessian_of(value, flat).numpy(), np.zeros((flat.numel(), flat.numel()))
+    for number, block in enumerate(hessian):
+        blocks[d * number : d * number + d, d * number : d * number + d] = block
+    if side:  # a bound: all items may move at once
+        assert np.linalg.eigvalsh(blocks - exact).min() > -1e-9
+        assert np.trace(blocks) <= 2 * np.trace(exact)
+    else:
+        assert blocks == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+def test_the_objective_of_a_fit_has_every_l2():
+    """The objective of a fit has the l2 of vectors, of personal residuals and of nodes."""
+    data, others, users, items = small_problem(2)
+    model, leaves = FacT(**SMALL), [users / 2, items / 3]
+    trees = [Tree(np.array([-1]), np.zeros(1), np.full((1, 3), -1), np.full((1, 3), size)) for size in (1.0, 2.0)]
+    expected = float(by_definition(torch.tensor(users), torch.tensor(items), data, others, SMALL["bpr"]))
+    often = [(data.user == i).sum() for i in range(4)], [9 / 6] * 6
+    for counts, l2, vectors, of_leaf in zip(
+        often, (SMALL["user_l2"], SMALL["item_l2"]), (users, items), leaves, strict=True
+    ):
+        for count, vector, leaf in zip(counts, vectors, of_leaf, strict=True):
+            rest = SMALL["personal"] * ((vector - leaf) ** 2).sum()
+            expected += count * l2 / 2 * ((1 - SMALL["personal"]) * (vector**2).sum() + rest)
+    expected += SMALL["node_l2"] / 2 * (3 * 1.0 + 3 * 4.0)
+    assert model._objective(data, others, [users, items], leaves, trees) == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_factors_of_parents_the_l2_of_nodes_is_of_leaves():
+    data, others, users, items = small_problem(2)
+    below = np.array([[1, 2, -1], [-1, -1, -1], [-1, -1, -1]])
+    residual = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, 3.0]])
+    trees = [Tree(np.array([0, -1, -1]), np.zeros(3), below, residual)] * 2
+    objectives = [
+        FacT(**{**SMALL, "parent_factors": of_parents})._objective(data, others, [users, items], [users, items], trees)
+        for of_parents in (True, False)
+    ]
+    residuals, leaves = 1 + 4 + 9, (1 + 4) + (1 + 9)
+    assert objectives[1] - objectives[0] == pytest.approx(SMALL["node_l2"] / 2 * 2 * (leaves - residuals))
+
+
+def test_factors_of_parents_are_left_out(world):
+    """Another fit, whose leaves explain and take new users as those of the usual one."""
+    reviews, with_factors = world
+    without, _ = fitted(reviews, depth=4, item_depth=4, parent_factors=False)
+    assert not np.allclose(without.users, with_factors.users)
+    user = int(reviews.user[reviews.train[0]])
+    assert np.isfinite(without.fold_in(reviews.user_profile(reviews.train)[user])).all()
+    assert without.explain(user, 0).sentence
+
+
+def test_derivatives_are_finite_differences():
+    data, others, users, items = small_problem(5)
+    for side, own, other in ((0, users, items), (1, items, users)):
+        objective, step = Side(data, others, side, other, BPR, L2), 1e-5
+        gradient = unpacked(objective.derivatives(own))[0]
+        for place in np.ndindex(own.shape):
+            moved = np.zeros_like(own)
+            moved[place] = step
+            difference = (objective.value(own + moved) - objective.value(own - moved)) / (2 * step)
+            assert gradient[place] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("biases", [0, 1])
+def test_a_step_of_descent_follows_the_gradient_of_one_review(biases):
+    data, others, users, items = small_problem(1, biases)
+    bases, rate = (users / 3, items / 2), 0.01
+    for n in range(len(data.user)):
+        i, k = int(data.user[n]), int(others[n, 0])
+        one = Reviewed(data.user[n : n + 1], data.item[n : n + 1], data.rating[n : n + 1], 4, 6)
+        tensors = [torch.tensor(of_side, requires_grad=True) for of_side in (users, items)]
+        far = [((tensor - torch.tensor(base)) ** 2).sum(1) for tensor, base in zip(tensors, bases, strict=True)]
+        total = by_definition(*tensors, one, others[n : n + 1, :1], BPR) + L2 / 2 * far[0][i] + L2 * far[1][k]
+        total.backward()
+        expected = [(tensor - rate * tensor.grad).detach().numpy() for tensor in tensors]
+        ahead = factors.facing(users, items)
+        assert (ahead[:, 3:] == 1).all()
+        factors.descend(ahead, items, 3, *bases, one.user, one.item, one.rating, others[n, :1], rate, BPR, L2, 2 * L2)
+        assert (ahead[:, 3:] == 1).all(), "the 1 of a bias is not fitted"
+        users = ahead[:, :3]
+        assert users == pytest.approx(expected[0], rel=1e-12)
+        assert items == pytest.approx(expected[1], rel=1e-12)
+
+
+@given(st.integers(0, 1000))
+def test_samples_are_items_that_the_user_has_not_reviewed(seed):
+    random = np.random.default_rng(seed)
+    data = reviewed(random, reviews=20)
+    reviewed_by = {i: set(data.item[data.user == i].tolist()) for i in range(4)}
+    for i, sampled in zip(data.user.tolist(), data.others(np.arange(20), 3, random).tolist(), strict=True):
+        assert len(reviewed_by[i]) == 6 or not reviewed_by[i] & set(sampled)
+
+
+def planted_rules_are_found(seed):
+    """Nodes of two levels separate the planted leaves. Rules may use other features below the root: who likes items
+    without feature 2 also mentions it less."""
+    source = GeneratedReviews(300, 120, 20, 4, 0.8, seed, 0, None, 1.0, None)
+    model, _ = fitted(source.load(), seed, normalized=False, alternations=1)
+    trees, planted = (model.user_tree, model.item_tree), source.planted()[:2]
+    for tree, profiles, leaves, features in zip(trees, model.profiles, planted, ({0, 1}, {2, 3}), strict=True):
+        table = np.zeros((len(tree.feature), 6), int)
+        np.add.at(table, (tree.route(profiles), leaves), 1)
+        assert table.max(1).sum() > 0.97 * len(profiles)
+        assert (table.sum(1) > 0).sum() <= 9
+        assert tree.feature[0] in features
+
+
+def test_planted_rules_are_found():
+    planted_rules_are_found(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 20))
+def test_planted_rules_are_found_with_other_seeds(seed):
+    planted_rules_are_found(seed)
+
+
+def test_the_objective_falls_and_the_best_alternation_is_kept(world):
+    """The objective falls, and validation keeps the best alternation."""
+    reviews, _ = world
+    scores, seen = [0.0, 0.5, 0.0, 0.2, *[0.0] * 20], []  # of leaves and of vectors, in turn
+
+    def validate(model):
+        seen.append(model.scores(np.arange(5)))
+        return scores[len(seen) - 1]
+
+    model, rows = fitted(reviews, validate=validate, alternations=9, start_epochs=0)
+    assert 2 <= len(rows) < 9  # it ended where the objective did not fall
+    assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
+    assert (np.diff([row["objective"] for row in rows]) < 0).all()
+    assert [row["validation_ndcg_50"] for row in rows[:2]] == [0.5, 0.2]
+    assert (model.scores(np.arange(5)) == seen[1]).all()
+
+
+def test_the_vectors_of_leaves_are_those_of_the_trees(world):
+    reviews, _ = world
+    seen = []
+    model, _ = fitted(reviews, validate=lambda one: seen.append((one.users, one.items)) or 0.0, alternations=1)
+    for (leaves, tree), profiles in zip(
+        zip(seen[0], (model.user_tree, model.item_tree), strict=True), model.profiles, strict=True
+    ):
+        assert leaves == pytest.approx(tree.vectors[tree.route(profiles)])
+
+
+def test_only_the_same_seed_gives_the_same_bytes(world):
+    """The same seed gives the same bytes, and another one does not."""
+    reviews, model = world
+    again, other = (fitted(reviews, seed, depth=4, item_depth=4)[0].state() for seed in (0, 1))
+    for name, array in model.state().items():
+        assert array.tobytes() == again[name].tobytes()
+    assert model.state()["users"].tobytes() != other["users"].tobytes()
+
+
+def test_a_loaded_state_scores_and_explains_as_before(world):
+    reviews, model = world
+    loaded = FacT(**SMALL)
+    loaded.load(model.state(), reviews)
+    assert (loaded.scores(np.arange(120)) == model.scores(np.arange(120))).all()
+    assert loaded.explain(3, 4) == model.explain(3, 4)
+    assert loaded.trees() == model.trees()
+
+
+def test_renumbering_permutes_the_results(world):
+    """Other numbers for users, items and features permute the results."""
+    reviews, model = world
+    random = np.random.default_rng(9)
+    users, items, features = (random.permutation(size) for size in (reviews.users, reviews.items, reviews.features))
+    names = np.empty(reviews.features, object)
+    names[features] = reviews.feature_names
+    renamed = replace(
+        reviews,
+        user=users[reviews.user].astype(np.int32),
+        item=items[reviews.item].astype(np.int32),
+        mention_feature=features[reviews.mention_feature].astype(np.int32),
+        feature_names=tuple(names),
+    )
+    other, _ = fitted(renamed, depth=4, item_depth=4)
+    assert (other.scores(users)[:, items] == model.scores(np.arange(120))).all()
+    renumbered, explanation = other.explain(int(users[3]), int(items[4])), model.explain(3, 4)
+    assert renumbered.contributions == pytest.approx(explanation.contributions)
+    assert replace(renumbered, contributions=()) == replace(explanation, contributions=())
+
+
+def test_explanations_name_features_of_both_paths(world):
+    """Explanations name features of both paths whose branches hold."""
+    reviews, model = world
+    counts = reviews.user_profile(reviews.train)
+    profiles = counts / np.nansum(counts, axis=1, keepdims=True), reviews.item_profile(reviews.train)
+    numbers = {name: number for number, name in enumerate(reviews.feature_names)}
+    for user, item in zip(range(60), range(60), strict=True):
+        explanation = model.explain(user, item)
+        known = []
+        for side, one in (("user", user), ("item", item)):
+            for rule in explanation.paths[side]:
+                value = profiles[side == "item"][one, numbers[rule["feature"]]]
+                expected = "unknown" if np.isnan(value) else "left" if value >= rule["threshold"] else "right"
+                assert rule["branch"] == expected
+            good = [rule for rule in explanation.paths[side] if rule["value"] is not None and rule["value"] > 0]
+            known.append({rule["feature"] for rule in good})
+        over = model.over_average(user, item)
+        known = [{name for name in names if over[numbers[name]] > 0} for names in known]
+        candidates = (known[0] & known[1]) or (known[0] | known[1])
+        assert list(explanation.features) == sorted(candidates, key=lambda name: -over[numbers[name]])[:3]
+        assert explanation.contributions == tuple(over[numbers[name]] for name in explanation.features)
+        assert all(name in explanation.sentence for name in explanation.features)
+
+
+@pytest.mark.parametrize("item_bias", [False, True])
+def test_contributions_are_what_rules_add_to_a_score(item_bias):
+    """By the rules of each path one by one, less the mean over the items that training reviews have."""
+    reviews = generated()
+    reviews = replace(reviews, train=reviews.train[reviews.item[reviews.train] != 9])  # without a training review
+    model, _ = fitted(reviews, depth=3, item_depth=3, alternations=1, start_epochs=5, item_bias=item_bias)
+
+    def added(user, item):
+        total = np.zeros(reviews.features)
+        users = np.append(model.users[user], [1.0] * item_bias)
+        for tree, profile, other in (
+            (model.user_tree, model.profiles[0][user], model.items[item][:4]),
+            (model.item_tree, model.profiles[1][item], users),
+        ):
+            for depth, one in enumerate(tree.path(profile, range(reviews.features))):
+                node = node if depth else 0
+                node = tree.children[node, ("left", "right", "unknown").index(one["branch"])]
+                total[one["feature"]] += tree.residual[node] @ other if node >= 0 else 0
+        return total
+
+    items = [item for item in range(reviews.items) if item != 9]
+    for user, item in ((0, 1), (17, 40), (30, 9)):
+        expected = added(user, item) - np.mean([added(user, other) for other in items], axis=0)
+        assert model.over_average(user, item) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def rule(feature, branch, value):
+    return {"feature": feature, "threshold": 2.0, "value": value, "branch": branch}
+
+
+def test_sentences_have_the_templates_of_the_dissertation():
+    """With the features that contribute most first; those that contribute less than on average are not named."""
+    user = [rule("case", "left", 3), rule("price", "right", 1), rule("ear", "unknown", None), rule("fit", "left", 2)]
+    item = [rule("case", "right", 1), rule("price", "left", 4), rule("size", "right", -1), rule("ear", "left", 9)]
+    over = {"case": 0.2, "price": 0.3, "ear": 0.1, "fit": 0.4, "size": 0.5}
+    assert said(user, item, over) == (
+        ("price", "case"),
+        "We recommend this item to you because its excellent price matches your taste in price "
+        "and its good case matches your emphasis on case.",
+    )
+    assert said(user[2:], item[2:], over) == (
+        ("fit", "ear"),
+        "We guess you would like this item because of your preference for fit and its excellent ear.",
+    )
+    assert said(user, item, {**over, "price": 0.1})[0] == ("case", "price")
+    assert said(user, item, {**over, "price": -0.3, "case": 0.0})[0] == ("fit", "ear")
+    assert said(user[1:2], item[2:3], over)[1] == "We guess you would like this item because of your choice of price."
+    assert said(user[2:3], item[2:3], over) == (
+        (),
+        "We guess you would like this item because customers with reviews like yours do.",
+    )
+
+
+def test_an_interview_leads_to_the_leaf_of_its_answers(world):
+    """An interview asks about the features on its way and leads to their leaf."""
+    _, model = world
+    branches, leaves = ("left", "right", "unknown"), set()
+    for user in range(40):
+        rules = model.user_tree.path(model.profiles[0][user], model.names)
+        answers = {}  # the first of the user for each feature; a second rule gets the same
+        for one in rules:
+            answers.setdefault(f"How do you like this {one['feature']}?", branches.index(one["branch"]))
+        asked = []
+
+        def ask(question, choices, answers=answers, asked=asked):
+            assert choices == ANSWERS
+            asked.append(question)
+            return answers[question]
+
+        if all(answers[f"How do you like this {one['feature']}?"] == branches.index(one["branch"]) for one in rules):
+            leaf = model.user_tree.vectors[model.user_tree.route(model.profiles[0][user : user + 1])[0]]
+            assert model.interview(ask) == pytest.approx(model.items @ leaf, rel=1e-5, abs=1e-6)
+            assert asked == list(answers)
+            leaves.add(tuple(answers.items()))
+    assert len(leaves) > 5
+
+
+def test_an_interview_asks_once_about_a_feature(world):
+    """An interview asks once about a feature, and ends above a way that nobody took, or with the input."""
+    _, model = world
+    one, asked = FacT(**SMALL), []
+    vars(one).update(vars(model))
+    # Both rules are on feature 1; nobody is without it.
+    children = np.array([[1, 2, -1], [3, 4, -1], [-1] * 3, [-1] * 3, [-1] * 3])
+    one.user_tree = Tree(np.array([1, 1, -1, -1, -1]), np.array([1.0, 2.0, 0.0, 0.0, 0.0]), children, np.eye(5)[:, :4])
+    vectors = [[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]  # by the answer
+    for answer, vector in enumerate(vectors):
+        scores = one.interview(lambda question, answers, answer=answer: asked.append(question) or answer)
+        assert scores == pytest.approx(model.items @ vector, rel=1e-5, abs=1e-6)
+    assert asked == ["How do you like this feature 1?"] * 3
+
+    def end(question, answers):
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        one.interview(end)
+
+
+def test_a_new_user_gets_the_vector_of_its_leaf(world):
+    """A new user gets the vector of its leaf, however many reviews its profile counts."""
+    reviews, model = world
+    counts = reviews.user_profile(reviews.train)
+    leaves = model.user_tree.vectors[model.user_tree.route(model.profiles[0])]
+    for user in range(20):
+        expected = model.items @ leaves[user]
+        assert model.fold_in(counts[user]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+        assert (model.fold_in(3 * counts[user]) == model.fold_in(counts[user])).all()
+
+
+def test_an_item_bias_is_of_all_users_also_new_ones(world):
+    """Where half of the reviews are of five items, whoever writes them, their biases are the highest."""
+    reviews, _ = world
+    random, item = np.random.default_rng(0), reviews.item.copy()
+    item = np.where(random.random(len(item)) < 0.5, random.integers(5, size=len(item)), item).astype(np.int32)
+    model, _ = fitted(replace(reviews, item=item), item_bias=True, factors=2, start_epochs=60)
+    bias = model.items[:, 2]
+    assert bias[:5].min() > bias[5:].max()
+    users = np.arange(reviews.users)
+    assert model.scores(users) == pytest.approx(model.users @ model.items[:, :2].T + bias, rel=1e-4, abs=1e-5)
+    leaf = model.user_tree.vectors[model.user_tree.route(np.full((1, reviews.features), np.nan))[0]]
+    new = model.fold_in(np.full(reviews.features, np.nan))
+    assert new == pytest.approx(model.items[:, :2] @ leaf + bias, rel=1e-4, abs=1e-5)
+    loaded = FacT(**{**SMALL, "item_bias": True})
+    loaded.load(model.state(), reviews)
+    assert (loaded.fold_in(np.full(reviews.features, np.nan)) == new).all()
+
+
+def test_a_fit_that_diverges_says_so():
+    with np.errstate(all="ignore"), pytest.raises(FloatingPointError, match="not a finite number"):
+        fitted(generated(), learning_rate=50.0, start_epochs=3)

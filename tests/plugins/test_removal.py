@@ -1,0 +1,114 @@
+"""Every plug-in can be deleted: a copy without its files works, and says nothing of it but that it is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ol2r_cli.plugins import Plugin, installed, plugins
+from ol2r_cli.program import core_commands
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("ol2r_cli", "configs")
+COMMANDS = """
+from importlib import import_module
+from pathlib import Path
+
+import ol2r_cli
+from ol2r_cli import cli
+from ol2r_cli.plugins import installed
+
+here = Path(ol2r_cli.__file__).parents[1]
+assert here == Path.cwd(), here
+left_out = tuple(f"ol2r_cli.plugins.{name}." for name in installed().left_out)
+for path in sorted(here.glob("ol2r_cli/**/*.py")):
+    module = ".".join(path.relative_to(here).with_suffix("").parts).removesuffix(".__init__")
+    if path.stem != "__main__" and not module.startswith(left_out) and module not in OUTSIDE:
+        import_module(module)
+for words in (
+    "--help",
+    "list",
+    "list ranker",
+    "list ranker pairrank",
+    "data info dataset=synthetic",
+    "run ranker=random rounds=20 output_dir=out",
+    "run -m ranker=random,pdgd rounds=20 output_dir=out",
+    "status out",
+    "report out --baseline random --out report.csv",
+    "report --help",
+):
+    try:
+        code = cli.main(words.split())
+    except SystemExit as end:
+        code = end.code or 0
+    assert code == 0, words
+"""
+
+
+def without(plugin: Plugin, folder: Path) -> None:
+    """Copy the package and the YAML files into a folder, but for what belongs to a plug-in."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    own = [f"ol2r_cli/plugins/{plugin.name}", *(name for name in plugin.files if name.startswith(COPIED))]
+    for path in [path for pattern in own for path in folder.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def depending_on(name: str) -> set[str]:
+    """A plug-in, and those that need it."""
+    found = {name}
+    while more := {each.name for each in plugins() if found & {*each.needs}} - found:
+        found |= more
+    return found
+
+
+def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "120"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def test_all_plugins_can_be_used_here():
+    assert installed().left_out == {}
+    assert {path.parent.name for path in (ROOT / "ol2r_cli" / "plugins").glob("*/plugin.py")} == set(
+        installed().plugins
+    )
+
+
+def test_what_belongs_to_a_plugin_is_there():
+    """Patterns of files that are renamed would leave them behind. Its folder and its tests have its name."""
+    missing = [f"{plugin.name}: {name}" for plugin in plugins() for name in plugin.files if not [*ROOT.glob(name)]]
+    assert missing == []
+    assert [
+        plugin.name for plugin in plugins() if not [*(ROOT / "tests/plugins" / plugin.name).glob("test_*.py")]
+    ] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", plugins(), ids=lambda plugin: plugin.name)
+def test_a_copy_without_it_works(plugin: Plugin, tmp_path: Path):
+    without(plugin, tmp_path)
+    gone = depending_on(plugin.name)
+    outside = [
+        file.removesuffix(".py").replace("/", ".")
+        for other in plugins()
+        if other.name in gone
+        for file in other.files
+        if file.endswith(".py") and file.startswith("ol2r_cli/")
+    ]
+    done = run(tmp_path, COMMANDS.replace("OUTSIDE", repr(outside)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    commands = [command.name for other in plugins() if other.name in gone for command in other.commands]
+    said = done.stdout + done.stderr
+    assert [name for name in commands if re.search(rf"\bol2r {name}\b|^  {name} ", said, re.MULTILINE)] == []
+    for name in {name.split()[0] for name in commands} - {*core_commands()}:
+        answer = run(tmp_path, f"from ol2r_cli import cli; raise SystemExit(cli.main([{name!r}]))")
+        assert answer.returncode == 2
+        assert re.fullmatch(rf"ol2r: no command '{name}'.*\n", answer.stderr)
