@@ -5,8 +5,7 @@
 
 Instruction sets are limited by variables of the environment, which torch, MKL, OpenBLAS and numba read when they are
 imported: each processor has a process of its own. What was played is kept in outputs/processors, and the same command
-continues. The processor at hand must be the one of the published results: some settings are played on it as it is.
-docs/benchmark/protocol.md has the rule.
+continues. Some settings are played on the processor at hand as it is. docs/benchmark/protocol.md has the rule.
 """
 
 from __future__ import annotations

@@ -193,9 +193,10 @@ def _are_equal(one: float | None, other: float | None) -> bool:
 def compared(settings: Iterable[PublishedSetting], kept: Mapping[Key, Values]) -> pl.DataFrame:
     """Return a row for each published row, processor and seed that was played: what was played, and how it differs.
 
-    test_ndcg_10_difference, cumulative_ndcg_difference: absolute, from the values on this processor. Networks and
-    costly settings that are not yet played are left out. ValueError for others, and where a setting does not have its
-    published values on this processor.
+    test_ndcg_10_difference, cumulative_ndcg_difference: absolute, from the published values, or from those that this
+    processor gives where a play of it is needed. This processor need not be that of the published values: where it
+    gives others, that is a difference, too. Networks and costly settings that are not yet played are left out.
+    ValueError for others.
     """
     lines: list[dict[str, Any]] = []
     for setting in settings:
@@ -211,8 +212,6 @@ def compared(settings: Iterable[PublishedSetting], kept: Mapping[Key, Values]) -
             play = setting.play(processor, rounds)
             if play.key not in kept or (is_here and processor == HERE):
                 continue
-            if processor == HERE and any(is_other(values, expected[seed]) for seed, values in kept[play.key].items()):
-                raise ValueError(f"this processor does not give the published values: {' '.join(setting.words)}")
             for seed, values in kept[play.key].items():
                 lines += _lines(setting, play, seed, values, expected[seed])
     return pl.DataFrame(lines, infer_schema_length=None)

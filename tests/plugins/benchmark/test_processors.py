@@ -90,7 +90,6 @@ def test_the_protocol_counts_what_was_played(tried, rows):
 def test_what_is_marked_differs_beyond_the_rounding_of_sums(tried):
     """Cumulative NDCG is a sum over rounds, which nearly always tells another list; here no sum differs by less."""
     same, others = (tried.filter(pl.col("differs") == differs) for differs in (False, True))
-    assert others.filter(processor=HERE).is_empty(), "the published values are those of this processor"
     assert same.select(pl.max("test_ndcg_10_difference", "cumulative_ndcg_difference")).max_horizontal().item() < 1e-9
     assert others["cumulative_ndcg_difference"].max() > 1
     assert {LEAST, AVX2, HERE} == set(tried["processor"])
@@ -127,8 +126,8 @@ def test_a_difference_beyond_rounding_is_found(tiny):
         assert frame["differs"].to_list() == [differs] * play.seeds
         assert frame["cumulative_ndcg_difference"].to_list() == pytest.approx([change] * play.seeds, abs=1e-12)
     here = tiny.play(HERE, 5000)
-    with pytest.raises(ValueError, match=r"^this processor does not give the published values: "):
-        compared([tiny], {play.key: same, here.key: values})
+    frame = compared([tiny], {play.key: same, here.key: values})
+    assert dict(frame.group_by("processor").agg(pl.col("differs").any()).iter_rows()) == {LEAST: False, HERE: True}
 
 
 def test_the_first_rounds_are_compared_with_what_is_played_here(tiny, monkeypatch):
