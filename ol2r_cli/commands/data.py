@@ -23,6 +23,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.formatting import listed, number, wrapped
 from ol2r_cli.lazy import lazy
+from ol2r_cli.program import commands
 from ol2r_cli.text_table import show
 
 if TYPE_CHECKING:
@@ -38,10 +39,13 @@ else:
 _MOST = 12  # constant features that are listed
 
 
+ACTIONS = ("info", "prepare", "check")  # plug-ins may have others, which are commands of two words
+
+
 @command(
     argument(
         *("action",),
-        choices=("info", "prepare", "check"),
+        choices=(*ACTIONS, *(name.split()[1] for name in commands() if name.startswith("data "))),
         help="statistics; parse and cache; counts and checksums",
     ),
     argument(
@@ -54,6 +58,8 @@ _MOST = 12  # constant features that are listed
 )
 def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
+    if given.action not in ACTIONS:
+        raise ValueError(f"{given.action} stands before options: type ol2r data {given.action} ..")
     words = [*given.override, *as_options(given.config_dir)]
     for group, root in Catalogue().elsewhere.items():  # data of another kind of run
         if any(re.match(rf"{group}([.=]|$)", word) for word in given.override):

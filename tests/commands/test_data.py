@@ -19,6 +19,13 @@ def run(action: str, tmp_path: Path, *more: str) -> int:
     return main([action, "dataset=letor", f"dataset.path={TINY}", f"cache_dir={tmp_path}", *more])
 
 
+def test_actions_of_plugins_are_named(capsys):
+    assert main(["fit-click"]) == 2
+    assert "'check', 'fit-clicks')" in capsys.readouterr().err
+    assert main(["--config-dir", ".", "fit-clicks"]) == 2
+    assert capsys.readouterr().err == "ol2r data: fit-clicks stands before options: type ol2r data fit-clicks ..\n"
+
+
 def test_info_prints_aligned_columns_when_piped(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run("info", tmp_path, "dataset.group={feature:1,threshold:0.5}") == 0
     first, header, train, validation, test, both, blank, *groups = capsys.readouterr().out.splitlines()

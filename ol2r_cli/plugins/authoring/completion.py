@@ -67,20 +67,11 @@ def answer(top: argparse.ArgumentParser, **settings: Any) -> None:
     if name in commands():
         top = commands()[name].main().parser()
         os.environ["_ARGCOMPLETE"] = str(len(f"ol2r {name}".split()))  # the arguments begin behind these words
-    _add_actions(top, name)
     line = Line(name, words, _catalogue(words))
     for action in top._actions:
         if action.choices is None:
             action.completer = line.offered  # type: ignore[attr-defined]
     _Finder()(top, always_complete_options=False, **settings)
-
-
-def _add_actions(parser: argparse.ArgumentParser, command: str) -> None:
-    """Let a command offer the actions that plug-ins add to it, which are commands of two words."""
-    added = [name.split()[1] for name in commands() if name.startswith(f"{command} ")]
-    for action in parser._actions if added else []:
-        if action.dest == "action" and action.choices is not None:
-            action.choices = [*action.choices, *added]
 
 
 def _catalogue(words: Sequence[str]) -> Catalogue:
