@@ -58,7 +58,10 @@ def load(run: Mapping[str, Any]) -> None:
 
 if VARIABLE in os.environ:
     checkout_in_memory(), versions()  # both are kept in memory
+    payloads: list[bytes] = []
+    with suppress(FileNotFoundError):  # of a job whose server has not imported this: the file is gone by then
+        payloads = pickle.loads(Path(os.environ[VARIABLE]).read_bytes())
     with redirect_stdout(None), redirect_stderr(None):
-        for payload in pickle.loads(Path(os.environ[VARIABLE]).read_bytes()):
+        for payload in payloads:
             with suppress(Exception):  # the jobs will tell
                 load(pickle.loads(payload))

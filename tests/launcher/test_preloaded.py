@@ -138,3 +138,11 @@ launcher.close()
 """,
         tmp_path,
     )
+
+
+def test_a_job_of_a_server_that_has_loaded_nothing_begins(tmp_path: Path):
+    """The server keeps the file of what is to be loaded until it has forked the job, which comes too late for it."""
+    code = "from ol2r_cli.launcher import preloaded; print(preloaded._sources)"
+    environment = os.environ | {"OL2R_PRELOADED": str(tmp_path / "gone"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "{}\n"), done.stderr
