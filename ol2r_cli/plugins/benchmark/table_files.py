@@ -16,7 +16,7 @@ from ol2r_cli.plugins.benchmark.entries import Difference, Tables
 from ol2r_cli.plugins.benchmark.pages import legend, made_with
 from ol2r_cli.plugins.benchmark.recipe import Recipe
 from ol2r_cli.plugins.benchmark.tables import MetricColumn, main_table, with_names
-from ol2r_cli.plugins.figures.drawing import SUFFIXES as FIGURE_SUFFIXES
+from ol2r_cli.plugins.figures import ENDINGS
 from ol2r_cli.plugins.figures.drawing import check_installed, figure_settings, save
 from ol2r_cli.plugins.figures.look import WIDTHS
 from ol2r_cli.plugins.latex.latex import Block, LatexTable
@@ -34,7 +34,7 @@ else:  # with matplotlib, which is optional
 
 _OWN = "#0072b2"  # the colour of rows that were added
 TABLE_SUFFIXES = (".md", ".csv", ".parquet", ".tex", ".json")
-ALL_SUFFIXES = (*TABLE_SUFFIXES, *FIGURE_SUFFIXES)
+ALL_SUFFIXES = (*TABLE_SUFFIXES, *ENDINGS)
 ADDED = " (added)"
 Shown = Mapping[tuple[str, str], TextTable]  # the tables with the rows that are shown, by dataset and click model
 
@@ -88,7 +88,7 @@ def write_tables(recipe: Recipe, tables: Tables, names: Mapping[str, str], out: 
     """
     suffix = out.suffix.lower()
     with writing(out):
-        if suffix in FIGURE_SUFFIXES:
+        if suffix in ENDINGS:
             check_installed()
             with figure_settings():
                 save(_figure(recipe, tables, names), out)

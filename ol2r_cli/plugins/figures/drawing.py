@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.files import write_output
 from ol2r_cli.lazy import lazy
+from ol2r_cli.plugins.figures import ENDINGS
 from ol2r_cli.plugins.figures.kinds import KINDS
 from ol2r_cli.plugins.figures.look import EVERY_KIND, Look, NothingToDraw, Shown
 from ol2r_cli.report.names import Labels
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 else:
     matplotlib = lazy("matplotlib")
 
-SUFFIXES = (".png", ".svg", ".pdf")
 _WITHOUT_DATES: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -84,8 +84,8 @@ def save(figure: Figure, path: str | Path) -> None:
     ValueError for another suffix and a file that cannot be written.
     """
     path = Path(path)
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"a figure's file must end in {', '.join(SUFFIXES)}, got {path}")
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"a figure's file must end in {', '.join(ENDINGS)}, got {path}")
     try:
         write_output(path, file_content(figure, path.suffix[1:]))
     except OSError as error:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins import Output, Plugin
+from ol2r_cli.plugins.figures import ENDINGS
 
 if TYPE_CHECKING:
     from ol2r_cli.plugins.figures import arguments, recovery, report
@@ -30,7 +31,7 @@ PLUGIN = Plugin(
         Output(
             name="figure",
             arguments=lambda: arguments.FIGURE,
-            endings={".png": "png", ".svg": "svg", ".pdf": "pdf"},
+            endings=ENDINGS,
             check=lambda options: report.check(options),
             main=lambda options: report.draw_figures(options),
             examples="""figures

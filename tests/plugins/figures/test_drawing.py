@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import ol2r_cli.plugins.figures.drawing as drawing
-from ol2r_cli.plugins.figures.drawing import SUFFIXES, draw, painter, save
+from ol2r_cli.plugins.figures import ENDINGS
+from ol2r_cli.plugins.figures.drawing import draw, painter, save
 from ol2r_cli.plugins.figures.kinds import KINDS
 from ol2r_cli.plugins.figures.look import NothingToDraw
 from ol2r_cli.report.names import Labels
@@ -359,7 +360,7 @@ print(len(KINDS), main([{str(tmp_path / "runs")!r}, "--out", {str(tmp_path / "re
 drawing.find_spec = find_spec
 del sys.modules["matplotlib"]
 own = group_runs(collect([Path({str(tmp_path / "runs")!r})]).runs)
-for suffix in {SUFFIXES}:
+for suffix in {ENDINGS}:
     figure = drawing.draw("online_ndcg", own, Labels(own))
     drawing.save(figure, Path({str(tmp_path / "there")!r}) / f"online{{suffix}}")
 """
@@ -369,10 +370,10 @@ for suffix in {SUFFIXES}:
     assert done.stdout.splitlines()[-1] == f"{len(KINDS)} 0"
     assert "type pip install" in (tmp_path / "report.html").read_text()
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path", "savefig.dpi": 10}):
-        for suffix in SUFFIXES:
+        for suffix in ENDINGS:
             save(drawn(tmp_path / "runs", "online_ndcg"), tmp_path / "here" / f"online{suffix}")
         assert matplotlib.rcParams["font.size"] == 20, "those of the caller come back"
-    for suffix in SUFFIXES:
+    for suffix in ENDINGS:
         here, there = ((tmp_path / place / f"online{suffix}").read_bytes() for place in ("here", "there"))
         assert here == there, suffix
     text = (tmp_path / "here" / "online.svg").read_text()
