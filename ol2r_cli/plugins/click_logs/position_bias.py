@@ -163,11 +163,11 @@ def _em_of_dcm(
         leaves = np.maximum(1 - on + silent, LEAST)  # P(no click below)
         likelihood = clicks_of @ np.log(np.maximum(attraction, LEAST)) + (read - clicks_of) @ passed
         likelihood += (clicks_at - ended) @ np.log(np.maximum(goes_on, LEAST)) + count @ np.log(leaves)
-        unseen = count * silent / leaves  # expected pages of a tail that were read on
-        total = read + np.bincount(hidden_documents, np.repeat(unseen, length), documents)
+        read_below = count * silent / leaves  # expected pages of a tail whose documents were read, without a click
+        total = read + np.bincount(hidden_documents, np.repeat(read_below, length), documents)
         attraction = np.minimum(clicks_of / np.maximum(total, LEAST), BELOW_ONE)
         if fits_continuation:
-            read_on = np.bincount(stop, unseen, places) + settled * goes_on
+            read_on = np.bincount(stop, read_below, places) + settled * goes_on
             goes_on = (clicks_at - ended + read_on) / np.maximum(clicks_at, 1)
         return float(likelihood), np.append(goes_on, attraction)
 
