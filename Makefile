@@ -35,7 +35,7 @@ setup-gpu: setup  ## add the compiler of loops for a GPU to .venv (extra gpu, 13
 run: $(VENV)/.for-runs  ## set up and run the main job, PairRank on generated data (make run ARGS="click=navigational rounds=2000")
 	$(OL2R) run $(ARGS)
 
-test: setup  ## set up and run the tests, about five minutes on two idle cores (make test ARGS=tests/click)
+test: setup  ## set up and run the tests, about nine minutes on two cores (make test ARGS=tests/click)
 	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS)
 
 test-all: setup  ## the tests with the long ones, and those on a Slurm where one can be installed
