@@ -28,7 +28,6 @@ from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.overrides import command_of, split_launcher, split_search_path
 from ol2r_cli.config.trusted import trusted_targets
-from ol2r_cli.formatting import plural, printable
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.figures import drawing
@@ -43,7 +42,8 @@ from ol2r_cli.report.shown_metrics import check_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
-from ol2r_cli.text_table import in_markdown
+from ol2r_cli.text.formatting import plural, printable
+from ol2r_cli.text.table import in_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

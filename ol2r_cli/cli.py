@@ -11,12 +11,12 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 
-from ol2r_cli.command import HelpFormatter, with_hyphens
-from ol2r_cli.formatting import nearest
+from ol2r_cli.commands.command import HelpFormatter, with_hyphens
 from ol2r_cli.plugins import installed, plugins
-from ol2r_cli.program import as_called, commands, core_commands
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, UNREAD, exits_when_interrupted
-from ol2r_cli.terminal import printing
+from ol2r_cli.text.formatting import nearest
+from ol2r_cli.text.program import as_called, commands, core_commands
+from ol2r_cli.text.terminal import printing
 
 _MEANT = {  # words that are no commands, with what to type; plug-ins have others
     "compare": "ol2r report --compare all",

@@ -16,8 +16,8 @@ from threadpoolctl import ThreadpoolController
 
 from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
-from ol2r_cli.formatting import plural
 from ol2r_cli.interfaces import Ranker
+from ol2r_cli.text.formatting import plural
 
 Threads = Annotated[int, Range(1, 1024)]  # OpenMP ends the process if it cannot start them all
 _DTYPES = {"auto": None, "float64": torch.float64, "float32": torch.float32}

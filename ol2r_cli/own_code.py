@@ -7,8 +7,8 @@ import re
 import traceback
 from pathlib import Path
 
-from ol2r_cli.formatting import error_line, shown_path
 from ol2r_cli.source import PACKAGE
+from ol2r_cli.text.formatting import error_line, shown_path
 
 _OF_PYTHON = re.compile(r"^<|/lib/python[\d.]+/")
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from ol2r_cli.plugins import plugins  # noqa: E402
-from ol2r_cli.text_table import show  # noqa: E402
+from ol2r_cli.text.table import show  # noqa: E402
 from tests.test_architecture import plugin_of  # noqa: E402
 from tests.test_core import RING_2  # noqa: E402
 
@@ -30,10 +30,10 @@ TASKS = {
     "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd",
     "with loops": "stages loops/gradient_steps loops/rounds loops/launch loops/workspace loops/lanes",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
-    "add a column to the report": "report/document text_table report/run_groups report/measures",
+    "add a column to the report": "report/document text/table report/run_groups report/measures",
     "add a figure": "plugins/figures/kinds plugins/figures/drawing plugins/figures/look plugins/figures/series "
     "plugins/figures/panels plugins/figures/drawn/over_rounds",
-    "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin command",
+    "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin commands/command",
 }
 
 

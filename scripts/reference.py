@@ -17,14 +17,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ol2r_cli import program
-from ol2r_cli.command import Subcommand
+from ol2r_cli.commands.command import Subcommand
 from ol2r_cli.commands.list import click_tables, defaults_of, settings_of_root, shown_settings, title_of, typed
 from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.ranges import Allowed, Anything, Either, ListOf, MappingOf, Word, allowed_by, annotations_of
 from ol2r_cli.plugins import RunKind, run_kinds
-from ol2r_cli.text_table import TextTable, in_markdown, markdown
+from ol2r_cli.text import program
+from ol2r_cli.text.table import TextTable, in_markdown, markdown
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"

@@ -47,8 +47,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ol2r_cli.command import Subcommand
-from ol2r_cli.program import commands
+from ol2r_cli.commands.command import Subcommand
+from ol2r_cli.text.program import commands
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = 120

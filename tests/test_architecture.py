@@ -14,7 +14,7 @@ from pathlib import Path
 
 import ol2r_cli
 from ol2r_cli.plugins import plugins
-from ol2r_cli.program import commands
+from ol2r_cli.text.program import commands
 
 PACKAGE = Path(ol2r_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -23,11 +23,11 @@ HEAVY = ("hydra", "omegaconf", "torch", "polars", "sklearn", "scipy", "rich", "n
 # The import rule: a package imports from its own line and the lines above it, and lines have no cycles among modules.
 LAYERS = (
     ("source", "plugins"),
-    ("loops", "files", "lazy", "terminal"),
-    ("tensor", "formatting", "columns", "signatures", "stages"),
-    ("program", "own_code"),
-    ("text_table",),
-    ("interfaces", "config"),
+    ("loops", "files", "lazy"),
+    ("tensor", "text", "columns", "stages"),
+    ("own_code",),
+    ("config",),
+    ("interfaces",),
     ("dataset", "click", "fairness", "intent"),
     ("metrics",),
     ("learning",),
@@ -37,7 +37,6 @@ LAYERS = (
     ("launcher",),
     ("sweep",),
     ("report",),
-    ("command",),
     ("commands",),
     ("plugins.*", "cli"),
 )

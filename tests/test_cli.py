@@ -13,7 +13,7 @@ import pytest
 from ol2r_cli import __version__
 from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.program import as_called, commands
+from ol2r_cli.text.program import as_called, commands
 from tests.report.runs import make
 
 ROOT = Path(__file__).parents[1]

@@ -24,10 +24,10 @@ RING_1 = {
         "lazy",
         "plugins",
     ),
-    *("cli", "command", "program", "own_code", "signatures", "formatting", "text_table", "terminal"),
-    *("click", "intent", "measure", "metrics", "tensor", "dataset", "config", "run", "learning", "loops"),
+    *("cli", "own_code"),
+    *("text", "click", "intent", "measure", "metrics", "tensor", "dataset", "config", "run", "learning", "loops"),
     *("ranker", "exploration", "fairness"),
-    *("commands", "commands.run", "commands.list", "commands.data"),
+    *("commands", "commands.command", "commands.run", "commands.list", "commands.data"),
 }
 RING_2 = {"sweep", "launcher", "report", "commands.status", "commands.report"}
 

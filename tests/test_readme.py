@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.config.composer import compose
-from ol2r_cli.program import commands
 from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.text.program import commands
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

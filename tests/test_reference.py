@@ -11,7 +11,7 @@ from ol2r_cli import api
 from ol2r_cli.commands.list import typed
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.plugins import run_kinds
-from ol2r_cli.program import commands
+from ol2r_cli.text.program import commands
 from scripts import reference
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

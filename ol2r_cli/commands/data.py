@@ -17,14 +17,14 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import listed, number, wrapped
 from ol2r_cli.lazy import lazy
-from ol2r_cli.program import commands
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import listed, number, wrapped
+from ol2r_cli.text.program import commands
+from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer

@@ -18,14 +18,14 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import add_config_dir, choice_folders
-from ol2r_cli.formatting import must_be_one_of, number, shown_path, wrapped
 from ol2r_cli.plugins import run_kinds
-from ol2r_cli.program import as_called, if_there
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import must_be_one_of, number, shown_path, wrapped
+from ol2r_cli.text.program import as_called, if_there
+from ol2r_cli.text.table import show
 
 _LONG = 60  # characters of a default; a longer one is shortened
 

@@ -26,10 +26,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ol2r_cli.command import Listed, argument, command
+from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.files import write_text
 from ol2r_cli.plugins import Output
-from ol2r_cli.program import as_called
 from ol2r_cli.report.best_settings import criteria, select
 from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.comparison import compare
@@ -38,6 +37,7 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import group_runs
 from ol2r_cli.report.shown_metrics import check_metrics, known_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names, typed_names
+from ol2r_cli.text.program import as_called
 
 
 @command(

@@ -23,17 +23,17 @@ from contextlib import nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
-from ol2r_cli.command import Parser, argument, command
+from ol2r_cli.commands.command import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.mistyped import meant
 from ol2r_cli.config.overrides import replaced, split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.files import as_json
-from ol2r_cli.formatting import plural, printable, say_start
-from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, exits_when_interrupted
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import plural, printable, say_start
+from ol2r_cli.text.program import as_called
 
 if TYPE_CHECKING:
     from ol2r_cli.config.composer import Composer

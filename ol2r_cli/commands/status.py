@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import as_json
-from ol2r_cli.formatting import duration, plural, printable, wrapped
-from ol2r_cli.program import as_called
 from ol2r_cli.run.run import STATES, Run, find_runs
 from ol2r_cli.run.run_filter import RunFilter
-from ol2r_cli.text_table import TextTable, print_table, show
+from ol2r_cli.text.formatting import duration, plural, printable, wrapped
+from ol2r_cli.text.program import as_called
+from ol2r_cli.text.table import TextTable, print_table, show
 
 HEADINGS = ("state", "run", "rounds", "rounds/s", "time", "note")
 _EFFECT = {"failed": "run again", "damaged": "run again", "killed": "go on", "interrupted": "go on"}  # of the command

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from ol2r_cli.config.overrides import as_typed, translate
-from ol2r_cli.formatting import one_line
 from ol2r_cli.plugins import added_lines
+from ol2r_cli.text.formatting import one_line
 
 RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups of choices
 MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`

@@ -35,8 +35,8 @@ from ol2r_cli.config.mistyped import (
 )
 from ol2r_cli.config.overrides import as_typed, split_search_path
 from ol2r_cli.config.own_choices import as_options, check_modules, choice_folders, read_project
-from ol2r_cli.formatting import one_line
 from ol2r_cli.plugins import added_lines
+from ol2r_cli.text.formatting import one_line
 
 _ALONE = ("dataset", "click", "fairness")  # groups whose choices bring no choices of other groups
 

@@ -23,8 +23,8 @@ from hydra.errors import HydraException
 
 from ol2r_cli.config.mistyped import uncomputable, unreadable
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import must_be_one_of
-from ol2r_cli.program import if_there
+from ol2r_cli.text.formatting import must_be_one_of
+from ol2r_cli.text.program import if_there
 
 MOST = 1_000_000  # values of a range
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 from ol2r_cli.config.ranges import annotations_of, check_settings
-from ol2r_cli.formatting import error_line, shown_path
+from ol2r_cli.text.formatting import error_line, shown_path
 
 _DEFERRED = "a part that its owner makes"
 Deferred = Annotated[

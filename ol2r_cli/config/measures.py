@@ -8,7 +8,7 @@ from typing import Any
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import must_be_one_of
+from ol2r_cli.text.formatting import must_be_one_of
 
 Nodes = dict[str, dict[str, Any]]  # the settings of each measure, by its name in the list
 

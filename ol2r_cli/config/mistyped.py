@@ -27,7 +27,7 @@ from typing import Any
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted
 from ol2r_cli.config.overrides import escaped
-from ol2r_cli.formatting import must_be_one_of, nearest, printable
+from ol2r_cli.text.formatting import must_be_one_of, nearest, printable
 
 # Words of papers and of other programs, with the name here or its last part.
 USUAL = {

@@ -29,7 +29,7 @@ import yaml
 from ol2r_cli.config.catalogue import Choice, targets
 from ol2r_cli.config.overrides import as_typed, package_folder
 from ol2r_cli.config.ranges import check_settings
-from ol2r_cli.formatting import one_line
+from ol2r_cli.text.formatting import one_line
 
 PROJECT_FILE = "ol2r.yaml"
 VARIABLE = "OL2R_CHOICES"

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
-from ol2r_cli.formatting import nearest
-from ol2r_cli.signatures import settings_annotations, settings_signature
+from ol2r_cli.config.signatures import settings_annotations, settings_signature
+from ol2r_cli.text.formatting import nearest
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 

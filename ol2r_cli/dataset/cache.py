@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ol2r_cli.files import Lock, is_held, write_bytes
-from ol2r_cli.formatting import one_line
+from ol2r_cli.text.formatting import one_line
 
 Arrays = dict[str, np.ndarray]
 

@@ -14,8 +14,8 @@ from ol2r_cli.dataset.documents import Documents
 from ol2r_cli.dataset.parse import DataError, Missing, fill_with_minima, open_utf8
 from ol2r_cli.dataset.records import as_text, longer_than_heading, place_of, records
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS
-from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.text.formatting import one_line
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"  # as in LETOR files
 _GRADE = r"^[0-9]{1,3}(\.0*)?$"

@@ -29,9 +29,9 @@ from ol2r_cli.dataset.prepare import (
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset
-from ol2r_cli.formatting import one_line
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.text.formatting import one_line
 
 FOLDS = 5
 Fold = Annotated[int, Range(1, FOLDS)]

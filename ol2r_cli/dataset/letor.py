@@ -34,8 +34,8 @@ from ol2r_cli.dataset.prepare import (
     zeroed_feature,
 )
 from ol2r_cli.dataset.table import LARGEST_GRADE, SPLITS, Dataset, Intents
-from ol2r_cli.formatting import listed
 from ol2r_cli.tensor.shapes import Int
+from ol2r_cli.text.formatting import listed
 
 # Of files that are found. The parser reads the first two and says of the others what to type; they are found so that no
 # split is silently missing.

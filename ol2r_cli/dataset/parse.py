@@ -28,7 +28,7 @@ from ol2r_cli import loops
 from ol2r_cli.config.ranges import Range
 from ol2r_cli.dataset.table import LARGEST_GRADE
 from ol2r_cli.tensor.shapes import Float, Int
-from ol2r_cli.terminal import share_shown
+from ol2r_cli.text.terminal import share_shown
 
 PARSER_VERSION = 1  # raise it when the same file gives other arrays than before
 CHUNK = 1 << 23  # bytes of text that are converted at once

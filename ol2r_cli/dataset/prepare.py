@@ -33,10 +33,10 @@ from ol2r_cli.config.ranges import Count, Range, check_settings, with_whole_numb
 from ol2r_cli.dataset.cache import Cache, digest, expand
 from ol2r_cli.dataset.parse import ParsedFile, blocks, fill_with_minima, parse, rounded_off
 from ol2r_cli.dataset.table import LARGE_FEATURE, LARGEST_INT8, SPLITS, Dataset
-from ol2r_cli.formatting import listed, nearest
 from ol2r_cli.source import code_hash
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.terminal import share_shown
+from ol2r_cli.text.formatting import listed, nearest
+from ol2r_cli.text.terminal import share_shown
 
 log = logging.getLogger(__name__)
 Normalisation = Literal["none", "query_minmax", "query_zscore", "global_zscore"]

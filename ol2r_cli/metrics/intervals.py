@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import lazy
+from ol2r_cli.text.formatting import plus_minus
 
 if TYPE_CHECKING:
     from scipy import special

@@ -22,7 +22,7 @@ _FIRST = "run"  # the experiment, the kind of run that the core has
 
 
 class Command(NamedTuple):
-    """A command of `ol2r`: its name, what it does in one line, and the module that has its `main` (`command.py`).
+    """A command of `ol2r`: its name, what it does in one line, and the module of its `main` (`commands/command.py`).
 
     A name of two words, `data fit-clicks`, is an action of a command that another plug-in or the core has. packages:
     those that the module imports and ol2r does not require, with the extra that brings them.

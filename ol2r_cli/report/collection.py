@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import split_words
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import error_line, plural, printable
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins import plugins
 from ol2r_cli.report.finished_run import FOLD, FinishedRun, read_run, start_setting
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.run_filter import RunFilter, part_of_outputs
+from ol2r_cli.text.formatting import error_line, plural, printable
 
 if TYPE_CHECKING:
     from ol2r_cli.run import recomputed

@@ -18,7 +18,7 @@ from ol2r_cli.report.measures import gain
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.tasks import find_row, some_row, task_name, tasks
-from ol2r_cli.text_table import LETTERS
+from ol2r_cli.text.table import LETTERS
 
 Pair = tuple[Group, Group]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins import Output, plugins
 from ol2r_cli.report import notes
@@ -22,7 +21,8 @@ from ol2r_cli.report.measures import BESIDE, described, digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.tasks import tasks
-from ol2r_cli.text_table import Cell, TableColumn, TextTable, in_markdown, markdown, print_tables
+from ol2r_cli.text.formatting import plus_minus
+from ol2r_cli.text.table import Cell, TableColumn, TextTable, in_markdown, markdown, print_tables
 
 _CORE = {".md": "md", ".csv": "csv", ".parquet": "parquet", ".json": "json"}
 

@@ -13,7 +13,6 @@ from typing import Any
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.config.catalogue import Catalogue, dotted
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins import RunKind, kind_of
 from ol2r_cli.report.measures import declare
@@ -21,6 +20,7 @@ from ol2r_cli.report.parts import NAMED_PARTS, RECORDING, TASK_PARTS, part_of
 from ol2r_cli.report.units import SEEDS, Units
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import DamagedFile, Run, find_run
+from ol2r_cli.text.formatting import one_line, printable
 
 FOLD = "dataset.fold"
 # Settings that never distinguish groups. The dataset does, by its data instead of the path of its files: `group_runs`.

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ol2r_cli.columns import weighed_rounds
-from ol2r_cli.formatting import plural
 from ol2r_cli.metrics.intervals import LEAST_UNITS, LEVEL
 from ol2r_cli.report.best_settings import Selection, criterion
 from ol2r_cli.report.comparison import Comparison, PairedDifference
@@ -14,6 +13,7 @@ from ol2r_cli.report.estimates import ALPHA, least_p
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS, as_units
+from ol2r_cli.text.formatting import plural
 
 WITHOUT_RELEVANT = (
     "Queries without a relevant document count 0 in NDCG (no_relevant=zero). Tables that leave them out have higher "

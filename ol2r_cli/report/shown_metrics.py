@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
-from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.run_groups import Group
+from ol2r_cli.text.formatting import must_be_one_of
 
 
 class NDCGMetrics(NamedTuple):

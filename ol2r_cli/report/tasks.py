@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ol2r_cli.formatting import nearest
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import PARTS, TASK_PARTS, defines_task
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run_filter import is_typed
+from ol2r_cli.text.formatting import nearest
 
 _SHOWN_ROWS = 3  # of those that words match
 

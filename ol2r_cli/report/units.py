@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ol2r_cli.formatting import plural
 from ol2r_cli.report.estimates import Estimate, Values, fold_means
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import plural
 
 
 class Measured(Protocol):

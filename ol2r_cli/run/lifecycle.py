@@ -13,15 +13,15 @@ from typing import Any
 
 import torch
 
-from ol2r_cli.formatting import error_line
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import Render
-from ol2r_cli.program import as_called, if_there
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, LOG, MANIFEST, stop_signals
 from ol2r_cli.run.own_time import OwnTime
 from ol2r_cli.run.run import DamagedFile, Run
 from ol2r_cli.run.store import LOGGER, DirectoryLost, LogFile, Manifest, RunDirectory
 from ol2r_cli.source import ChangedSource, check_unchanged
+from ol2r_cli.text.formatting import error_line
+from ol2r_cli.text.program import as_called, if_there
 
 # Errors whose message says what to type; a traceback adds nothing.
 EXPLAINED = (OSError, FloatingPointError, torch.linalg.LinAlgError, DirectoryLost, DamagedFile, ChangedSource)

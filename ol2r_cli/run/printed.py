@@ -11,11 +11,11 @@ from typing import Any
 from ol2r_cli.columns import main_cutoff, metrics_of, ndcg_columns
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import as_options, choice_folders, default_output_dir
-from ol2r_cli.formatting import duration, plural, printable, unbroken, wrapped
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
-from ol2r_cli.program import as_called
 from ol2r_cli.run import SUMMARY
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import duration, plural, printable, unbroken, wrapped
+from ol2r_cli.text.program import as_called
 
 _LONG = 10  # seconds; a longer start is told
 

@@ -16,9 +16,9 @@ from rich.text import Text
 from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff, ndcg_columns
-from ol2r_cli.formatting import duration
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import LOGGER, SETTLED
+from ol2r_cli.text.formatting import duration
 
 _log = logging.getLogger(LOGGER)
 

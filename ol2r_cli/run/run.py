@@ -29,10 +29,10 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.config.ranges import with_whole_numbers
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
-from ol2r_cli.formatting import error_line
 from ol2r_cli.lazy import pl, torch
 from ol2r_cli.run import CHECKPOINT, CONFIG, LOCK, MANIFEST, REMOVABLE, SUMMARY
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.text.formatting import error_line
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
 CODE = "own_code"  # the end of the name under which a hash of the user's code stands beside settings

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.overrides import as_typed, translate
-from ol2r_cli.formatting import nearest
 from ol2r_cli.lazy import lazy
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import nearest
 
 if TYPE_CHECKING:
     from ol2r_cli.config import grammar

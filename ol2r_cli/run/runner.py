@@ -25,13 +25,11 @@ from ol2r_cli.config.overrides import command_of
 from ol2r_cli.dataset.cache import with_absolute_paths
 from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
-from ol2r_cli.formatting import one_line, printable
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import Render, RunKind
-from ol2r_cli.program import as_called, if_there
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
     CHECKPOINT,
@@ -60,6 +58,8 @@ from ol2r_cli.run.summary import main_ndcg, summarise
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.text.formatting import one_line, printable
+from ol2r_cli.text.program import as_called, if_there
 
 QUEUE = 10  # evaluations that are scored together
 # Evaluations that are scored together where rounds are played together: the 50 of a default run and that of the

@@ -26,13 +26,13 @@ from typing import Any
 
 from ol2r_cli import files
 from ol2r_cli.files import Lock, LockHeld, as_json
-from ol2r_cli.formatting import error_line, printable
 from ol2r_cli.lazy import pl, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import RENEWED, checksum, damaged_files, is_part, read_checkpoint, read_manifest
 from ol2r_cli.run.versions import checkout, versions
+from ol2r_cli.text.formatting import error_line, printable
 
 LOGGER = "ol2r_cli"  # the logger of the package
 SETTLED = 5.0  # seconds of rounds, before which neither the speed nor the time left of a running run is known

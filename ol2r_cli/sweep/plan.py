@@ -24,7 +24,6 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import command_of, split_launcher
 from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
-from ol2r_cli.formatting import one_line, plural
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import RunKind, launching
@@ -32,6 +31,7 @@ from ol2r_cli.run import CHECKPOINT, LOCK, SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import one_line, plural
 
 _SHOWN = 10  # reasons that are listed; others are counted
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed

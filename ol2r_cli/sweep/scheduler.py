@@ -16,12 +16,12 @@ from contextlib import suppress
 from statistics import mean
 from typing import Any, TextIO
 
-from ol2r_cli.formatting import duration, plural, shortened
 from ol2r_cli.launcher.job import Launcher, Outcome, payload
 from ol2r_cli.plugins import launching
-from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob, can_share
+from ol2r_cli.text.formatting import duration, plural, shortened
+from ol2r_cli.text.program import as_called
 
 _GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation

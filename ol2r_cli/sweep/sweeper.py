@@ -17,16 +17,16 @@ from typing import TextIO
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.formatting import duration, plural
 from ol2r_cli.plugins import RunKind
-from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED, JOBS_FAILED
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob, reason_lines, settings_to_pair
 from ol2r_cli.sweep.scheduler import Scheduler, StatusDisplay, status_command
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import duration, plural
+from ol2r_cli.text.program import as_called
+from ol2r_cli.text.table import show
 
 
 @dataclass(frozen=True)

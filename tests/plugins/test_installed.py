@@ -28,7 +28,7 @@ COMMAND = '''"""`ol2r hello`: greets."""
 
 import argparse
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 
 
 @command(argument("--loud", action="store_true", help="in capitals"))

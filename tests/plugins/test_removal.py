@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.plugins import Plugin, installed, plugins
-from ol2r_cli.program import core_commands
+from ol2r_cli.text.program import core_commands
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("ol2r_cli", "configs")

@@ -16,7 +16,7 @@ from ol2r_cli.report.document import Document
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.shown_metrics import METRICS, check_metrics, usual_metrics
-from ol2r_cli.text_table import Cell, TextTable, markdown, print_tables
+from ol2r_cli.text.table import Cell, TextTable, markdown, print_tables
 from tests.manifests import edited_summary
 from tests.report.runs import groups_and_labels, groups_below, make, play
 

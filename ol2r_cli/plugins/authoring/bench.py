@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import Listed, argument, command
+from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import number
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import number
+from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer

@@ -17,11 +17,11 @@ from typing import Any
 from argcomplete import CompletionFinder, shellcode
 from argcomplete.lexers import split_line
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, dotted
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import choice_folders
-from ol2r_cli.program import commands
+from ol2r_cli.text.program import commands
 
 _OVERRIDES = ("override", "overrides", "words", "folders", "directory")  # arguments that are or may be overrides
 _FILES = ("RUN", "DIR", "FILE", "PATH")  # how metavars of files and folders begin

@@ -24,14 +24,14 @@ from pkgutil import resolve_name
 
 import yaml
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import ROLES, Catalogue, Choice
 from ol2r_cli.config.overrides import ALIASES, as_typed
 from ol2r_cli.config.own_choices import PROJECT_FILE, as_options, choice_folders, read_project
-from ol2r_cli.formatting import must_be_one_of, shown_path
 from ol2r_cli.plugins import installed
 from ol2r_cli.plugins.authoring.class_source import copied_class
-from ol2r_cli.program import as_called, commands
+from ol2r_cli.text.formatting import must_be_one_of, shown_path
+from ol2r_cli.text.program import as_called, commands
 
 PLUGIN = "plugin"
 GROUPS = (*ROLES, "ranker/model", "experiment", PLUGIN)

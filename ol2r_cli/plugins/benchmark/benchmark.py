@@ -22,7 +22,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names

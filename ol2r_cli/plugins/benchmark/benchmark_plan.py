@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ol2r_cli.config.grammar import expand
-from ol2r_cli.formatting import nearest
 from ol2r_cli.plugins.benchmark.overrides import Overrides, by_name, name_of, role, value_of
 from ol2r_cli.plugins.benchmark.recipe import Competitor, Recipe
 from ol2r_cli.plugins.benchmark.run_plan import RunPlan, Slot, read_typed
 from ol2r_cli.plugins.benchmark.trials import Condition
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.text.formatting import nearest
 
 LIMITS = ("dataset", "dataset.fold", "click")  # typed overrides that limit a benchmark to a part
 ROLES_OF_A_ROW = ("ranker", "exploration", "fairness")  # what rows of a benchmark may differ in

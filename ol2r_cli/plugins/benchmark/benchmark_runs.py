@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ol2r_cli.formatting import wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import click_costs, orders
 from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
@@ -38,8 +37,9 @@ from ol2r_cli.plugins.figures.look import MOST_CURVES, NothingToDraw
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.text_table import print_result
-from ol2r_cli.text_table import show as show_rows
+from ol2r_cli.text.formatting import wrapped
+from ol2r_cli.text.table import print_result
+from ol2r_cli.text.table import show as show_rows
 
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
 

@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.formatting import must_be_one_of, plus_minus, wrapped
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.entries import Difference, Entry, Tables, for_metric, mean_difference, published_tables
 from ol2r_cli.plugins.benchmark.pages import outdated
 from ol2r_cli.plugins.benchmark.results import published_dir
-from ol2r_cli.program import as_called
 from ol2r_cli.report.estimates import Values
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.run import DONE
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import must_be_one_of, plus_minus, wrapped
+from ol2r_cli.text.program import as_called
+from ol2r_cli.text.table import show
 
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
 MEANING = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.plugins.benchmark.claims import (
     FAILS,
     HOLDS,
@@ -22,7 +21,8 @@ from ol2r_cli.plugins.benchmark.claims import (
 )
 from ol2r_cli.plugins.benchmark.pages import GENERATED
 from ol2r_cli.report.measures import digits
-from ol2r_cli.text_table import TextTable, markdown
+from ol2r_cli.text.formatting import plus_minus
+from ol2r_cli.text.table import TextTable, markdown
 
 _TOP = f"""# Claims of the papers
 

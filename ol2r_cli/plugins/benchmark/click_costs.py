@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ol2r_cli.config.grammar import expand
-from ol2r_cli.formatting import plus_minus, wrapped
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.benchmark.choice_spread import values_of_choices, with_choice
 from ol2r_cli.plugins.benchmark.entries import Entry, Tables
@@ -24,7 +23,8 @@ from ol2r_cli.plugins.benchmark.recipe import Recipe
 from ol2r_cli.plugins.benchmark.trials import AIMS, BY_CLICKS
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import ALPHA, Estimate, Values, holm, of_values, paired_t, unit_values
-from ol2r_cli.text_table import TextTable, markdown, print_result
+from ol2r_cli.text.formatting import plus_minus, wrapped
+from ol2r_cli.text.table import TextTable, markdown, print_result
 
 MARGIN = 0.01  # of test NDCG@10, which the claim says that choosing by clicks costs less than
 _COMPARED = {  # what is compared: the metric, the aim that labels serve, and that of clicks

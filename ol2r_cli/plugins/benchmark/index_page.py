@@ -14,7 +14,7 @@ from ol2r_cli.plugins.benchmark.recipe import Recipe
 from ol2r_cli.plugins.benchmark.resampling import SEED, times_drawn
 from ol2r_cli.report.measures import digits, gain, heading
 from ol2r_cli.report.names import click_order
-from ol2r_cli.text_table import TextTable, markdown
+from ol2r_cli.text.table import TextTable, markdown
 
 _TOP = """# Expected results
 

@@ -20,7 +20,7 @@ from ol2r_cli.plugins.benchmark.resampling import RESAMPLES, SEED, times_drawn
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float
-from ol2r_cli.text_table import TextTable, markdown
+from ol2r_cli.text.table import TextTable, markdown
 
 WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")  # their places say nothing about a user
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import yaml
 
-from ol2r_cli.formatting import wrapped
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.benchmark.figures import drawn, write_above
 from ol2r_cli.plugins.benchmark.paper_values import Values, as_csv, comparison_table, data_values, run_values
@@ -27,7 +26,8 @@ from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.units import SEEDS
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run.store import RunDirectory, create_root
-from ol2r_cli.text_table import markdown, print_result
+from ol2r_cli.text.formatting import wrapped
+from ol2r_cli.text.table import markdown, print_result
 
 
 def show_plan(plan: RunPlan) -> int:

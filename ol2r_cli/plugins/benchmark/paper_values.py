@@ -8,7 +8,6 @@ from itertools import chain
 from typing import NamedTuple
 
 from ol2r_cli.dataset.dataset_statistics import group_statistics
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.plugins.benchmark.overrides import brief
 from ol2r_cli.plugins.benchmark.play import RecipeRuns
 from ol2r_cli.plugins.benchmark.protocol import protocol
@@ -17,7 +16,8 @@ from ol2r_cli.plugins.benchmark.trials import Condition, PlayedTrial
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.run.run import Run
-from ol2r_cli.text_table import TextTable
+from ol2r_cli.text.formatting import plus_minus
+from ol2r_cli.text.table import TextTable
 
 SECONDS = "seconds"  # wall-clock time of a run; all other metrics are those of summary.json
 SIZE, UTILITY = "size", "utility"  # of a group of documents: per cent of all documents, mean label

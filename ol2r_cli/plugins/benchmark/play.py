@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from ol2r_cli.formatting import plural
 from ol2r_cli.plugins.benchmark.grid import choose
 from ol2r_cli.plugins.benchmark.overrides import Overrides
 from ol2r_cli.plugins.benchmark.run_plan import RunPlan
 from ol2r_cli.plugins.benchmark.trials import Condition, PlayedTrial, Trial
-from ol2r_cli.program import as_called
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.store import create_root
 from ol2r_cli.sweep.sweeper import print_plan, sweep
+from ol2r_cli.text.formatting import plural
+from ol2r_cli.text.program import as_called
 
 _ONE_AT_A_TIME = ["launcher=processes", "launcher.jobs=1", "launcher.batch=1"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ol2r_cli.config.grammar import expand
-from ol2r_cli.formatting import plural
 from ol2r_cli.plugins.benchmark.overrides import Overrides, value_of
 from ol2r_cli.plugins.benchmark.run_plan import RunPlan
 from ol2r_cli.run.identity import HASHED_OTHERWISE, NOT_HASHED
+from ol2r_cli.text.formatting import plural
 
 # Settings that may be typed, as the path of the data: numbers remain comparable.
 _COMPARABLE_WITH = {*NOT_HASHED, *HASHED_OTHERWISE, "click"}

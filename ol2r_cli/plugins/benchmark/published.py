@@ -11,10 +11,10 @@ from typing import Any
 
 from ol2r_cli.columns import RunColumns
 from ol2r_cli.files import invalid_fields, plain
-from ol2r_cli.formatting import error_line, one_line
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.run.run import scan
+from ol2r_cli.text.formatting import error_line, one_line
 
 # Columns of a file of results that are the same for all seeds of a run; those of `_JSON` have JSON.
 _COST = ("cpu_seconds", "peak_memory_gb")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ol2r_cli.config.catalogue import config_dir
-from ol2r_cli.formatting import nearest
 from ol2r_cli.lazy import lazy
 from ol2r_cli.report.legend import dataset_name
+from ol2r_cli.text.formatting import nearest
 
 if TYPE_CHECKING:
     from ol2r_cli.plugins.benchmark import trials

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ol2r_cli.formatting import nearest
 from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
 from ol2r_cli.plugins.benchmark.overrides import Overrides, by_name
 from ol2r_cli.plugins.benchmark.play import run_recipe
@@ -21,7 +20,8 @@ from ol2r_cli.plugins.benchmark.trials import AIMS
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import nearest
+from ol2r_cli.text.table import show
 
 _HEADINGS = ["data", "click", "fold", "ranker", "chosen", "seeds the same", "largest difference of NDCG@10"]
 _OF_MEAN = "‡: of the mean, in half intervals"

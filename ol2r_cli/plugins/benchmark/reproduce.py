@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.benchmark.recipe import SCALES, load_recipe, recipe_names
 from ol2r_cli.run import DONE
-from ol2r_cli.text_table import show
+from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.plugins.benchmark import paper_plan

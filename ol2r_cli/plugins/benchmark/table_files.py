@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.formatting import nearest
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.benchmark import click_costs
 from ol2r_cli.plugins.benchmark.entries import Difference, Tables
@@ -24,7 +23,8 @@ from ol2r_cli.report.document import writing
 from ol2r_cli.report.frames import as_csv, as_frame
 from ol2r_cli.report.measures import gain, heading
 from ol2r_cli.report.styles import INK
-from ol2r_cli.text_table import TextTable, in_markdown, markdown
+from ol2r_cli.text.formatting import nearest
+from ol2r_cli.text.table import TextTable, in_markdown, markdown
 
 if TYPE_CHECKING:
     from ol2r_cli.plugins.figures import panels

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.plugins.benchmark.benchmark_plan import ROLES_OF_A_ROW
 from ol2r_cli.plugins.benchmark.choice_spread import with_choice
 from ol2r_cli.plugins.benchmark.entries import Difference, Entry, differences, for_metric, of_two_settings, places
@@ -16,7 +15,8 @@ from ol2r_cli.plugins.benchmark.processors import differs_elsewhere
 from ol2r_cli.plugins.benchmark.recipe import Recipe
 from ol2r_cli.plugins.benchmark.trials import aim_of
 from ol2r_cli.report.measures import digits, heading
-from ol2r_cli.text_table import Cell, TextTable
+from ol2r_cli.text.formatting import plus_minus
+from ol2r_cli.text.table import Cell, TextTable
 
 
 class MetricColumn:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import wrapped
 from ol2r_cli.run import DONE, FAILED, exits_when_interrupted
+from ol2r_cli.text.formatting import wrapped
 
 _NAME_WIDTH = 18  # characters of the longest name of a law
 

@@ -15,8 +15,8 @@ import polars as pl
 
 from ol2r_cli.dataset.parse import DataError, open_utf8
 from ol2r_cli.dataset.records import as_text, longer_than_heading, place_of
-from ol2r_cli.formatting import one_line
 from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.text.formatting import one_line
 
 COUNTS = "query", "document", "place", "impressions", "clicks"
 SESSIONS = "session", "query", "document", "place", "click"

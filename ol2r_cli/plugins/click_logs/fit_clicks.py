@@ -15,12 +15,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.commands.data import loaded_with_warnings
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import number, plural
 from ol2r_cli.lazy import lazy
+from ol2r_cli.text.formatting import number, plural
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer

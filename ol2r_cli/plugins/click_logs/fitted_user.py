@@ -15,10 +15,10 @@ import polars as pl
 
 from ol2r_cli.dataset.letor import document_names
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.formatting import listed, plural
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.plugins.click_logs.position_bias import LEAST, MOST_ERROR, dcm, examined, pbm
 from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.text.formatting import listed, plural
 
 ENOUGH = 100  # impressions of a document whose attraction stands for a grade, if so many documents have them
 # Shares of grades, by their number: of MSLR-WEB30K, and of LETOR's MQ2008; with two grades its upper ones are one.

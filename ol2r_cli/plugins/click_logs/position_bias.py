@@ -14,9 +14,9 @@ from itertools import combinations, pairwise
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from ol2r_cli.formatting import plural
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.tensor.shapes import Bool, Float, Int
+from ol2r_cli.text.formatting import plural
 
 LEAST, BELOW_ONE = 1e-300, 1 - 1e-9
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less

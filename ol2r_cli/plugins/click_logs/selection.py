@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ol2r_cli.formatting import plural, plus_minus
 from ol2r_cli.plugins.click_logs import click_values
 from ol2r_cli.plugins.click_logs.click_values import ClickValue
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.document import p_text, unless_none
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.text_table import Cell, TableColumn, TextTable
+from ol2r_cli.text.formatting import plural, plus_minus
+from ol2r_cli.text.table import Cell, TableColumn, TextTable
 
 
 def doubts(cells: Sequence[Group], best: Group, values: Sequence[ClickValue]) -> list[str]:

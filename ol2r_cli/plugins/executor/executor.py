@@ -17,10 +17,10 @@ from uuid import uuid4
 
 from ol2r_cli.config.instantiate import Deferred, import_target
 from ol2r_cli.config.ranges import Count, WholeNumber
-from ol2r_cli.formatting import error_line
 from ol2r_cli.launcher.job import Job, Outcome, reason, run_status, without_program
 from ol2r_cli.plugins.executor.executor_task import STOP, location_file, run_job
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.text.formatting import error_line
 
 _EXTRAS = {"distributed": "dask", "dask": "dask", "dask_jobqueue": "dask", "parsl": "parsl"}  # by package
 # The command by which classes of dask-jobqueue and providers of Parsl submit workers.

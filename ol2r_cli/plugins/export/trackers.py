@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from ol2r_cli.config.catalogue import dotted
-from ol2r_cli.formatting import error_line
 from ol2r_cli.run.run import EVALUATION, TRACE, Run
+from ol2r_cli.text.formatting import error_line
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ol2r_cli.command import Listed, argument
+from ol2r_cli.commands.command import Listed, argument
 from ol2r_cli.plugins.figures.kinds import KINDS
 
 FIGURE = (

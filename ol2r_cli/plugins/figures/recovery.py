@@ -16,7 +16,7 @@ from ol2r_cli.plugins.figures.series import Series, evaluation_series
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import FINGERPRINT, Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
-from ol2r_cli.text_table import Cell, TableColumn, TextTable
+from ol2r_cli.text.table import Cell, TableColumn, TextTable
 
 SHARE = 0.95  # of the standard: a ranker that reaches it has recovered
 _SCHEDULE, _INTENT = "intent.", "dataset.intent"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ol2r_cli.commands.report import chosen_format, make_document, say
-from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.plugins.figures import ENDINGS, drawing
 from ol2r_cli.plugins.figures.kinds import KINDS, reading
 from ol2r_cli.plugins.figures.look import EVERY_KIND, OF_A_PAGE, Look, NothingToDraw
 from ol2r_cli.report.document import Document, writing
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import must_be_one_of
+from ol2r_cli.text.table import show
 
 FIGURE_FOLDER = Path("figures")  # without --out
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ol2r_cli.text_table import Cell, TextTable
+from ol2r_cli.text.table import Cell, TextTable
 
 COLUMN, PAGE = 229, 469  # points: widths of a column and of the page in the class article
 MOST_LINES = 50  # of a table, in the size \small

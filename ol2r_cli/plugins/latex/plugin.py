@@ -8,10 +8,10 @@ from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins import Output, Plugin
 
 if TYPE_CHECKING:
-    from ol2r_cli import command
+    from ol2r_cli.commands import command
     from ol2r_cli.plugins.latex import report
 else:
-    command, report = lazy("ol2r_cli.command"), lazy("ol2r_cli.plugins.latex.report")
+    command, report = lazy("ol2r_cli.commands.command"), lazy("ol2r_cli.plugins.latex.report")
 
 PLUGIN = Plugin(
     name="latex",

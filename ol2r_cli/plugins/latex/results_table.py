@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.latex.latex import Block, LatexTable
 from ol2r_cli.report.comparison import Comparison
@@ -14,7 +13,8 @@ from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.notes import TEST_NAMES, what_marks_say
 from ol2r_cli.report.run_groups import Group
-from ol2r_cli.text_table import LETTERS, Cell
+from ol2r_cli.text.formatting import plus_minus
+from ol2r_cli.text.table import LETTERS, Cell
 
 _MISSING = "–"
 

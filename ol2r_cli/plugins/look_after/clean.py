@@ -20,13 +20,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ol2r_cli.command import Listed, argument, command
+from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import byte_size, plural, printable, wrapped
 from ol2r_cli.plugins.look_after.removal import REMOVABLE, Removal, RunFiles, cache_entries, files_of_runs, sweep_logs
-from ol2r_cli.program import as_called
 from ol2r_cli.run import CHECKPOINT, DONE, FAILED, INTERACTIONS
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import byte_size, plural, printable, wrapped
+from ol2r_cli.text.program import as_called
+from ol2r_cli.text.table import show
 
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _LISTED = 10  # removals that are listed one by one

@@ -19,17 +19,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ol2r_cli.command import Listed, argument, command
+from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import duration, must_be_one_of, number, one_line, plural, printable, wrapped
 from ol2r_cli.lazy import lazy, pl
 from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import default_settings, read_tables
 from ol2r_cli.report.measures import declare, digits
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.run import EVALUATION, TRACE, VALIDATION_CLICKS, Run, Table, find_run
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import duration, must_be_one_of, number, one_line, plural, printable, wrapped
+from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
     from ol2r_cli.run import summary

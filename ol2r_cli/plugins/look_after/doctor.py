@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.files import Lock, is_held
-from ol2r_cli.formatting import byte_size, error_line, wrapped
 from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.plugins import installed, launching
-from ol2r_cli.program import as_called
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.versions import version_line
-from ol2r_cli.text_table import show
+from ol2r_cli.text.formatting import byte_size, error_line, wrapped
+from ol2r_cli.text.program import as_called
+from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
     from ol2r_cli import device

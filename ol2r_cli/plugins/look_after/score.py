@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import is_special, write_text

@@ -14,12 +14,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.formatting import plural, printable, wrapped
 from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs
+from ol2r_cli.text.formatting import plural, printable, wrapped
 
 if TYPE_CHECKING:
     from ol2r_cli.run import recomputed

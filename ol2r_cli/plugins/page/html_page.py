@@ -16,7 +16,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.metrics.intervals import LEAST_UNITS
 from ol2r_cli.plugins.figures.look import Look
 from ol2r_cli.plugins.page.page_figures import page_figures
@@ -32,7 +31,8 @@ from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
 from ol2r_cli.report.tasks import tasks
 from ol2r_cli.run.run import Run
-from ol2r_cli.text_table import TextTable
+from ol2r_cli.text.formatting import duration, plural, plus_minus, printable
+from ol2r_cli.text.table import TextTable
 
 Manifest = Mapping[str, Any]
 

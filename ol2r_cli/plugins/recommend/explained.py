@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.files import as_json, write_text
-from ol2r_cli.formatting import printable, wrapped
 from ol2r_cli.plugins.page.html_page import templates
 from ol2r_cli.plugins.recommend.fit import Fit
 from ol2r_cli.plugins.recommend.model import Explanation, Recommender
 from ol2r_cli.plugins.recommend.reviews import Reviews
 from ol2r_cli.run import DONE
+from ol2r_cli.text.formatting import printable, wrapped
 
 LISTED = 10  # items of a list of recommendations
 _SAYS = {"user": "mentions", "item": "good minus bad mentions"}  # what a profile has of a feature

@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns, ndcg_columns
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import WholeNumber, check_settings
-from ol2r_cli.formatting import duration, number, printable
 from ol2r_cli.plugins import Render
 from ol2r_cli.plugins.recommend.evaluation import CUTOFFS, ndcg, rankings, users_of
 from ol2r_cli.plugins.recommend.model import Recommender
@@ -39,6 +38,7 @@ from ol2r_cli.run.run import EVALUATION, Run, Table
 from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
 from ol2r_cli.run.user_code import own_code
 from ol2r_cli.tensor.numpy_streams import other_numbers
+from ol2r_cli.text.formatting import duration, number, printable
 
 MODEL, TREES = "model.npz", "tree.json"
 PER_USER = Table("per_user.parquet", ("user",), {"user": "Int64"})  # a column per metric, a row per user of a split

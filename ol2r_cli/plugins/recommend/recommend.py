@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ol2r_cli.command import command
+from ol2r_cli.commands.command import command
 from ol2r_cli.commands.run import ARGUMENTS, RunParser, execute
 from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.lazy import lazy

@@ -10,11 +10,11 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.formatting import wrapped
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.search.study import Study
-from ol2r_cli.program import as_called
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import wrapped
+from ol2r_cli.text.program import as_called
 
 FRESH_REPLICAS = 10  # of the run that is proposed at the end
 _IMPORTANCE_TRIALS = 8  # with fewer different values, importances are left out

@@ -25,11 +25,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ol2r_cli.columns import main_cutoff
-from ol2r_cli.command import argument, command
+from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.formatting import say_start
 from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.text.formatting import say_start
 
 if TYPE_CHECKING:
     from ol2r_cli.plugins.search import result, searcher

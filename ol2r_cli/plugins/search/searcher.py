@@ -22,13 +22,13 @@ from optuna.trial import Trial
 import ol2r_cli
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.overrides import as_typed, split_search_path
-from ol2r_cli.formatting import duration, error_line, one_line, shortened, wrapped
 from ol2r_cli.plugins.search.study import ActiveTrial, Study
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, stop_signals
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.runner import Runner, ValidationCallback, validation_curve
 from ol2r_cli.run.store import RunningElsewhere
+from ol2r_cli.text.formatting import duration, error_line, one_line, shortened, wrapped
 
 _POLL_INTERVAL = 0.1  # seconds between checks of the workers
 _PAUSE = 2.0  # seconds between attempts at a run that another process is running

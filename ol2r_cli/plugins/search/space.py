@@ -19,9 +19,9 @@ from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.grammar import parse, with_one_value
 from ol2r_cli.config.overrides import split_search_path
-from ol2r_cli.formatting import must_be_one_of
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
+from ol2r_cli.text.formatting import must_be_one_of
 
 if TYPE_CHECKING:
     from optuna.trial import Trial

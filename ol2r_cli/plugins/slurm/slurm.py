@@ -26,10 +26,10 @@ from typing import Any, TypedDict, Unpack
 from uuid import uuid4
 
 from ol2r_cli.config.ranges import Count, Positive, WholeNumber
-from ol2r_cli.formatting import one_line
 from ol2r_cli.launcher.job import Job, Outcome, last_line, reason, run_status
 from ol2r_cli.plugins.slurm.slurm_task import STOP, Task
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
+from ol2r_cli.text.formatting import one_line
 
 _PAUSE = 0.5  # seconds between two listings of the folder
 _ANSWER, _SENT = 60, 10  # seconds to wait for an answer; scancel retries for minutes on jobs that are ending

@@ -17,7 +17,7 @@ from ol2r_cli.cli import parser
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.plugins.authoring import completion
 from ol2r_cli.plugins.authoring.completion import main
-from ol2r_cli.program import commands
+from ol2r_cli.text.program import commands
 
 ROOT = Path(__file__).parents[3]
 SHELL = {

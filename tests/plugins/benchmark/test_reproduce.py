@@ -20,7 +20,7 @@ from ol2r_cli.plugins.benchmark.recipe import recipe_names
 from ol2r_cli.plugins.benchmark.reproduce import main
 from ol2r_cli.plugins.benchmark.trials import Condition, PlayedTrial, Trial
 from ol2r_cli.report.estimates import Estimate
-from ol2r_cli.text_table import TextTable, markdown
+from ol2r_cli.text.table import TextTable, markdown
 from tests.plugins.benchmark.small import PAPER, load, write
 from tests.report.runs import make, only
 

@@ -12,7 +12,7 @@ from ol2r_cli.report.best_settings import Selection, select
 from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
-from ol2r_cli.text_table import Cell, TextTable
+from ol2r_cli.text.table import Cell, TextTable
 from tests.report.runs import groups_and_labels, make
 
 SEEDS = {seed: 0.25 + 0.01 * seed for seed in range(6)}

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ol2r_cli.formatting import plus_minus
 from ol2r_cli.plugins.figures.look import FONT, PLAIN, Bounds, Look, NothingToDraw, Shown, choice
 from ol2r_cli.plugins.figures.panels import AS_TYPED, Panels, legend_panels, margin
 from ol2r_cli.report.comparison import compare
@@ -21,6 +20,7 @@ from ol2r_cli.report.measures import axis_label
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import INK, SOLID, Style
 from ol2r_cli.run.run import Run
+from ol2r_cli.text.formatting import plus_minus
 
 MOST_BARS = 40  # in a panel
 _BAR = 0.17  # inches

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from ol2r_cli.command import HelpFormatter
-from ol2r_cli.formatting import byte_size, duration, nearest, shortened
+from ol2r_cli.commands.command import HelpFormatter
+from ol2r_cli.text.formatting import byte_size, duration, nearest, shortened
 
 
 def test_sizes_durations_and_nearest_names():

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ol2r_cli.formatting import nearest, printable
 from ol2r_cli.own_code import explained, is_own
-from ol2r_cli.program import as_called
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED
+from ol2r_cli.text.formatting import nearest, printable
+from ol2r_cli.text.program import as_called
 
 _SHOWN = 60  # characters of a name that is too long
 _NARROWEST = 40  # columns of help; a terminal that has fewer breaks its lines

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli import terminal
+from ol2r_cli.text import terminal
 from tests.worlds import TINY
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")
 COMMAND = """
 import sys, types
@@ -82,7 +82,9 @@ def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path: Path):
 
 def test_lines_come_at_once_in_an_unbuffered_process(tmp_path: Path):
     """As without PYTHONUNBUFFERED, a line on stderr is there before the process goes on; here it is killed."""
-    script = "import os, sys; from ol2r_cli.terminal import printing\nwith printing():\n    print('{}', file=sys.{})"
+    script = (
+        "import os, sys; from ol2r_cli.text.terminal import printing\nwith printing():\n    print('{}', file=sys.{})"
+    )
     for unbuffered, streams in ("", ["stderr"]), ("1", ["stderr", "stdout"]):
         for stream in streams:
             code = script.format("a line", stream) + "\n    os._exit(0)"

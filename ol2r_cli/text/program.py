@@ -9,8 +9,8 @@ import shutil
 import sys
 from functools import cache
 
-from ol2r_cli.formatting import shown_path
 from ol2r_cli.plugins import Command, plugins, run_kinds
+from ol2r_cli.text.formatting import shown_path
 
 _CORE = {  # of the core: a description; their modules are in commands/
     "list": "all components and settings: rankers, click models, datasets, ..",

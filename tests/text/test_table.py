@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ol2r_cli.text_table import TextTable, print_table, show
+from ol2r_cli.text.table import TextTable, print_table, show
 
 
 def lines_without_style(output: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import compress, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from ol2r_cli.program import as_called
+from ol2r_cli.text.program import as_called
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -10,8 +10,8 @@ from torch import nn
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.ranges import Count, Positive, annotations_of, keywords
+from ol2r_cli.config.signatures import settings_signature
 from ol2r_cli.interfaces import Configured
-from ol2r_cli.signatures import settings_signature
 
 
 class Steps(TypedDict):

@@ -1,0 +1,1 @@
+"""Text for people: numbers and names, tables, and terminals."""
