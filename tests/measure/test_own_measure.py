@@ -12,7 +12,7 @@ from ol2r_cli import cli
 from ol2r_cli.columns import Column
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.measurement import check_columns
-from ol2r_cli.plugins.export.trackers import tracked_run
+from ol2r_cli.plugins.export.tensorboard import tracked_run
 from ol2r_cli.run.run import Run, find_runs
 from tests.worlds import TINY
 

@@ -1,1 +1,1 @@
-"""Finished runs in the formats of other tools: values by query, TREC files, experiment trackers."""
+"""Finished runs in the formats of other tools: values by query, TREC files, TensorBoard."""

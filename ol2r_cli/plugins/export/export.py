@@ -1,5 +1,5 @@
 """`ol2r export RUN|DIR --to WHAT --out PATH`: finished runs for other tools (values by query, TREC files, weights to
-serve, trackers).
+serve, TensorBoard).
 Exporting again replaces what was exported before.
 
 examples:
@@ -10,8 +10,6 @@ examples:
   ol2r export 0123456789 --to clicks --out log.parquet           clicks and examination; or log.csv, log.txt
   ol2r export 0123456789 --to weights --out weights.json         a linear ranker, to be served without ol2r
   ol2r export outputs --to tensorboard --out tb                  then: tensorboard --logdir tb
-  ol2r export outputs --to mlflow --out runs.db                  then: mlflow ui --backend-store-uri sqlite:///runs.db
-  ol2r export outputs --to wandb --out wb                        offline; then, if wanted: wandb sync wb/wandb/offline-*
 """
 
 from __future__ import annotations
@@ -22,31 +20,23 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
 from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import named_runs
 from ol2r_cli.text.formatting import one_of, plural
 
-if TYPE_CHECKING:
-    from ol2r_cli.plugins.export import click_log, ranked_split, trackers, weights
-else:
-    click_log, weights = lazy("ol2r_cli.plugins.export.click_log"), lazy("ol2r_cli.plugins.export.weights")
-    ranked_split, trackers = lazy("ol2r_cli.plugins.export.ranked_split"), lazy("ol2r_cli.plugins.export.trackers")
-
-TRACKERS = ("tensorboard", "mlflow", "wandb")
 SUFFIXES = {
     "per-query": (".csv", ".parquet"),
     "clicks": (".parquet", ".csv", ".txt"),
     "weights": (".json",),
 }  # of --out
-WHAT = ("per-query", "trec", "clicks", "weights", *TRACKERS)
+WHAT = ("per-query", "trec", "clicks", "weights", "tensorboard")
 
 
 @command(
@@ -54,12 +44,12 @@ WHAT = ("per-query", "trec", "clicks", "weights", *TRACKERS)
     argument("--to", metavar="WHAT", required=True, choices=WHAT, help=f"one of {', '.join(WHAT)}"),
     argument("--out", metavar="PATH", required=True, type=Path, help="a file or a folder: see the examples"),
     argument("--split", choices=("test", "validation"), help="for per-query and trec (default: test)"),
-    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, not for trackers"),
+    argument("--data", metavar="DIR", type=Path, help="where the runs' data are now, not for tensorboard"),
     add_config_dir,
     argument(
         "--team", metavar="NAME", help="for trec: metadata of a team in the files of runs, as shared tasks require"
     ),
-    argument("--points", metavar="N", type=int, help="of a curve of a tracker, at most (default: 500)"),
+    argument("--points", metavar="N", type=int, help="of a curve of TensorBoard, at most (default: 500)"),
 )
 def main(given: argparse.Namespace) -> None:
     _check_options(given)
@@ -77,12 +67,12 @@ def main(given: argparse.Namespace) -> None:
 
 def _check_options(given: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go with --to, or that it cannot do with."""
-    is_tracker = given.to in TRACKERS
-    for option in ("split", "data", "config_dir") if is_tracker else ("points",):
+    is_tensorboard = given.to == "tensorboard"
+    for option in ("split", "data", "config_dir") if is_tensorboard else ("points",):
         if getattr(given, option) not in (None, []):
             raise ValueError(f"--{option.replace('_', '-')} does not go with --to {given.to}: leave it out")
-    if is_tracker and find_spec(given.to) is None:
-        raise ValueError(f"--to {given.to} needs the package {given.to}: type pip install 'ol2r[{given.to}]'")
+    if is_tensorboard and find_spec("tensorboard") is None:
+        raise ValueError("--to tensorboard needs the package tensorboard: type pip install 'ol2r[tensorboard]'")
     if given.team is not None and given.to != "trec":
         raise ValueError(f"--team does not go with --to {given.to}: leave it out")
     if given.team is not None and not given.team.strip():
@@ -104,13 +94,20 @@ def _export(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
         return _clicks(given, paths)
     if given.to == "weights":
         return _weights(given, paths)
-    if given.to not in TRACKERS:
-        return _ranked(given, paths)
-    runs = _readable(paths, lambda path: trackers.tracked_run(path, given.points or trackers.POINTS))
-    return getattr(trackers, f"write_{given.to}")(runs, given.out)
+    if given.to == "tensorboard":
+        from ol2r_cli.plugins.export import tensorboard
+
+        runs = _readable(paths, lambda path: tensorboard.tracked_run(path, given.points or tensorboard.POINTS))
+        return tensorboard.write(runs, given.out)
+    return _ranked(given, paths)
 
 
 def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    import polars as pl
+    import torch
+
+    from ol2r_cli.plugins.export import ranked_split
+
     own, out = trusted_targets(given.config_dir), given.out
     with torch.inference_mode():
         runs = _readable(paths, lambda path: ranked_split.RankedSplit(path, given.split or "test", given.data, own))
@@ -136,6 +133,10 @@ def _only(given: argparse.Namespace, paths: list[Path]) -> Path:
 
 
 def _weights(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    import torch
+
+    from ol2r_cli.plugins.export import weights
+
     with torch.inference_mode():
         content = weights.weights(_only(given, paths), given.data, trusted_targets(given.config_dir))
     write_text(given.out, json.dumps(content, indent=1, allow_nan=False) + "\n")
@@ -144,6 +145,10 @@ def _weights(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
 
 
 def _clicks(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
+    import torch
+
+    from ol2r_cli.plugins.export import click_log
+
     with torch.inference_mode():
         table, dataset = click_log.click_log(_only(given, paths), given.data, trusted_targets(given.config_dir))
         click_log.write(table, dataset, given.out)

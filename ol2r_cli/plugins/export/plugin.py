@@ -10,7 +10,7 @@ PLUGIN = Plugin(
     commands=[
         Command(
             name="export",
-            about="finished runs for other tools: by query, TREC, trackers",
+            about="finished runs for other tools: by query, TREC, TensorBoard",
             module="ol2r_cli.plugins.export.export",
         ),
     ],

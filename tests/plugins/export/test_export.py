@@ -72,8 +72,8 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
     for arguments, message in [
         ([run, "--to", "per-query", "--out", "x.txt"], "--out must end in .csv or .parquet, got x.txt"),
         (
-            [run, "--to", "mlflow", "--out", "x"],
-            "--to mlflow needs the package mlflow: type pip install 'ol2r[mlflow]'",
+            [run, "--to", "tensorboard", "--out", "x"],
+            "--to tensorboard needs the package tensorboard: type pip install 'ol2r[tensorboard]'",
         ),
         (
             [run, "--to", "trec", "--out", "x", "--team", " "],
@@ -91,9 +91,9 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
     ]:
         assert refused(capsys, "export", *arguments) == message
     monkeypatch.setattr(export, "find_spec", lambda name: object())
-    message = refused(capsys, "export", run, "--to", "wandb", "--out", "x", "--split", "test")
-    assert message == "--split does not go with --to wandb: leave it out"
+    message = refused(capsys, "export", run, "--to", "tensorboard", "--out", "x", "--split", "test")
+    assert message == "--split does not go with --to tensorboard: leave it out"
     assert (
-        refused(capsys, "export", run, "--to", "wandb", "--out", "x", "--points", 0)
+        refused(capsys, "export", run, "--to", "tensorboard", "--out", "x", "--points", 0)
         == "--points must be 1 or more, got 0"
     )

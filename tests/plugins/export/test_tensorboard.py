@@ -1,4 +1,4 @@
-"""Runs for trackers: read from their files in plain loops, written twice, and read back with the trackers' packages."""
+"""Runs for TensorBoard: read from their files in plain loops, written twice, and read back with its package."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ import polars as pl
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.plugins.export.trackers import TrackedRun, tracked_run, write_mlflow, write_tensorboard, write_wandb
+from ol2r_cli.plugins.export.tensorboard import tracked_run, write
 from tests.plugins.export.finished import ROUNDS, SEEDS, FinishedRuns
-
-other_packages = pytest.mark.filterwarnings("ignore")  # warnings of the trackers' packages are not ours
 
 
 def test_points_are_means_and_of_a_total_the_last_value(runs):
@@ -53,30 +51,20 @@ def test_settings_summary_and_facts_and_a_damaged_run(runs, tmp_path):
         tracked_run(tmp_path / "run")
 
 
-@pytest.fixture
-def tracked(runs: FinishedRuns) -> list[TrackedRun]:
-    return [tracked_run(runs[name], points=7) for name in ("linear", "network")]
-
-
-def later(run: TrackedRun) -> TrackedRun:
-    """The same run, run again with another result."""
-    summary = {**run.summary, "test_ndcg_10": 0.125}
-    ended = run.ended + timedelta(hours=1)
-    return replace(run, ended=ended, facts={**run.facts, "ended": ended.isoformat()}, summary=summary)
-
-
-@other_packages
-def test_tensorboard(tracked: list[TrackedRun], tmp_path: Path, capsys):
+@pytest.mark.filterwarnings("ignore")  # warnings of the package of TensorBoard are not ours
+def test_tensorboard(runs: FinishedRuns, tmp_path: Path, capsys):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    tracked = [tracked_run(runs[name], points=7) for name in ("linear", "network")]
     (tmp_path / tracked[0].name).mkdir(parents=True)
     foreign = tmp_path / tracked[0].name / "events.out.tfevents.of.another"
     foreign.write_bytes(b"")
     paths = [str(run.run.path) for run in tracked]
     assert cli.main(["export", *paths, "--to", "tensorboard", "--out", str(tmp_path), "--points", "7"]) == 0
     assert capsys.readouterr().out.splitlines() == [f"written: {tmp_path / run.name}" for run in tracked]
-    again = list(write_tensorboard([tracked[1], later(tracked[0])], tmp_path))
+    changed = replace(tracked[0], summary={**tracked[0].summary, "test_ndcg_10": 0.125})  # it was run again
+    again = list(write([tracked[1], changed], tmp_path))
     assert again == [f"replaced: {tmp_path / run.name}" for run in reversed(tracked)]
     for run in tracked:
         (file,) = (tmp_path / run.name).glob("*.ol2r")
@@ -89,47 +77,3 @@ def test_tensorboard(tracked: list[TrackedRun], tmp_path: Path, capsys):
     file = next((tmp_path / tracked[0].name).glob("*.ol2r"))
     assert EventAccumulator(str(file)).Reload().Scalars("summary/test_ndcg_10")[0].value == 0.125
     assert foreign.exists()
-
-
-@other_packages
-def test_mlflow(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("mlflow")
-    monkeypatch.chdir(tmp_path)
-    from mlflow.tracking import MlflowClient
-
-    out = tmp_path / "store" / "runs.db"
-    with pytest.raises(ValueError, match=r"--out must be a file that ends in \.db, got .*/store"):
-        list(write_mlflow(tracked, out.parent))
-    assert list(write_mlflow(tracked, out)) == [f"written: {run.name}" for run in tracked]
-    again = [later(tracked[0]), tracked[1]]
-    assert list(write_mlflow(again, out)) == [f"replaced: {tracked[0].name}", f"there already: {tracked[1].name}"]
-    client = MlflowClient(f"sqlite:///{out}")
-    number = client.get_experiment_by_name("ol2r").experiment_id
-    records = {run.data.tags["ol2r.run"]: run for run in client.search_runs([number])}
-    assert records.keys() == {run.run.id for run in tracked}
-    for run in again:
-        record = records[run.run.id]
-        assert record.data.params == {name: str(value) for name, value in run.settings.items()}
-        assert record.data.metrics["test_ndcg_10"] == run.summary["test_ndcg_10"]
-        assert record.info.end_time == 1000 * run.ended.timestamp()
-        for name in ("trace/online_ndcg", "evaluation/test_ndcg_10"):
-            history = client.get_metric_history(record.info.run_id, name)
-            assert sorted((point.step, point.value) for point in history) == run.curves[name]
-    assert {path.name for path in tmp_path.iterdir()} == {"store"}, "nothing is written elsewhere"
-
-
-@other_packages
-def test_wandb(tracked: list[TrackedRun], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("wandb")
-    for name in ("HOME", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
-
-    out = tmp_path / "out"
-    assert list(write_wandb(tracked, out)) == [f"written: {run.name}" for run in tracked]
-    assert list(write_wandb(tracked[:1], out)) == [f"replaced: {tracked[0].name}"]
-    files = {folder.name.rpartition("-")[2]: folder for folder in (out / "wandb").glob("offline-run-*")}
-    assert files.keys() == {run.run.id for run in tracked}
-    for run in tracked:
-        content = (files[run.run.id] / f"run-{run.run.id}.wandb").read_bytes()
-        for text in (*run.curves, *run.summary, *run.settings):
-            assert text.encode() in content, text
