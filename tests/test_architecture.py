@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -44,22 +45,29 @@ ROLES = ("click", "ranker", "exploration", "fairness", "measure")  # no other pa
 RANK = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
 
 
-def name(path: Path) -> str:
+def name(path: Path, package: Path = PACKAGE) -> str:
     """`run.tables` for ol2r_cli/run/tables.py."""
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(package).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path, types: bool = False) -> set[str]:
-    """Modules of ol2r that a file imports at run time, wherever it does so, also when it first uses them.
+@cache
+def graph(types: bool = False, package: Path = PACKAGE) -> dict[str, set[str]]:
+    """By module of ol2r, or of another folder in its place, those of it that the module imports at run time, wherever
+    it does so, also when it first uses them.
 
     types: also what only annotations need, but not what a package names of its own modules for type checkers. A module
     that composes the name of one that it imports imports all modules of that package.
     """
-    modules, is_package = {name(file) for file in FILES}, path.stem == "__init__"
+    paths = {name(path, package): path for path in sorted(package.rglob("*.py"))}
+    return {module: _imports(module, path, paths.keys(), types) for module, path in paths.items()}
+
+
+def _imports(own: str, path: Path, modules: Collection[str], types: bool) -> set[str]:
+    leaves_out_types = not types or path.stem == "__init__"
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and (not types or is_package):
+        if isinstance(node, ast.If) and leaves_out_types and "TYPE_CHECKING" in ast.unparse(node.test):
             for other in node.orelse:
                 visit(other)
             return
@@ -68,20 +76,17 @@ def imports(path: Path, types: bool = False) -> set[str]:
             for alias in node.names:
                 below = f"{above}.{alias.name}".lstrip(".")
                 found.add(below if below in modules else above)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy":
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        if called == "lazy":
             found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])
-        is_seam = name(path) == "plugins"  # it finds plug-ins, whose records it returns
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module" and node.args and not is_seam:
+        if called == "import_module" and node.args and own != "plugins":  # it finds plug-ins, whose records it returns
             package = re.match(r"f?'ol2r_cli\.([\w.]+)\.\{", ast.unparse(node.args[0]))
             found.update(module for module in modules if package and module.startswith(f"{package[1]}."))
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(ast.parse(path.read_text()))
-    return found - {"", "__init__", name(path)}
-
-
-GRAPH = {name(path): imports(path) for path in FILES}
+    return found - {"", "__init__", own}
 
 
 def circles(graph: Mapping[str, Collection[str]]) -> set[frozenset[str]]:
@@ -121,7 +126,7 @@ def test_plugins_import_only_those_that_they_need():
     needed = {plugin.name: set(plugin.needs) for plugin in plugins()}
     wrong = [
         f"{module} imports {imported}"
-        for module, all_imported in GRAPH.items()
+        for module, all_imported in graph().items()
         for imported in all_imported
         if package(module) == package(imported) == "plugins.*"
         and (own := plugin_of(module)) != (other := plugin_of(imported))
@@ -133,7 +138,7 @@ def test_plugins_import_only_those_that_they_need():
 def test_imports_point_to_lower_layers():
     wrong = [
         f"{module} imports {imported}"
-        for module, all_imported in GRAPH.items()
+        for module, all_imported in graph().items()
         for imported in all_imported
         if module not in ("", "__init__", "__main__")
         and (own := package(module)) != (other := package(imported))
@@ -144,10 +149,10 @@ def test_imports_point_to_lower_layers():
 
 def test_no_module_needs_one_that_needs_it():
     """Neither when it is imported, nor when a function of it is called, nor in annotations."""
-    assert circles({name(path): imports(path, types=True) for path in FILES}) == set()
+    assert circles(graph(types=True)) == set()
 
 
-def test_circles_are_found_in_imports_of_every_kind(monkeypatch, tmp_path):
+def test_circles_are_found_in_imports_of_every_kind(tmp_path):
     """Below functions, of lazy modules, of annotations, and by a name that is composed."""
     texts = {
         "function": "def main():\n    from ol2r_cli import later\n",
@@ -160,11 +165,9 @@ def test_circles_are_found_in_imports_of_every_kind(monkeypatch, tmp_path):
     (tmp_path / "commands").mkdir()
     for module, text in texts.items():
         (tmp_path / f"{module}.py").write_text(text)
-    files = sorted(tmp_path.rglob("*.py"))
-    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
-    monkeypatch.setitem(globals(), "FILES", files)
-    found = circles({name(path): imports(path, types=True) for path in files})
-    assert found == {frozenset({"function", "later", "typed", "composing", "commands.command"})}
+    assert circles(graph(types=True, package=tmp_path)) == {
+        frozenset({"function", "later", "typed", "composing", "commands.command"})
+    }
 
 
 def test_no_two_public_classes_share_a_name():

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "scripts" / "processors.py"
 Row = tuple[str, str, str, str, str]
 ROW = ["benchmark", "table", "click", "competitor", "aim"]
-PUBLISHED = [name for name in recipe_names("benchmark") if published(name)]
+PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"{name}.parquet").is_file()]
 
 
 @pytest.fixture(scope="module")
