@@ -16,7 +16,7 @@ PLUGIN = Plugin(
         ),
         Command(
             name="diff",
-            about="two runs side by side: settings, results, where rounds diverge",
+            about="two runs side by side: settings, metrics, where rounds diverge",
             module="ol2r_cli.plugins.look_after.diff",
         ),
         Command(name="doctor", about="versions, CUDA, data found, disk", module="ol2r_cli.plugins.look_after.doctor"),
