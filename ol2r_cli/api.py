@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.config.overrides import command_of, split_launcher, split_search_path
-from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.figures import drawing
@@ -42,6 +41,7 @@ from ol2r_cli.report.shown_metrics import check_metrics, usual_metrics
 from ol2r_cli.report.tasks import fixed_names
 from ol2r_cli.run import INTERRUPTED
 from ol2r_cli.run import run as run_reader
+from ol2r_cli.run.own_code import trusted_targets
 from ol2r_cli.text.formatting import plural, printable
 from ol2r_cli.text.table import in_markdown
 
@@ -244,7 +244,7 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
 def _own_run(path: Path, settings: Mapping[str, Any]) -> Run:
     """Return a run of settings that the caller has composed, so that their classes are the caller's own words."""
     run = Run(path)
-    run._own_targets = frozenset(targets(settings))
+    run._own_targets = frozenset(target for _, target in targets(settings))
     return run
 
 

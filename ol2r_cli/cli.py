@@ -128,6 +128,8 @@ def _command(arguments: list[str]) -> int:
             print(f"ol2r {name}: needs {package}: type pip install 'ol2r[{extra}]'", file=sys.stderr)
             return BAD_CONFIGURATION
     with exits_when_interrupted():
+        from ol2r_cli import source  # noqa: F401  # hashes the files of ol2r before more of them are imported
+
         main = command.main()
     return main(rest)
 

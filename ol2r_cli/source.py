@@ -1,8 +1,9 @@
 """The source of ol2r: what this process has in memory, and whether the files have changed since.
 
 Modules are imported when they are first used, so that a change of the files (git pull, pip install) would mix two
-versions in one process. The hashes are those of the moment at which this module was imported, and processes that are
-forked inherit them.
+versions in one process. The hashes are those of the moment at which this module was imported, which
+`cli.py` does before it imports a command, and processes that are forked inherit them. The user's own code is in
+`run/own_code.py`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ def hashes() -> dict[str, str]:
     found, package = dict[str, str](), str(PACKAGE)
     for folder, folders, names in os.walk(package):
         folders[:] = sorted(name for name in folders if name[0] != "." and name != "__pycache__")
-        below = folder[len(package) + 1 :].replace(
-            os.sep, "/"
-        )  # text: objects for paths would take a third of the time
+        # As text: objects for paths would take a third of the time.
+        below = folder[len(package) + 1 :].replace(os.sep, "/")
         for name in sorted(names):
             if name.endswith(".py") and name[0] != ".":
                 with suppress(OSError), open(os.path.join(folder, name), "rb") as file:

@@ -26,7 +26,6 @@ LAYERS = (
     ("source", "plugins"),
     ("loops", "files", "lazy"),
     ("tensor", "text", "columns", "stages"),
-    ("own_code",),
     ("config",),
     ("interfaces",),
     ("dataset", "click", "fairness", "intent"),

@@ -24,7 +24,7 @@ RING_1 = {
         "lazy",
         "plugins",
     ),
-    *("cli", "own_code"),
+    "cli",
     *("text", "click", "intent", "measure", "metrics", "tensor", "dataset", "config", "run", "learning", "loops"),
     *("ranker", "exploration", "fairness"),
     *("commands", "commands.command", "commands.run", "commands.list", "commands.data"),

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED
 from ol2r_cli.text.formatting import nearest, printable
 from ol2r_cli.text.program import as_called
@@ -150,6 +149,8 @@ class Subcommand:
         except BrokenPipeError:  # of stdout, an OSError as those of files
             raise
         except Exception as error:
+            from ol2r_cli.run.own_code import explained, is_own  # for which --help need not wait
+
             own = is_own(error)  # the user's class; a command may leave out what `ol2r run` says of it
             too_long = "" if own else _too_long(error)
             if not own and not too_long and not isinstance(error, self.errors):

@@ -174,14 +174,16 @@ def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple
                 yield match[2] if match[1] else below + match[2], name
 
 
-def targets(settings: Any) -> Iterator[str]:
-    """Yield every `_target_` in nested settings."""
+def targets(settings: Any, part: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every `_target_` in nested settings, behind the part that it makes: (`ranker.model`, its class)."""
     if isinstance(settings, Mapping):
         if isinstance(target := settings.get("_target_"), str):
-            yield target
-        settings = settings.values()
-    for value in settings if not isinstance(settings, str) and isinstance(settings, Iterable) else ():
-        yield from targets(value)
+            yield part, target
+        inner: Iterable[tuple[Any, Any]] = settings.items()
+    else:
+        inner = enumerate(settings) if isinstance(settings, list | tuple) else ()
+    for name, value in inner:
+        yield from targets(value, f"{part}.{name}" if part else str(name))
 
 
 class Catalogue:

@@ -143,7 +143,7 @@ def check_modules(choice: Choice) -> None:
     Nothing is imported.
     """
     folder = choice.path.parents[choice.group.count("/") + 1]
-    for target in targets(choice.content):
+    for _, target in targets(choice.content):
         module = target.partition(".")[0]
         own = [file for file in (folder / f"{module}.py", folder / module / "__init__.py") if file.is_file()]
         origin = _origin(module) if own else None

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.plugins import launching, run_kinds
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
+from ol2r_cli.run.own_code import own_code
 from ol2r_cli.run.run import read_manifest
-from ol2r_cli.run.user_code import own_code
 
 if TYPE_CHECKING:
     from ol2r_cli.run.experiment import Make
@@ -161,7 +161,7 @@ def payload(
     run: dict[str, Any] = {"config": config, "choices": dict(choices), "overrides": list(overrides), "id": id}
     run["kind"] = kind
     run |= {"shares_gpu": True} if shares_gpu else {}
-    if names := [target.removeprefix("__main__.") for target in targets(config) if target.startswith("__main__.")]:
+    if names := [target.removeprefix("__main__.") for _, target in targets(config) if target.startswith("__main__.")]:
         try:
             import cloudpickle
         except ImportError:  # joblib before 1.6 has a copy of it

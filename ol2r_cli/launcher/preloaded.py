@@ -24,6 +24,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.store import checkout_in_memory
 from ol2r_cli.run.versions import versions
+from ol2r_cli.source import is_shipped
 
 VARIABLE = "OL2R_PRELOADED"  # of the environment: a file with the payloads of runs
 GENERATED = "ol2r_cli.dataset.synthetic.Synthetic"
@@ -39,7 +40,7 @@ def make(settings: Mapping[str, Any], group: str) -> Any:
 
 def load(run: Mapping[str, Any]) -> None:
     """Keep the data of a run, and play its first rounds with one replica."""
-    settings, own = run["config"], [name for name in targets(run["config"]) if not name.startswith("ol2r_cli.")]
+    settings, own = run["config"], [name for _, name in targets(run["config"]) if not is_shipped(name)]
     if own or settings["device"]["threads"] > 1:
         return
     if settings["dataset"]["_target_"] == GENERATED:

@@ -32,13 +32,12 @@ from ol2r_cli.interfaces import (
 from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
-from ol2r_cli.own_code import explained
 from ol2r_cli.plugins import RunPart, run_parts
 from ol2r_cli.run.identity import added_values, identity, run_path
+from ol2r_cli.run.own_code import explained, own_code
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.skyline import fit_offline
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.run.user_code import own_code
 from ol2r_cli.simulation import Roles, RoundSettings, Simulation, check_needs, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, NotEnoughMemory, available_memory
 from ol2r_cli.tensor.shapes import Float

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import Render
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, LOG, MANIFEST, stop_signals
+from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.own_time import OwnTime
 from ol2r_cli.run.run import DamagedFile, Run
 from ol2r_cli.run.store import LOGGER, DirectoryLost, LogFile, Manifest, RunDirectory

@@ -22,7 +22,6 @@ from ol2r_cli.columns import ndcg_columns
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.config.trusted import check_stored
 from ol2r_cli.dataset.inference import FeatureSource
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
@@ -31,9 +30,9 @@ from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.plugins import kind_of, run_parts
 from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
 from ol2r_cli.run.identity import HASHED_UNLESS, RESULTS_VERSION
+from ol2r_cli.run.own_code import check_stored, check_unchanged
 from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
-from ol2r_cli.run.user_code import check_unchanged
 from ol2r_cli.tensor.shapes import Float
 
 _ODD_VALUES = OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError  # of an edited run

@@ -28,7 +28,6 @@ from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
-from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import Render, RunKind
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
@@ -42,6 +41,7 @@ from ol2r_cli.run import (
 )
 from ol2r_cli.run.experiment import Experiment, Make
 from ol2r_cli.run.lifecycle import Lifecycle
+from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.progress import Progress, start_shown
 from ol2r_cli.run.run import EVALUATION, TRACE, Run

@@ -25,11 +25,11 @@ from ol2r_cli.config.overrides import command_of, split_launcher
 from ol2r_cli.device import BreakEven, Device, has_gpu
 from ol2r_cli.files import is_held
 from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
-from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.plugins import RunKind, launching
 from ol2r_cli.run import CHECKPOINT, LOCK, SWEEPS
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.kind import KIND
+from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.run import Run
 from ol2r_cli.text.formatting import one_line, plural
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("kind", run_kinds())
 def test_the_source_of_a_class_declares_what_the_class_does(kind: str):
     choices = [choice for group in Catalogue([], kind).choices.values() for choice in group.values()]
-    named = {target for choice in choices for target in targets(choice.content) if target.startswith("ol2r_cli.")}
+    named = {target for choice in choices for _, target in targets(choice.content) if target.startswith("ol2r_cli.")}
     for target in {*named, run_kinds()[kind].settings}:
         imported = import_target(target)
         right = {

@@ -22,10 +22,10 @@ from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, import_target
 from ol2r_cli.config.ranges import Steps, check_settings
-from ol2r_cli.config.trusted import check_stored, trusted_targets
 from ol2r_cli.plugins.check.constructors import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
+from ol2r_cli.run.own_code import check_stored, trusted_targets
 from tests.choices import composition, typed
 
 CATALOGUE = Catalogue()
@@ -242,7 +242,7 @@ def test_a_failed_import_is_one_line_with_file_and_number(tmp_path, monkeypatch)
 def test_a_run_may_name_classes_of_choices_and_no_others():
     """A run may name the classes of choices and no others, wherever they stand."""
     contents = [choice.content for group in CATALOGUE.choices.values() for choice in group.values()]
-    named = {target for content in contents for target in targets(content)}
+    named = {target for content in contents for _, target in targets(content)}
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
     for target in named:
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.ranker.pdgd import PDGD
-from ol2r_cli.run.user_code import code_hash_of, own_code
+from ol2r_cli.run.own_code import code_hash_of, own_code
 
 COMPILED = f"compiled{EXTENSION_SUFFIXES[0]}"
 FILES = {

@@ -19,7 +19,6 @@ from ol2r_cli.dataset.table import SPLITS, Dataset
 from ol2r_cli.interfaces import IntentSchedule, Measure, RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.metrics.measurement import Measures, check_columns
-from ol2r_cli.own_code import is_refusal
 from ol2r_cli.plugins.check.role_laws import files_of_run
 from ol2r_cli.plugins.check.small_world import (
     GRADES,
@@ -37,6 +36,7 @@ from ol2r_cli.plugins.check.small_world import (
     play,
     world,
 )
+from ol2r_cli.run.own_code import is_refusal
 
 _LONG = 5.0  # seconds of loading, beyond which it is not loaded with other settings
 _TABLE = "what `load` returns"

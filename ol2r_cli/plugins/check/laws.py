@@ -17,10 +17,10 @@ from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.overrides import split_launcher, split_search_path
 from ol2r_cli.device import restored, set_torch
 from ol2r_cli.metrics.measurement import NonFiniteScores
-from ol2r_cli.own_code import is_refusal, place_of
 from ol2r_cli.plugins.check import role_laws
 from ol2r_cli.plugins.check.data_laws import DATASET_LAWS, INTENT_LAWS, MEASURE_LAWS, plays
 from ol2r_cli.plugins.check.small_world import Broken, Law, NotApplicable, Stopped, Subject
+from ol2r_cli.run.own_code import is_refusal, place_of
 from ol2r_cli.text.formatting import error_line, plural
 
 KEPT, BROKEN, LEFT_OUT = "✓", "✗", "–"

@@ -20,7 +20,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset, DatasetSource, loaded
 from ol2r_cli.interfaces import Candidates, Interaction, Measure, Prediction, Proposal, RunContext
 from ol2r_cli.metrics.exposure import exposure_of
-from ol2r_cli.own_code import is_refusal
+from ol2r_cli.run.own_code import is_refusal
 from ol2r_cli.simulation import Roles, RoundSettings, Simulation
 from ol2r_cli.text.formatting import plural
 

@@ -24,10 +24,9 @@ from typing import Any
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, default_output_dir
-from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import write_parquet, write_text
-from ol2r_cli.own_code import explained, is_own
 from ol2r_cli.report.frames import as_csv
+from ol2r_cli.run.own_code import explained, is_own, trusted_targets
 from ol2r_cli.run.run import named_runs
 from ol2r_cli.text.formatting import one_of, plural
 

@@ -22,9 +22,9 @@ from ol2r_cli.interfaces import RankedLists
 from ol2r_cli.metrics.evaluation import Evaluator, Lists
 from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.plugins.export.ir_metadata import metadata_lines
+from ol2r_cli.run.own_code import check_unchanged
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source, local_settings
 from ol2r_cli.run.run import Run
-from ol2r_cli.run.user_code import check_unchanged
 
 QRELS, EXPONENTIAL_QRELS = "qrels.txt", "qrels-exponential.txt"
 _STEP = 1e-30  # between equal scores at zero, where a tool might read the next float32 as zero

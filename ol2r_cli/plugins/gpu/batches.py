@@ -8,6 +8,7 @@ from typing import Any
 
 from ol2r_cli.config.catalogue import targets
 from ol2r_cli.device import BreakEven
+from ol2r_cli.source import is_shipped
 
 # Settings that say where a job writes, which data of equal form it reads, or what its random numbers are.
 _OWN = ("seed", "output_dir", "note", "launcher", "hydra")
@@ -35,7 +36,7 @@ def shared_form(settings: Mapping[str, Any], choices: Mapping[str, str]) -> str 
     It is everything but the seed, the fold, where outputs go, and the values of `NUMBERS`. Jobs with classes of the
     user's own are played alone, as they may find what those of another job have left in the process.
     """
-    if any(not target.startswith("ol2r_cli.") for target in targets(settings)):
+    if not all(is_shipped(target) for _, target in targets(settings)):
         return None
     form: dict[str, Any] = {name: value for name, value in settings.items() if name not in _OWN}
     if isinstance(form.get("dataset"), Mapping):

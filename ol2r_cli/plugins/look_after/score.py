@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir
-from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.files import is_special, write_text
 from ol2r_cli.lazy import lazy, torch
+from ol2r_cli.run.own_code import trusted_targets
 from ol2r_cli.run.run import Run, find_run
 
 if TYPE_CHECKING:

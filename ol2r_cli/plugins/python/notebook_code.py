@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ol2r_cli.run.user_code import module_name
+from ol2r_cli.run.own_code import module_name
 
 
 def texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:

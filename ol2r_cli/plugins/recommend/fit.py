@@ -34,9 +34,9 @@ from ol2r_cli.run import CONFIG, SUMMARY
 from ol2r_cli.run.experiment import Make
 from ol2r_cli.run.identity import RESULTS_VERSION, identity
 from ol2r_cli.run.lifecycle import Lifecycle
+from ol2r_cli.run.own_code import own_code
 from ol2r_cli.run.run import EVALUATION, Run, Table
 from ol2r_cli.run.store import LOGGER, Manifest, RunDirectory
-from ol2r_cli.run.user_code import own_code
 from ol2r_cli.tensor.numpy_streams import other_numbers
 from ol2r_cli.text.formatting import duration, number, printable
 

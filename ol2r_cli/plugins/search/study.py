@@ -24,8 +24,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from ol2r_cli.files import Lock, is_held, no_link
 from ol2r_cli.plugins.search.space import Direction, Space
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.own_code import own_code
 from ol2r_cli.run.store import create_root
-from ol2r_cli.run.user_code import own_code
 
 FOLDER = ".search"  # below output_dir
 RUNS = "search"  # the folder of output_dir in which the runs of all studies are

@@ -20,12 +20,12 @@ from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.overrides import as_typed, split_words
 from ol2r_cli.config.ranges import PositiveShare, Share, check_settings
-from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Oracle, Ranker, RunContext
 from ol2r_cli.plugins import kind_of
 from ol2r_cli.run import RANKER
 from ol2r_cli.run.identity import NOT_HASHED
+from ol2r_cli.run.own_code import trusted_targets
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run, find_run, find_runs
 from ol2r_cli.run.run_filter import RunFilter, part_of_outputs
@@ -74,7 +74,7 @@ class WarmStart:
         """Read the rankers of the runs that `start.run` names."""
         if self.start.run is None:
             return
-        trusted = trusted_targets() | set(targets(self.settings["ranker"]))
+        trusted = trusted_targets() | {target for _, target in targets(self.settings["ranker"])}
         try:
             paths = named_runs(self.start.run, self.settings["output_dir"], dataset, seeds)
             rankers = {path: TrainedRanker(Run.read_finished(path), trusted) for path in dict.fromkeys(paths)}

@@ -16,12 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ol2r_cli.config.trusted import trusted_targets
 from ol2r_cli.plugins.figures.look import Integer, NothingToDraw, Shown, integer
 from ol2r_cli.plugins.figures.panels import Panels, shades
 from ol2r_cli.report.legend import Legend, dataset_name
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import SOLID, Style
+from ol2r_cli.run.own_code import trusted_targets
 from ol2r_cli.run.recomputed import TrainedRanker, dataset_settings, dataset_source
 from ol2r_cli.run.run import Run
 from ol2r_cli.tensor.shapes import Float, Int
