@@ -11,7 +11,6 @@ examples:
   ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
   ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
-  ol2r benchmark --out docs/benchmark                     the pages of all published results
 finished runs are not run again: the same command continues
 exit codes: 0 done, 1 --repeat found other numbers, 2 bad configuration or data, 3 some runs failed, 130 interrupted
 """
@@ -71,7 +70,7 @@ else:
         metavar="FILE",
         type=Path,
         help="the table as .tex, .csv, .md, .json or .parquet, differences from the baseline as .svg, .png or .pdf; "
-        "with --run a folder for page and results (default: <output_dir>/benchmark)",
+        "with --run a folder for results (default: <output_dir>/benchmark)",
     ),
     argument("--rows", metavar="ROW", nargs="+", help="show these rows alone, with the baseline and what is added"),
     argument("--name", metavar="ROW=NAME", nargs="+", dest="names", help="names of rows: mine=Ours"),
@@ -80,7 +79,7 @@ def main(given: argparse.Namespace) -> int:
     """Do what the options say; without one, show what is published."""
     _check_options(given)
     if given.name is None:
-        return benchmark.show_names() if given.out is None else benchmark.write_all(given.out)
+        return benchmark.show_names()
     if given.name == "claims":
         return claims.show_claims(" ".join(given.overrides))
     recipe = load_recipe("benchmark", given.name)
@@ -104,6 +103,8 @@ def _check_options(given: argparse.Namespace) -> None:
     if sum(actions) > 1:
         raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
     if given.name is None:
+        if given.out:
+            raise ValueError("--out goes with NAME, such as ol2r benchmark linear --out table.tex")
         return
     if given.name == "claims" and (any(actions) or given.dry_run or given.out or given.rows or given.names):
         raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")

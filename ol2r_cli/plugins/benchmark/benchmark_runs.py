@@ -1,25 +1,19 @@
-"""`ol2r benchmark NAME`: published tables and their pages, running them again, adding a ranker to them."""
+"""`ol2r benchmark NAME`: published tables, running them again, adding a ranker to them."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from ol2r_cli.lazy import pl
-from ol2r_cli.plugins.benchmark import click_costs, orders
+from ol2r_cli.plugins.benchmark import click_costs
 from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.claims_page import claims_page
-from ol2r_cli.plugins.benchmark.entries import Tables, for_metric, published_tables, tables_of
-from ol2r_cli.plugins.benchmark.figures import drawn
+from ol2r_cli.plugins.benchmark.entries import Tables, tables_of
 from ol2r_cli.plugins.benchmark.grid import are_equally_good
-from ol2r_cli.plugins.benchmark.index_page import index, overview
-from ol2r_cli.plugins.benchmark.pages import benchmark_page, legend, outdated
 from ol2r_cli.plugins.benchmark.play import RecipeRuns, run_recipe
 from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe, recipe_names
 from ol2r_cli.plugins.benchmark.results import (
-    TEST,
     Results,
     as_published,
     choice_frame,
@@ -30,18 +24,12 @@ from ol2r_cli.plugins.benchmark.results import (
 )
 from ol2r_cli.plugins.benchmark.run_plan import RunPlan
 from ol2r_cli.plugins.benchmark.table_files import Wanted, shown_names, write_tables
-from ol2r_cli.plugins.benchmark.tables import main_table, settings_table, with_names
-from ol2r_cli.plugins.benchmark.trials import Condition
-from ol2r_cli.plugins.figures.drawing import save
-from ol2r_cli.plugins.figures.look import MOST_CURVES, NothingToDraw
-from ol2r_cli.report.run_groups import Group
+from ol2r_cli.plugins.benchmark.tables import legend, main_table, outdated, settings_table, with_names
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.text.formatting import wrapped
 from ol2r_cli.text.table import print_result
 from ol2r_cli.text.table import show as show_rows
-
-WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
 
 
 def show_names() -> int:
@@ -76,7 +64,7 @@ def _write(recipe: Recipe, tables: Tables, names: Mapping[str, str], out: Path) 
 
 
 def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
-    """Run what is missing of a benchmark and its check, write results and page, print tables; return the exit code."""
+    """Run what is missing of a benchmark and its check, write results, print tables; return the exit code."""
     plan = benchmark_plan(recipe, typed)
     directory = RunDirectory(out or plan.output_dir / "benchmark")
     check, _ = _run_and_write(benchmark_plan(recipe, typed, scale="check"), f"{recipe.name}_check", directory)
@@ -86,13 +74,7 @@ def run(recipe: Recipe, typed: Sequence[str], out: Path | None) -> int:
     if runs.code == INTERRUPTED:
         return INTERRUPTED
     if results:
-        tables = tables_of(results, choice_frame(runs.grids))
-        titles = {} if click_costs.asks_for_costs(recipe) else _figure_files(recipe, tables)
-        for title, file in titles.items():
-            with suppress(NothingToDraw):
-                save(drawn("learning_curve", _curves(tables, title), bands="none"), directory.path / file)
-        _write_page(recipe, tables, directory)
-        _print_tables(recipe, tables)
+        _print_tables(recipe, tables_of(results, choice_frame(runs.grids)))
     return check.code or runs.code
 
 
@@ -110,18 +92,6 @@ def _run_and_write(plan: RunPlan, name: str, directory: RunDirectory) -> tuple[R
     if runs.grids:
         directory.write_parquet(f"{name}_choice.parquet", choice_frame(runs.grids))
     return runs, results
-
-
-def _curves(tables: Tables, title: str) -> dict[Condition, Group]:
-    """Return the groups of a dataset whose curves are drawn; of many competitors, those without variants of rankers."""
-    curves = {}
-    for table, rows in tables.items():
-        for name, row in for_metric(rows, TEST).items():
-            if table[0] == title and row.group.choices["ranker"] not in WITHOUT_CURVE:
-                curves[Condition(*table, name)] = row.group
-    if len({condition.competitor for condition in curves}) <= MOST_CURVES:
-        return curves
-    return {condition: group for condition, group in curves.items() if ", " not in condition.competitor}
 
 
 def add(plan: RunPlan, wanted: Wanted) -> int:
@@ -165,40 +135,6 @@ def _warn_of_equal_settings(runs: RecipeRuns) -> None:
         if are_equally_good(runs.cells(condition), condition.aim):
             where = f"{condition.slot}, {condition.click}, {condition.aim}"
             print(f"ol2r benchmark: {where}: all settings are equally good", file=sys.stderr)
-
-
-def write_all(folder: Path) -> int:
-    """Write the pages of all published results, and the index, without running anything."""
-    directory = RunDirectory(folder)
-    pages = []
-    for name in recipe_names("benchmark"):
-        tables = published_tables(name)
-        if tables:
-            pages.append((load_recipe("benchmark", name), tables))
-    if not pages:
-        raise ValueError("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
-    for recipe, tables in pages:
-        _write_page(recipe, tables, directory)
-    directory.write_text("claims.md", claims_page())
-    directory.write_text("README.md", index(pages))
-    print(f"written: {folder / 'README.md'}")
-    return DONE
-
-
-def _figure_files(recipe: Recipe, tables: Tables) -> dict[str, str]:
-    """Return the file name of the curves on each dataset, by its title."""
-    return {title: f"{recipe.name}_{title.lower().replace(', ', '_')}.svg" for title, _ in tables}
-
-
-def _write_page(recipe: Recipe, tables: Tables, directory: RunDirectory) -> None:
-    """Write the page of a benchmark, with those of its figures that are there."""
-    figures = {title: file for title, file in _figure_files(recipe, tables).items() if (directory / file).exists()}
-    if click_costs.asks_for_costs(recipe):
-        page = click_costs.page(recipe, tables)
-    else:
-        page = benchmark_page(recipe, tables, overview(recipe, tables), figures, orders.sections(recipe, tables))
-    directory.write_text(f"{recipe.name}.md", page)
-    print(f"written: {directory / recipe.name}.md")
 
 
 def _print_added(recipe: Recipe, tables: Tables, names: Mapping[str, str]) -> None:

@@ -11,9 +11,16 @@ import numpy as np
 
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
-from ol2r_cli.plugins.benchmark.resampling import SEED, times_drawn
 from ol2r_cli.plugins.benchmark.trials import AIMS, aim_of
 from ol2r_cli.tensor.shapes import Float
+
+RESAMPLES = 2000
+SEED = 20_260_001  # the same values always give the same intervals
+
+
+def times_drawn(random: np.random.Generator, count: int, draws: int | tuple[int, ...] = RESAMPLES) -> np.ndarray:
+    """Return [draws, count]: how often each of `count` folds or seeds is drawn, when as many are drawn again."""
+    return random.multinomial(count, [1 / count] * count, draws)
 
 
 def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:

@@ -19,8 +19,8 @@ import yaml
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.entries import Difference, Entry, Tables, for_metric, mean_difference, published_tables
-from ol2r_cli.plugins.benchmark.pages import outdated
 from ol2r_cli.plugins.benchmark.results import published_dir
+from ol2r_cli.plugins.benchmark.tables import outdated
 from ol2r_cli.report.estimates import Values
 from ol2r_cli.report.measures import digits, heading
 from ol2r_cli.run import DONE

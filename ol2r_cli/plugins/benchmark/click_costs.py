@@ -6,25 +6,23 @@ docs/benchmark/protocol.md has the claim and the rule, which were fixed before t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, groupby, product
+from collections.abc import Iterable, Sequence
+from itertools import groupby, product
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
 from ol2r_cli.config.grammar import expand
-from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.benchmark.choice_spread import values_of_choices, with_choice
 from ol2r_cli.plugins.benchmark.entries import Entry, Tables
 from ol2r_cli.plugins.benchmark.overrides import brief, by_name
-from ol2r_cli.plugins.benchmark.pages import GENERATED, command_of, costs_of_runs, made_with, outdated
 from ol2r_cli.plugins.benchmark.recipe import Recipe
 from ol2r_cli.plugins.benchmark.trials import AIMS, BY_CLICKS
 from ol2r_cli.report.comparison import paired
-from ol2r_cli.report.estimates import ALPHA, Estimate, Values, holm, of_values, paired_t, unit_values
+from ol2r_cli.report.estimates import Estimate, Values, of_values
 from ol2r_cli.text.formatting import plus_minus, wrapped
-from ol2r_cli.text.table import TextTable, markdown, print_result
+from ol2r_cli.text.table import TextTable, print_result
 
 MARGIN = 0.01  # of test NDCG@10, which the claim says that choosing by clicks costs less than
 _COMPARED = {  # what is compared: the metric, the aim that labels serve, and that of clicks
@@ -32,7 +30,7 @@ _COMPARED = {  # what is compared: the metric, the aim that labels serve, and th
     "by raw clicks": ("test_ndcg_10", "offline", "raw"),
     "cumulative, by clicks": ("cumulative_ndcg", "online", "clicks"),
 }
-_EXPLAINED = "../explanation/tuning_without_labels.md"
+EXPLAINED = "../explanation/tuning_without_labels.md"
 _DIGITS = {"test_ndcg_10": 4, "cumulative_ndcg": 1}
 
 
@@ -138,7 +136,7 @@ def users_table(found: Sequence[Cost]) -> TextTable:
         for compared, estimate in estimates.items():
             averaged = [cost for cost in found if cost.compared == compared and click in ("all", cost.table[1])]
             spread = spread_of_choices(averaged) if averaged else None
-            cells.append(_text(compared, estimate, spread))
+            cells.append(cost_text(compared, estimate, spread))
         return cells
 
     lines = [line(click) for click in (*by_choice["by clicks"], "all")]
@@ -153,7 +151,7 @@ def rows_table(found: Sequence[Cost]) -> TextTable:
         first = by_choice["by clicks"]
         value = first.by_labels.group.estimate("test_ndcg_10")
         known = "" if value is None else plus_minus(value.mean, value.half_width, 4)
-        differences = [_text(name, by_choice[name].difference) if name in by_choice else "" for name in _COMPARED]
+        differences = [cost_text(name, by_choice[name].difference) if name in by_choice else "" for name in _COMPARED]
         chosen = [_chosen(first.by_labels), _chosen(first.by_clicks)]
         lines.append([competitor, *chosen, known, *differences])
     texts = ["ranker", "by labels", "by clicks"]
@@ -164,7 +162,7 @@ def _heading(compared: str) -> str:
     return f"cost {compared}" if _COMPARED[compared][0] == "test_ndcg_10" else "cost, cumulative NDCG"
 
 
-def _text(compared: str, estimate: Estimate | None, spread: float | None = None) -> str:
+def cost_text(compared: str, estimate: Estimate | None, spread: float | None = None) -> str:
     """Return `+0.002 ± 0.001 (0.003)`; in parentheses half the interval with the spread of the choices."""
     if estimate is None:
         return ""
@@ -185,44 +183,7 @@ def _chosen(entry: Entry) -> str:
     return " ".join(marked)
 
 
-def page(recipe: Recipe, tables: Tables) -> str:
-    """Return the page of a benchmark as markdown: what the claim comes to, and the costs of users and of rows."""
-    found = costs(tables)
-    warning = outdated(tables)
-    paragraphs = [
-        GENERATED,
-        f"# {recipe.title}",
-        *([f"> **{warning}**"] if warning else []),
-        f"This page has {recipe.shows}.",
-        f"How clicks choose, and where that is biased: [tuning without labels]({_EXPLAINED}).\n"
-        "What was fixed beforehand: [protocol](protocol.md#settings-chosen-from-clicks).",
-        *_claim(recipe, found),
-        _rows_that_differ(found),
-        f"Mean cost over rows ± half the {LEVEL:.0%} interval, with rows as units; lower is better.\n"
-        "In parentheses: half the interval that contains both choices, made again from drawn folds and seeds; the "
-        "spread of validation NDCG@10 stands for that of test NDCG@10.\n"
-        "Below 0 clicks have chosen the better cell. `all` is over the users of each row.\n"
-        "The last column compares with the cell of the best cumulative NDCG, which serves another aim: clicks of "
-        "sessions value the ranker that is deployed, not the lists that users saw while it learned.",
-        markdown(users_table(found)),
-    ]
-    for title in dict.fromkeys(title for title, _ in tables):
-        of_dataset = {click: rows for (dataset, click), rows in tables.items() if dataset == title}
-        paragraphs.append(f"## {title}")
-        paragraphs.append(
-            f"Settings chosen by each, and costs ± half the {LEVEL:.0%} interval of paired differences, with "
-            f"{_units(of_dataset)} as units; lower is better. \\* is at an end of its grid.\nTo run a cell, type a "
-            "click model for CLICK, and its ranker and settings for OVERRIDES:"
-        )
-        paragraphs.append(command_of(list(chain(*of_dataset.values()))))
-        for click in of_dataset:
-            paragraphs.append(f"### {title}, {click}")
-            paragraphs.append(markdown(rows_table([cost for cost in found if cost.table == (title, click)])))
-    made = f"{costs_of_runs(tables)}\n{made_with(chain(*tables.values()))}"
-    return "\n\n".join([*paragraphs, "## How these results were made", made]) + "\n"
-
-
-def _claim(recipe: Recipe, found: Sequence[Cost]) -> list[str]:
+def claim(recipe: Recipe, found: Sequence[Cost]) -> list[str]:
     """Return the paragraph with the claim and what it comes to; none unless there are all rows, and no others."""
     clicks = expand(by_name(recipe.words)["click"])
     users_of_recipe = [override.partition("=")[2] for override in clicks]
@@ -235,8 +196,8 @@ def _claim(recipe: Recipe, found: Sequence[Cost]) -> list[str]:
         "**Claim:** choosing by clicks costs less than .01 test NDCG@10 on average over rows against choosing by "
         f"labels, for every user.\n**It is {verdict(users.values())}** for {len(users)} users, "
         f"{len(recipe.competitors)} rankers and {' and '.join(recipe.data)}, by {_sessions(recipe, found)} sessions a "
-        f"choice. The largest mean is that of `{worst}`, {_text('by clicks', users[worst])}.\n"
-        f"Other users may be outside: [limits]({_EXPLAINED}#limits)."
+        f"choice. The largest mean is that of `{worst}`, {cost_text('by clicks', users[worst])}.\n"
+        f"Other users may be outside: [limits]({EXPLAINED}#limits)."
     ]
 
 
@@ -247,32 +208,6 @@ def _sessions(recipe: Recipe, found: Sequence[Cost]) -> str:
     return " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts)))) if counts else str(of_run)
 
 
-def _rows_that_differ(found: Sequence[Cost]) -> str:
-    """Return in how many rows the choices differ, and in which of them the cost is not 0 after Holm's correction."""
-    rows = [cost for cost in found if cost.compared == "by clicks"]
-    other = [cost for cost in rows if not cost.is_same_cell and cost.difference.half_width is not None]
-    same = sum(cost.is_same_cell for cost in rows)
-    text = f"In {same} of {len(rows)} rows clicks choose the cell that labels choose."
-    if not other:
-        return text
-    p_of_rows = [paired_t(unit_values(cost.paired)) for cost in other]
-    named = [
-        f"{cost.competitor} with `{cost.table[1]}` on {cost.table[0]}, {_text('by clicks', cost.difference)}"
-        for cost, p in zip(other, holm(p_of_rows), strict=True)
-        if p < ALPHA
-    ]
-    return (
-        f"{text}\nWith the cells fixed, the interval of {sum(p < ALPHA for p in p_of_rows)} of the others excludes 0; "
-        f"after Holm's correction for {len(other)} rows the cost is significant in "
-        f"{f'{len(named)}: ' if named else 'none'}{'; '.join(named)}."
-    )
-
-
-def _units(tables: Mapping[str, Sequence[Entry]]) -> str:
-    """Return what the units of intervals are on a dataset."""
-    return "folds" if any(len(row.group.seeds) > 1 for row in chain(*tables.values())) else "seeds"
-
-
 def show(recipe: Recipe, tables: Tables) -> None:
     """Print the costs of users and rows, and what the claim comes to."""
     found = costs(tables)
@@ -281,5 +216,5 @@ def show(recipe: Recipe, tables: Tables) -> None:
         print_result(rows_table([cost for cost in found if cost.table == table]))
     print()
     print_result(users_table(found))
-    for paragraph in _claim(recipe, found):
+    for paragraph in claim(recipe, found):
         print(f"\n{wrapped(paragraph.replace('*', ''), 0)}")

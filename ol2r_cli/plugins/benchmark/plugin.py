@@ -35,6 +35,9 @@ PLUGIN = Plugin(
         "scripts/processors.py",
         "scripts/campaign.py",
         "scripts/field.py",
+        "scripts/click_costs.py",
         "scripts/croissant.py",
+        "scripts/publish",
+        "scripts/reproduced.py",
     ],
 )

@@ -7,15 +7,14 @@ another processor: there the means over seeds may differ by half of their publis
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
 from ol2r_cli.plugins.benchmark.overrides import Overrides, by_name
 from ol2r_cli.plugins.benchmark.play import run_recipe
-from ol2r_cli.plugins.benchmark.processors import differs_elsewhere, is_other
 from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.results import TEST, About, Results, played, published_part
+from ol2r_cli.plugins.benchmark.results import TEST, About, Results, differs_elsewhere, played, published_part
 from ol2r_cli.plugins.benchmark.trials import AIMS
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import FinishedRun
@@ -25,6 +24,8 @@ from ol2r_cli.text.table import show
 
 _HEADINGS = ["data", "click", "fold", "ranker", "chosen", "seeds the same", "largest difference of NDCG@10"]
 _OF_MEAN = "‡: of the mean, in half intervals"
+
+ROUNDING = 1e-9  # of a value, by which sums of equal numbers may differ that are added up in another order
 
 
 class Compared(NamedTuple):
@@ -138,6 +139,17 @@ def _compared(before: FinishedRun, now: FinishedRun, has_mark: bool) -> Compared
         largest = max(largest, abs((values.get(TEST) or 0.0) - (expected.get(TEST) or 0.0)))
     of_mean = max(_of_mean(before, now, metric) for metric in (TEST, "cumulative_ndcg")) if has_mark else None
     return Compared(same, len(before.values), exact, largest, of_mean)
+
+
+def is_other(values: Mapping[str, float | None], expected: Mapping[str, float | None]) -> bool:
+    """Return whether a metric that both have is another number, but for the rounding of sums."""
+    return any(not _are_equal(values[name], expected[name]) for name in values.keys() & expected.keys())
+
+
+def _are_equal(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def _of_mean(before: FinishedRun, now: FinishedRun, metric: str) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run import Run, scan
 
 TEST = "test_ndcg_10"
+PROCESSORS_FILE = "processors.parquet"  # of scripts/processors.py
 _CHOICE_METRICS = (*AIMS.values(), "unfairness", "dynamic_regret")  # of choosing runs
 
 
@@ -84,6 +87,18 @@ def published_choices(name: str) -> pl.DataFrame | None:
     """Return the choosing runs of published results, as `choice_frame` has them; None where there are none."""
     file = published_dir() / f"{name}_choice.parquet"
     return scan(file).collect() if file.is_file() else None
+
+
+@cache
+def _differing(file: Path) -> frozenset[str]:
+    if not file.is_file():
+        return frozenset()
+    return frozenset(pl.read_parquet(file).filter("differs")["overrides"])
+
+
+def differs_elsewhere(about: About) -> bool:
+    """Return whether the settings of a row gave other results with fewer instructions: the mark ‡; not if untried."""
+    return shlex.join(about.words) in _differing(published_dir() / PROCESSORS_FILE)
 
 
 def published_part(plan: RunPlan) -> Results:

@@ -12,9 +12,8 @@ from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.benchmark import click_costs
 from ol2r_cli.plugins.benchmark.entries import Difference, Tables
-from ol2r_cli.plugins.benchmark.pages import legend, made_with
 from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.tables import MetricColumn, main_table, with_names
+from ol2r_cli.plugins.benchmark.tables import MetricColumn, legend, made_with, main_table, with_names
 from ol2r_cli.plugins.figures import ENDINGS
 from ol2r_cli.plugins.figures.drawing import check_installed, figure_settings, save
 from ol2r_cli.plugins.figures.look import WIDTHS

@@ -1,20 +1,32 @@
-"""The two tables of a benchmark's results: values with both kinds of intervals, and settings with their costs."""
+"""The two tables of a benchmark's results, values with both kinds of intervals, and settings with their costs; what
+their marks mean, and what they were made with."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
+from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.benchmark.benchmark_plan import ROLES_OF_A_ROW
 from ol2r_cli.plugins.benchmark.choice_spread import with_choice
-from ol2r_cli.plugins.benchmark.entries import Difference, Entry, differences, for_metric, of_two_settings, places
-from ol2r_cli.plugins.benchmark.overrides import brief, by_name, role
-from ol2r_cli.plugins.benchmark.processors import differs_elsewhere
+from ol2r_cli.plugins.benchmark.entries import (
+    Difference,
+    Entry,
+    Tables,
+    differences,
+    for_metric,
+    of_two_settings,
+    places,
+)
+from ol2r_cli.plugins.benchmark.overrides import brief, by_name, role, value_of
 from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.results import differs_elsewhere
 from ol2r_cli.plugins.benchmark.trials import aim_of
 from ol2r_cli.report.measures import digits, heading
+from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.text.formatting import plus_minus
 from ol2r_cli.text.table import Cell, TextTable
 
@@ -157,3 +169,53 @@ def _cpu_seconds(row: Entry) -> str:
 def _peak_memory(row: Entry) -> str:
     memory = [run.peak_memory_gb for run in row.group.runs if run.peak_memory_gb is not None]
     return f"{max(memory):.2f}" if memory else ""
+
+
+def legend(recipe: Recipe, settings_below: bool = True) -> dict[str, str]:
+    """Return what the columns and marks of the main tables mean, each in a sentence or two without the last full stop.
+
+    Every column is of one model selection, that for its own aim. settings_below: whether a table of settings follows.
+    """
+    offline = " and ".join(heading(metric) for metric in recipe.metrics if aim_of(metric) == "offline")
+    online = " and ".join(heading(metric) for metric in recipe.metrics if aim_of(metric) == "online")
+    one_seed = " and ".join(
+        title for title, data in recipe.data.items() if value_of(by_name(recipe.choose, data.choose), "replicas") == "1"
+    )
+    over_folds_alone = f" On {one_seed} one seed selects: there it is that over folds alone." if one_seed else ""
+    return {
+        "offline": f"{offline} with the settings of the best NDCG@10 on validation queries",
+        "online": f"{online} with the settings of the best cumulative NDCG of the seeds for model selection",
+        "†": f"{offline} is of one setting and {online} of another: no ranker has both"
+        + (". The second table has all values of each setting" if settings_below else ""),
+        "±": f"half the {LEVEL:.0%} interval over folds, or over seeds where there is one fold",
+        "in parentheses": f"half the interval that contains model selection.{over_folds_alone} Runs for model "
+        "selection are not evaluated on test queries: the spread of validation NDCG@10 stands for that of test "
+        "NDCG@10",
+        "↑ ↓": f"significantly higher or lower than {recipe.baseline}, both with the settings that were selected: of "
+        "other settings it says nothing. Differences are paired and contain the model selection of both rows; Holm's "
+        "correction is for a column. With fewer than three units, folds or seeds, nothing is tested",
+        "*": "at the end of its grid",
+        "‡": "another processor gives other results, as playing some seeds with fewer instructions has shown",
+    }
+
+
+def outdated(tables: Tables) -> str:
+    """Return a line for results that this version of ol2r would not repeat; empty where it would."""
+    versions = sorted({entry.group.settings["results_version"] for entry in chain(*tables.values())})
+    if all(version == RESULTS_VERSION for version in versions):
+        return ""
+    made = " and ".join(map(str, versions))
+    return f"outdated: made with results_version {made}, and this version of ol2r has {RESULTS_VERSION}"
+
+
+def made_with(entries: Iterable[Entry]) -> str:
+    """Return what results were made with, such as `Made with torch 2.9 and 2.10.`, in order of occurrence."""
+    versions: dict[str, dict[str, None]] = {}
+    of_results = set()
+    for entry in entries:
+        of_results.add(str(entry.group.settings["results_version"]))
+        for name, version in entry.about.versions.items():
+            versions.setdefault(name, {})[version] = None
+    versions["results_version"] = dict.fromkeys(sorted(of_results))
+    made_with = ", ".join(f"{name} {' and '.join(several)}" for name, several in versions.items())
+    return f"Made with {made_with}."

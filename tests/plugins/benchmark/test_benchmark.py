@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from ol2r_cli.commands.report import main as report
-from ol2r_cli.plugins.benchmark import processors, results
+from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.benchmark import main
 from ol2r_cli.report.collection import collect
+from scripts.publish.__main__ import main as publish
 from tests.plugins.benchmark.small import BENCHMARK, use, write
 
 
@@ -43,7 +44,7 @@ def published(made, tmp_path, monkeypatch):
 
 def test_it_runs_chooses_and_writes(published, made, capfd):
     files = sorted(path.name for path in published.iterdir())
-    assert files == ["tiny.md", "tiny.parquet", "tiny_check.parquet", "tiny_choice.parquet", "tiny_small.svg"]
+    assert files == ["tiny.parquet", "tiny_check.parquet", "tiny_choice.parquet"]
     rows = pl.read_parquet(published / "tiny.parquet")
     runs = {(about.competitor, about.aim, about.row(run).click) for run, about in results.published("tiny")}
     aims = {("random", ""), ("SGD", "offline"), ("SGD", "online")}
@@ -51,18 +52,28 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
     assert len(rows) == 3 * rows["run"].n_unique(), "each run once, with three seeds"
     assert rows["seed"].unique().sort().to_list() == [0, 1, 2]
     assert pl.read_parquet(published / "tiny_check.parquet")["click"].unique().to_list() == ["informational"]
+    before = {path: path.read_bytes() for path in published.iterdir()}
+    assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
+    assert {path: path.read_bytes() for path in published.iterdir()} == before
+    assert "done in" not in capfd.readouterr().err  # nothing was run
+
+
+def test_pages_are_written_of_published_results(published, made):
+    """With figures where the runs are; those that are there stay."""
+    assert publish([]) == 0
+    assert "![" not in (published / "tiny.md").read_text()
+    assert publish(["--runs", str(made / "out" / "benchmark")]) == 0
     page = (published / "tiny.md").read_text()
     assert "| random (baseline) |" in page
     assert "![test NDCG@10 by round on small](tiny_small.svg)" in page
     shared = "dataset=synthetic 'dataset.queries={train:10,validation:5,test:5}' dataset.documents=8"
     assert f"    ol2r run -m {shared} rounds=40 replicas=3 evaluate_every=20 click=CLICK OVERRIDES" in page
-    before = {path: path.read_bytes() for path in published.iterdir()}
-    assert main(["tiny", "--run", f"output_dir={made / 'out'}", "--out", str(published)]) == 0
-    assert {path: path.read_bytes() for path in published.iterdir()} == before
-    assert "done in" not in capfd.readouterr().err  # nothing was run
+    figure = (published / "tiny_small.svg").read_text()
+    assert "informational" in figure
     (published / "tiny.md").unlink()
-    assert main(["--out", str(published)]) == 0  # pages from published results
+    assert publish([]) == 0
     assert (published / "tiny.md").read_text() == page
+    assert (published / "tiny_small.svg").read_text() == figure
     index = (published / "README.md").read_text()
     assert "| [Tiny](tiny.md) | small | perfect, informational | 2 |" in index
     assert re.search(r"## Overview\n\n.*\n\n\| ranker +\| +mean rank \|", page)
@@ -100,10 +111,10 @@ def test_published_tables_are_shown(published, capsys, monkeypatch):
     assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
     distinct = pl.read_parquet(published / "tiny.parquet")["run"].n_unique()
     assert len(capsys.readouterr().out.splitlines()) == 1 + distinct  # the published file is a report
-    monkeypatch.setattr("ol2r_cli.plugins.benchmark.pages.RESULTS_VERSION", 1000)
+    monkeypatch.setattr("ol2r_cli.plugins.benchmark.tables.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     assert "outdated: made with results_version" in capsys.readouterr().err
-    assert main(["--out", str(published)]) == 0
+    assert publish([]) == 0
     for name in ("tiny.md", "README.md"):
         assert "**outdated: made with results_version" in (published / name).read_text(), name
 
@@ -246,7 +257,7 @@ def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeyp
     """Sums may round otherwise everywhere; a row with ‡ has means within half of their intervals."""
     rows = pl.read_parquet(published / "tiny.parquet")
     again = ["tiny", "click=inf", "--repeat", "SGD", f"output_dir={made / 'out'}"]  # those runs are finished
-    monkeypatch.setattr(processors, "_differing", processors._differing.__wrapped__)  # read anew
+    monkeypatch.setattr(results, "_differing", results._differing.__wrapped__)  # read anew
     for change, seeds, marked, code, told in (
         (0.0, [1], False, 0, "to the last digit"),
         (1e-13, [1], False, 0, "but for the rounding of sums, below 1e-9"),
@@ -290,6 +301,7 @@ def test_messages(tmp_path, monkeypatch, capsys):
         ),
         ("tiny --dry-run --add click=per", "--add must name one ranker, such as --add ranker=mine, got click=per"),
         ("tiny --add ranker=pdgd --add ranker=dbgd", "--add adds one ranker"),
+        ("--out there", "--out goes with NAME, such as ol2r benchmark linear --out table.tex"),
         ("tiny --out there", "there are no published results of tiny for this"),
         ("tiny --repeat random --out x.tex", "--out goes with a table: leave it out with --repeat"),
         ("tiny --run --rows random", "--rows and --name go with a table that is shown: leave them out with --run"),
@@ -323,7 +335,7 @@ def test_two_rows_may_have_the_same_run(published, monkeypatch):
     rows = pl.read_parquet(published / "tiny.parquet")["rows"].to_list()
     assert len(rows) == len(before), "each run once"
     assert all(("SGD, online" in names) == ("same, online" in names) for names in rows)
-    assert main(["--out", str(published)]) == 0
+    assert publish([]) == 0
     overview = (published / "tiny.md").read_text().partition("## small")[0].splitlines()
     places = [line.split("|")[2] for line in overview if line.startswith(("| SGD", "| same"))]
     assert len(places) == 2

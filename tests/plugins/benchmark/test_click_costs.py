@@ -15,6 +15,7 @@ from ol2r_cli.plugins.benchmark.entries import tables_of
 from ol2r_cli.plugins.benchmark.results import published, published_choices
 from ol2r_cli.report.estimates import of_values
 from scripts import click_costs
+from scripts.publish.__main__ import main as publish
 from tests.plugins.benchmark.small import BENCHMARK, use, write
 
 SMALL = BENCHMARK | {
@@ -67,6 +68,7 @@ def test_a_cost_is_what_labels_have_more_than_clicks(made, capsys):
     users = of_users(found, "by clicks")
     assert list(users) == ["perfect", "informational"]
     assert of_all(found, "by clicks").n == 1, "one row, the mean over its users"
+    assert publish([]) == 0
     page = (made / "tiny.md").read_text()
     assert f"**It is {verdict(users.values())}** for 2 users, 1 rankers and small, by " in page
     assert re.search(r"\| all +\| +[+-][\d.]+ ", page)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from ol2r_cli.plugins.benchmark import orders
 from ol2r_cli.plugins.benchmark.entries import by_unit, for_metric, tables_of
 from ol2r_cli.plugins.benchmark.recipe import load_recipe
 from ol2r_cli.plugins.benchmark.results import published
+from scripts.publish import orders
 
 
 def test_tau_is_that_of_scipy_and_users_apart_are_found():

@@ -14,11 +14,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ol2r_cli.plugins.benchmark import processors, results
-from ol2r_cli.plugins.benchmark.processors import AVX2, HERE, LEAST, compared, missing, published_settings
+from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.recipe import recipe_names
 from ol2r_cli.plugins.benchmark.results import About, published, published_dir
 from ol2r_cli.report.finished_run import FinishedRun
+from scripts import processors
+from scripts.processors import AVX2, HERE, LEAST, compared, missing, published_settings
 from tests.plugins.benchmark.small import BENCHMARK, use, write
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +31,7 @@ PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"
 
 @pytest.fixture(scope="module")
 def tried() -> pl.DataFrame:
-    return pl.read_parquet(published_dir() / processors.FILE)
+    return pl.read_parquet(published_dir() / results.PROCESSORS_FILE)
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ import pytest
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.benchmark_runs import write_all
 from ol2r_cli.plugins.benchmark.entries import tables_of
-from ol2r_cli.plugins.benchmark.pages import outdated
 from ol2r_cli.plugins.benchmark.play import run_recipe
 from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
 from ol2r_cli.plugins.benchmark.results import played, published, published_choices, published_dir
+from ol2r_cli.plugins.benchmark.tables import outdated
+from scripts.publish.__main__ import main as publish
 
 PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"{name}.parquet").is_file()]
 TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken otherwise
@@ -29,7 +29,7 @@ TOLERANCE = 0.05  # of NDCG on another processor, where ties may be broken other
 def test_pages_are_those_of_the_results(tmp_path, monkeypatch):
     """Whatever the ids of runs and the order of choosing runs.
 
-    Also after a new results_version, which marks them as outdated: type `ol2r benchmark --out docs/benchmark`.
+    Also after a new results_version, which marks them as outdated: type `python -m scripts.publish`.
     """
     folder = published_dir()
     for figure in folder.glob("*.svg"):
@@ -44,9 +44,9 @@ def test_pages_are_those_of_the_results(tmp_path, monkeypatch):
     tried = pl.read_parquet(folder / "processors.parquet")
     tried.sample(fraction=1, shuffle=True, seed=1).write_parquet(tmp_path / "processors.parquet")
     monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
-    write_all(tmp_path)
+    publish([])
     for page in tmp_path.glob("*.md"):
-        assert page.read_text() == (folder / page.name).read_text(), f"{page.name}: ol2r benchmark --out"
+        assert page.read_text() == (folder / page.name).read_text(), f"{page.name}: python -m scripts.publish"
 
 
 @pytest.mark.skipif(not PUBLISHED, reason="no results are published")

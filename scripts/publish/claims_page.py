@@ -19,10 +19,10 @@ from ol2r_cli.plugins.benchmark.claims import (
     unit_of,
     verdict,
 )
-from ol2r_cli.plugins.benchmark.pages import GENERATED
 from ol2r_cli.report.measures import digits
 from ol2r_cli.text.formatting import plus_minus
 from ol2r_cli.text.table import TextTable, markdown
+from scripts.publish.pages import GENERATED
 
 _TOP = f"""# Claims of the papers
 

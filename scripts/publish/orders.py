@@ -13,10 +13,10 @@ import numpy as np
 
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.metrics.intervals import LEVEL
+from ol2r_cli.plugins.benchmark.choice_spread import RESAMPLES, SEED, times_drawn
 from ol2r_cli.plugins.benchmark.entries import Entry, Tables, by_unit, for_metric, published_tables
 from ol2r_cli.plugins.benchmark.overrides import by_name
 from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe
-from ol2r_cli.plugins.benchmark.resampling import RESAMPLES, SEED, times_drawn
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float

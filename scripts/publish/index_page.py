@@ -8,13 +8,14 @@ from statistics import fmean
 import numpy as np
 
 from ol2r_cli.metrics.intervals import LEVEL
+from ol2r_cli.plugins.benchmark.choice_spread import SEED, times_drawn
 from ol2r_cli.plugins.benchmark.entries import Entry, Tables, by_unit, for_metric, of_two_settings, places
-from ol2r_cli.plugins.benchmark.pages import GENERATED, outdated, what_is_better
 from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.resampling import SEED, times_drawn
+from ol2r_cli.plugins.benchmark.tables import outdated
 from ol2r_cli.report.measures import digits, gain, heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.text.table import TextTable, markdown
+from scripts.publish.pages import GENERATED, what_is_better
 
 _TOP = """# Expected results
 
