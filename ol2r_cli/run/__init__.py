@@ -25,7 +25,7 @@ VALIDATION_CLICKS = "validation_clicks.parquet"
 # Of the first four there are parts in an unfinished run: `trace.part00001.parquet` ..
 TABLES = ("trace.parquet", "evaluation.parquet", "blocks.parquet", INTERACTIONS, VALIDATION_CLICKS)
 RESULTS = (*TABLES, SUMMARY, RANKER, CONFIG)
-REMOVABLE = (INTERACTIONS,)  # what `ol2r clean` may remove from a finished run
+REMOVABLE = (INTERACTIONS,)  # what a finished run may lack, because somebody has removed it
 # In the order in which they are removed: without its manifest a directory is not a run any more.
 FILES = (MANIFEST, SUMMARY, CHECKPOINT, RANKER, *TABLES, CONFIG, LOG)
 

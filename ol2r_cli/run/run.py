@@ -330,7 +330,7 @@ class Run:
             raise DamagedFile(f"{table.file} cannot be read ({error_line(error)})") from None
 
     def parts(self, table: Table) -> list[str]:
-        """Return the files with rows of a table, earlier rounds first, without one that `ol2r clean` has removed."""
+        """Return the files with rows of a table, earlier rounds first, without one that somebody has removed."""
         is_removed = table.file in REMOVABLE and not (self.path / table.file).exists()
         return [name for name in parts(self.files, table) if name != table.file or not is_removed]
 

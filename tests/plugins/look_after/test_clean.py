@@ -6,13 +6,10 @@ import os
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.dataset.cache import Cache
-from ol2r_cli.files import Lock
-from ol2r_cli.plugins.look_after.removal import REMOVABLE, files_of_runs
+from ol2r_cli.plugins.look_after.clean import REMOVABLE, files_of_runs
 from ol2r_cli.run import FILES
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes, manifest
@@ -81,7 +78,7 @@ def test_files_of_the_user_with_names_of_ours_are_kept(tmp_path, clean):
         (folder / name).write_text(content)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for state in REMOVABLE:
-        clean(tmp_path, "--state", state, "--checkpoints", "--interactions", "--logs", "--yes")
+        clean(tmp_path, "--state", state, "--logs", "--yes")
     (folder / "run.json").write_text("{")
     before["run.json"] = b"{"
     clean(tmp_path, "--state", "damaged", "--yes")
@@ -101,27 +98,19 @@ def test_files_of_the_user_with_names_of_ours_are_kept(tmp_path, clean):
     assert not folder.exists(), "with this configuration it is a run of which a part is left"
 
 
-def test_foreign_files_in_a_cache_and_behind_links_are_kept(outputs, tmp_path, clean):
-    """What is not ours in a cache or lies behind links is kept."""
-    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
-    Cache(cache).open("a" * 24, lambda folder: np.save(folder / "features.npy", np.zeros(3)))
-    np.save(cache / ("a" * 24) / "mine.npy", np.ones(3))
-    links = {f"letters/failed-{ID}.log": outputs / ".sweep", "e" * 64 + ".npy": cache / "offline"}
-    links |= {"d" * 24 + ".json": cache / "sources", "features.npy": cache / ("c" * 24)}
-    for number, (name, link) in enumerate(links.items()):
-        file = elsewhere / str(number) / name
-        file.parent.mkdir(parents=True)
-        file.write_text("of another project")
-        link.parent.mkdir(exist_ok=True)
-        link.symlink_to(elsewhere / str(number))
+def test_files_behind_links_are_kept(outputs, tmp_path, clean):
+    elsewhere = tmp_path / "elsewhere" / "letters" / f"failed-{ID}.log"
+    elsewhere.parent.mkdir(parents=True)
+    elsewhere.write_text("of another project")
+    (outputs / ".sweep").symlink_to(tmp_path / "elsewhere")
     (outputs / "more" / ".sweep").mkdir(parents=True)
-    (outputs / "more" / ".sweep" / "letters").symlink_to(elsewhere / "0" / "letters")
-    _, err = clean(outputs, "--logs", "--cache", "--cache-dir", cache, "--yes")
-    assert err == f"ol2r clean: left: {cache / ('a' * 24)} (it contains mine.npy, which ol2r has not written)\n"
-    assert len([path for path in elsewhere.rglob("*") if path.is_file()]) == len(links)
-    (cache / ("a" * 24) / "mine.npy").unlink()
-    clean("--cache", "--cache-dir", cache, "--yes")
-    assert not (cache / ("a" * 24)).exists()
+    (outputs / "more" / ".sweep" / "letters").symlink_to(elsewhere.parent)
+    (outputs / "ours" / ".sweep" / "letters").mkdir(parents=True)
+    log = outputs / "ours" / ".sweep" / "letters" / f"failed-{ID}.log"
+    log.write_text("of a job")
+    clean(outputs, "--logs", "--yes")
+    assert elsewhere.read_text() == "of another project"
+    assert not log.exists()
 
 
 def test_sizes_are_shown_and_nothing_is_removed_by_default(outputs, clean):
@@ -162,19 +151,16 @@ def test_whole_runs_are_removed_by_state_and_age(outputs, clean):
     assert list((outputs / "other").iterdir()) == [], "the named folder stays"
 
 
-def test_only_finished_runs_lose_checkpoints_and_interactions(outputs, clean):
-    """Only finished runs lose checkpoints and interactions and other files stay."""
-    finished, interrupted, failed = (outputs / "letters" / f"{n}-{ID}" for n in ("finished", "interrupted", "failed"))
-    (finished / "trace.part00001.parquet").touch()  # of a process killed between the last round and cleaning up
+def test_a_finished_run_and_files_of_others_are_kept(outputs, clean):
+    finished, failed = (outputs / "letters" / f"{name}-{ID}" for name in ("finished", "failed"))
     (failed / "note.txt").write_text("why it failed")
     foreign = outputs / "letters" / "theirs"
     foreign.mkdir()
     for name in FILES:
         (foreign / name).write_text("{}")
-    clean(outputs, "--checkpoints", "--interactions", "--state", "failed", "damaged", "--yes")
-    kept = {"run.json", "config.yaml", "summary.json", "trace.parquet"}
-    assert {path.name for path in finished.iterdir()} == kept
-    assert {path.name for path in interrupted.iterdir()} == kept | {"checkpoint.pt", "interactions.parquet"}
+    before = {path.name for path in finished.iterdir()}
+    clean(outputs, "--state", "failed", "damaged", "--yes")
+    assert {path.name for path in finished.iterdir()} == before
     assert [path.name for path in failed.iterdir()] == ["note.txt"]
     assert {path.name for path in foreign.iterdir()} == set(FILES)
 
@@ -213,24 +199,6 @@ def test_the_user_must_confirm_or_without_a_terminal_type_yes(outputs, clean, mo
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
         clean(outputs, "--state", "failed")
         assert (outputs / "letters" / f"failed-{ID}").exists() != removed
-
-
-def test_the_cache_is_removed_except_what_is_being_written(tmp_path, clean):
-    """The cache is removed except entries that are being written and other files."""
-    cache = tmp_path / "cache"
-    key = "a" * 24
-    for name in (key, "b" * 24, "c" * 24 + f".{16 * '0'}.partial", "mine", "offline/" + "f" * 64):
-        (cache / name).mkdir(parents=True)
-        (cache / name / "features.npy").write_bytes(b"x" * 100)
-    for name in ("sources/" + "d" * 24 + ".json", "offline/mine.npy"):
-        (cache / name).parent.mkdir(exist_ok=True)
-        (cache / name).write_bytes(b"x" * 10)
-    with Lock(cache / f"{key}.lock"):
-        out, err = clean("--cache", "--cache-dir", cache, "--yes")
-    assert err == f"ol2r clean: left: {cache / key} (it is being written)\n"
-    assert "freed 310 B: 4 of 5 removed" in out
-    left = {path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.suffix != ".lock"}
-    assert left == {key, f"{key}/features.npy", "mine", "mine/features.npy", "sources", "offline", "offline/mine.npy"}
 
 
 def test_bad_arguments_are_one_line(tmp_path, clean):
