@@ -47,11 +47,16 @@ IN_MEMORY = hashes()
 
 
 def code_hash(*packages: str) -> str:
-    """Return the sha256 of the source of packages of ol2r, without any of the whole, as this process has it.
+    """Return the sha256 of the source of packages of ol2r, without any of the whole, as this process has it. Ends of
+    names of files may be among them: `_loops.py`.
 
     What a process keeps on disk for others, such as arrays and machine code, is kept under this hash.
     """
-    of_packages = {path: hash for path, hash in IN_MEMORY.items() if not packages or path.partition("/")[0] in packages}
+    of_packages = {
+        path: hash
+        for path, hash in IN_MEMORY.items()
+        if not packages or path.partition("/")[0] in packages or path.endswith(packages)
+    }
     return hashlib.sha256(json.dumps(of_packages, sort_keys=True).encode()).hexdigest()
 
 

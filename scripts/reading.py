@@ -27,8 +27,9 @@ _NOT_COUNTED = {
     tokenize.COMMENT,
 }
 TASKS = {
-    "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd",
-    "with loops": "stages loops/gradient_steps loops/rounds loops/launch loops/workspace loops/lanes",
+    "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd/__init__",
+    "with loops": "stages ranker/pdgd/pdgd_loops loops/gradient_steps loops/rounds loops/launch loops/workspace "
+    "loops/lanes",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
     "add a column to the report": "report/document text/table report/run_groups report/measures",
     "add a figure": "plugins/figures/kinds plugins/figures/drawing plugins/figures/look plugins/figures/series "

@@ -146,6 +146,21 @@ def test_imports_point_to_lower_layers():
     assert not wrong
 
 
+def test_loops_import_nothing_but_loops():
+    """Machine code is kept under the hash of files of loops, which have all that is compiled into it."""
+
+    def has_loops(module: str) -> bool:
+        return module.partition(".")[0] == "loops" or module.endswith("_loops")
+
+    others = [
+        f"{module} imports {imported}"
+        for module, all_imported in graph().items()
+        for imported in all_imported
+        if has_loops(module) and not has_loops(imported) and imported not in ("source", "plugins")
+    ]
+    assert others == []
+
+
 def test_no_module_needs_one_that_needs_it():
     """Neither when it is imported, nor when a function of it is called, nor in annotations."""
     assert circles(graph(types=True)) == set()

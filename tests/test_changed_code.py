@@ -238,6 +238,9 @@ def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path, monkeypat
     monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
     assert source.code_hash() != whole[0]
     assert source.code_hash("loops") == whole[1]
+    (package / "kind_loops.py").write_text("")
+    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    assert source.code_hash("loops", "_loops.py") != whole[1] == source.code_hash("loops")
 
 
 @pytest.mark.slow

@@ -34,6 +34,8 @@ def jaxtyped(*, typechecker: Any) -> Callable[[Any], Any]:
     """In place of the decorator of the same name, which jaxtyping's import hook writes above functions and classes."""
 
     def decorate(target: Any) -> Any:
+        if target.__module__.endswith("_loops"):  # numba compiles what it finds in these files
+            return target
         if inspect.isclass(target):
             if dataclasses.is_dataclass(target) and "__init__" in vars(target):
                 target.__init__ = decorate(target.__init__)

@@ -1,7 +1,7 @@
 """A parser for LETOR text: SVMlight lines with query ids, plain or gzipped.
 
 A file is read in chunks of whole lines, so that its text is never in memory as a whole. A compiled loop
-(`loops/letor_text.py`) reads a chunk. Where it is not sure, or without numba, `_strict_chunk` reads it line by line,
+(`dataset/letor_loops.py`) reads a chunk. Where it is not sure, or without numba, `_strict_chunk` reads it line by line,
 ten times as slowly; it defines what is read. `_defect_of` names the first defect of a file.
 """
 
@@ -254,7 +254,7 @@ def _fast_chunk(text: bytes, largest_id: int, overflow: str, dtype: type[np.floa
     """Return the documents of whole lines; _Unsure where one has an unusual form, and without numba."""
     if not loops.compiled():
         raise _Unsure
-    from ol2r_cli.loops.letor_text import Written, read  # imports numba
+    from ol2r_cli.dataset.letor_loops import Written, read  # imports numba
 
     lines, colons = text.count(b"\n"), text.count(b":")  # there are no more documents and features
     written = Written(

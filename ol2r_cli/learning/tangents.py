@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ol2r_cli import loops
 from ol2r_cli.interfaces import Candidates, Preferences
+from ol2r_cli.learning import tangent_loops
 from ol2r_cli.tensor.gather import gather
 from ol2r_cli.tensor.shapes import Float, Int
 
@@ -173,7 +174,7 @@ def gram(layers: Layers, inverse: list[Tensor]) -> Float[Tensor, "b x x"]:
             continue
         if total.is_cpu:
             for arrays in zip(total.numpy(), delta[0].numpy(), hidden.numpy(), weight.numpy(), strict=True):
-                loops.tangents.add_gram(*arrays)
+                tangent_loops.add_gram(*arrays)
             continue
         step = max(1, CHUNK // hidden.numel())
         for start in range(0, weight.shape[1], step):

@@ -1,8 +1,9 @@
 """Loops of one source: the stages of a round, one replica and one document after the other.
 
 numba compiles them for a CPU and numba-cuda for a GPU (docs/explanation/architecture.md, *One source*), so they read
-like the papers' pseudo-code. They import nothing else of ol2r_cli but `source` and `plugins`. The modules of a round
-are imported when the first of them is used; `letor_text` is imported to parse LETOR files.
+like the papers' pseudo-code. Here is what all share; the loops of a ranker or an exploration are beside it, in files
+`.._loops.py`. They import nothing else of ol2r_cli but `source` and `plugins`. The modules of a round are imported when
+the first of them is used.
 """
 
 from __future__ import annotations
@@ -16,27 +17,15 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.plugins import launching
 
 if TYPE_CHECKING:
-    from ol2r_cli.loops import agreement as agreement
-    from ol2r_cli.loops import anchored_newton as anchored_newton
-    from ol2r_cli.loops import certain_pairs as certain_pairs
-    from ol2r_cli.loops import coltr as coltr
-    from ol2r_cli.loops import duels as duels
-    from ol2r_cli.loops import evaluation as evaluation
-    from ol2r_cli.loops import explorations as explorations
+    from ol2r_cli.loops import directions as directions
     from ol2r_cli.loops import gradient_steps as gradient_steps
-    from ol2r_cli.loops import intervals as intervals
     from ol2r_cli.loops import launch as launch
-    from ol2r_cli.loops import null_space as null_space
     from ol2r_cli.loops import orders as orders
     from ol2r_cli.loops import pairs as pairs
     from ol2r_cli.loops import parts as parts
-    from ol2r_cli.loops import perturbed_optima as perturbed_optima
-    from ol2r_cli.loops import policy as policy
     from ol2r_cli.loops import random_numbers as random_numbers
     from ol2r_cli.loops import rounds as rounds
     from ol2r_cli.loops import single as single
-    from ol2r_cli.loops import spans as spans
-    from ol2r_cli.loops import tangents as tangents
     from ol2r_cli.loops import users as users
 
 

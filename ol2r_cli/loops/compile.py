@@ -202,6 +202,7 @@ def _folder() -> str:
     chooses; "" for none.
 
     Numba compiles a loop again when its own file changes, not when those change that it calls: they are linked into it.
+    These are in files of this package and in `.._loops.py`, of which the name of the folder is a hash.
     """
     if _CONFIG.DISABLE_JIT:
         return ""
@@ -210,7 +211,7 @@ def _folder() -> str:
     except RuntimeError:  # there is none that can be written
         return ""
     settings = [f"{name}={getattr(_CONFIG, name, None)}" for name in _OF_MACHINE_CODE]
-    decisive = " ".join([code_hash("loops"), numba.__version__, llvmlite.__version__, *settings])
+    decisive = " ".join([code_hash("loops", "_loops.py"), numba.__version__, llvmlite.__version__, *settings])
     return str(chosen / f"ol2r-{sha256(decisive.encode()).hexdigest()[:16]}")
 
 

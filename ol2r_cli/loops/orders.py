@@ -10,7 +10,7 @@ from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lanes
 from ol2r_cli.loops.workspace import mark, release, take, take_integers, take_matrix
 
-_CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order.py
+_CHANCE, _TINY = np.int64(1 << 29), 2.0**-1000  # as in exploration/order/
 INSERTED = 32  # places up to which `best` inserts documents one by one
 
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ol2r_cli import loops
 from ol2r_cli.dataset.table import Dataset, Split
 from ol2r_cli.interfaces import Candidates, Measure, RankedLists, Ranker
 from ol2r_cli.metrics.measurement import check_shape
@@ -197,11 +196,13 @@ class Evaluator:
         tails = self.tails[number]
         places = min(self.best.shape[1], tails.shape[2])
         if self.compiled:
+            from ol2r_cli.metrics import evaluation_loops  # imports numba
+
             length = self.split.length[self.groups[number]]
             tensors = *self._single(ranker, deployed, number, candidates), tails
             arrays: list[Any] = [tensor.contiguous().numpy() for tensor in tensors]
             given: dict[str, Any] = {"label_bits": self.label_bits, "length": length.numpy(), "places": places}
-            return torch.from_numpy(loops.evaluation.top_labels(*arrays, **given))
+            return torch.from_numpy(evaluation_loops.top_labels(*arrays, **given))
         scores = self._checked_scores(ranker, deployed, candidates)
         keys = _keys(scores, tails).masked_fill_(~candidates.mask, PADDING)
         return keys.topk(places, dim=-1).values.view(torch.int64) & ((1 << self.label_bits) - 1)

@@ -136,8 +136,8 @@ def directions_on_sphere(random: Random, count: int, parameters: int) -> Float[T
     """Return M = `count` directions, uniform on the unit sphere."""
     draw = random.draw()
     directions = torch.empty(len(draw.seeds), count, parameters, dtype=torch.float64, device=draw.seeds.device)
-    room = loops.duels.room_of_duels(count, 0, parameters, 0)
-    loops.launch.launch(loops.duels.draws_directions, len(directions), room, draw, directions)
+    room = loops.directions.room_of_directions(count, parameters)
+    loops.launch.launch(loops.directions.draws_directions, len(directions), room, draw, directions)
     return directions
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli import loops
-from ol2r_cli.exploration.confidence import Confidence, Ensemble
+from ol2r_cli.exploration.confidence import Confidence, Ensemble, interval_loops
 from ol2r_cli.interfaces import Candidates, Prediction, RunContext
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
@@ -53,13 +53,13 @@ def margins_and_widths(x, inverse, scores):
 
 def confident(x, matrix, inverse, scores, scale, form=None):
     """The certain pairs of one list."""
-    form = loops.intervals.FULL if form is None else form
+    form = interval_loops.FULL if form is None else form
     documents, features = x.shape
-    state = loops.intervals.Intervals(*map(batch, (matrix, inverse, scale)), form, 0, 0, 0, batch([]), batch([]))
+    state = interval_loops.Intervals(*map(batch, (matrix, inverse, scale)), form, 0, 0, 0, batch([]), batch([]))
     certain = torch.zeros(1, documents, documents, dtype=torch.bool)
-    room = loops.intervals.room_of_intervals(documents, features, 0)
+    room = interval_loops.room_of_intervals(documents, features, 0)
     lists = batch(x), torch.arange(documents)[None], batch(scores), torch.tensor([documents])
-    loops.launch.launch(loops.intervals.compares_lists, 1, room, *lists, state, certain)
+    loops.launch.launch(interval_loops.compares_lists, 1, room, *lists, state, certain)
     return certain[0].numpy()
 
 
@@ -70,7 +70,7 @@ def batch(values):
 
 @pytest.mark.parametrize("documents", [1, 2, 63, 64, 65, 150])
 def test_pairs_in_single_precision_are_those_of_double_precision(documents):
-    forms = loops.intervals
+    forms = interval_loops
     rng = np.random.default_rng(documents)
     matrix, inverse = state(rng, 30, 40)
     x, scores = rng.random((documents, 30)), np.sort(rng.normal(size=documents))[::-1].copy()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli import loops
-from ol2r_cli.exploration.divide_and_conquer import Stated, layers
+from ol2r_cli.exploration.divide_and_conquer import Stated, certain_pair_loops, layers
 from ol2r_cli.interfaces import Candidates, Prediction
 from ol2r_cli.learning.tangents import LinearTangent
 from ol2r_cli.tensor.streams import Streams
@@ -37,7 +37,8 @@ def by_loops(certain: np.ndarray, chance: np.ndarray, transitive: bool, conserva
     pairs, length = torch.zeros(1, d, d, dtype=torch.bool), torch.tensor([d])
     lists = torch.from_numpy(certain)[None], length, length, torch.arange(d)[None], torch.from_numpy(chance)[None]
     written = (int(transitive), int(conservative), d), order, block, pairs, 0
-    loops.launch.launch(loops.certain_pairs.proposes, 1, loops.certain_pairs.room_of_lists(d), *lists, *written)
+    room = certain_pair_loops.room_of_lists(d)
+    loops.launch.launch(certain_pair_loops.proposes, 1, room, *lists, *written)
     return order[0].tolist(), block[0].numpy(), pairs[0].numpy()
 
 

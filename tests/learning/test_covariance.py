@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ol2r_cli import loops
+from ol2r_cli.exploration.confidence import interval_loops
 from ol2r_cli.learning import covariance
 from ol2r_cli.learning.covariance import FullCovariance, add_outer_products, remove_outer_products
 from ol2r_cli.learning.tangents import (
@@ -179,8 +180,8 @@ def test_very_many_rows_are_added_in_parts(by_loops):
     inverse = torch.linalg.inv(matrix)
     if by_loops:
         valid = torch.ones(1, 20_000, dtype=torch.bool)
-        room = loops.intervals.room_of_intervals(0, 3, 20_000)
-        loops.launch.launch(loops.intervals.adds_rows, 1, room, rows, valid, matrix, inverse)
+        room = interval_loops.room_of_intervals(0, 3, 20_000)
+        loops.launch.launch(interval_loops.adds_rows, 1, room, rows, valid, matrix, inverse)
         torch.testing.assert_close(matrix, expected)
     else:
         add_outer_products(inverse, rows)

@@ -21,6 +21,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ol2r_cli.metrics import evaluation_loops
 from ol2r_cli.tensor.streams import Streams
 
 pytest.importorskip("numba")
@@ -78,7 +79,7 @@ def test_the_top_labels_are_those_of_sorted_keys(seed, tied, slack):
     length, places = rng.integers(1, documents + 1, queries), 5
     given_slack = np.full((snapshots, replicas), float(slack))
     given = given_scores, given_slack, weights, table, ties << 2 | labels, 2, length, places
-    top = loops.evaluation.top_labels(*given)
+    top = evaluation_loops.top_labels(*given)
     for s, b, q in np.ndindex(snapshots, replicas, queries):
 
         def key(d, s=s, b=b, q=q):

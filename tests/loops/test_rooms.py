@@ -67,7 +67,8 @@ def test_compiled_loops_of_a_ranker_state_enough_room(ranker):
 
 
 def test_too_little_room_is_noticed(monkeypatch):
-    monkeypatch.setattr("ol2r_cli.loops.explorations.room_of_ranks", lambda sizes, documents: 0)
+    module = "ol2r_cli.exploration.interleaving.interleaving_loops"
+    monkeypatch.setattr(f"{module}.room_of_ranks", lambda sizes, documents: 0)
     with pytest.raises(AssertionError, match="takes"):
         rooms(("ranker=mgd", "exploration=probabilistic_interleaving"))
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ for words in (
     "--help",
     "list",
     "list ranker",
-    "list ranker pairrank",
+    "list ranker RANKER",
     "data info dataset=synthetic",
     "run ranker=random rounds=20 output_dir=out",
     "run -m ranker=random,pdgd rounds=20 output_dir=out",
@@ -51,12 +52,12 @@ for words in (
 """
 
 
-def without(plugin: Plugin, folder: Path) -> None:
-    """Copy the package and the YAML files into a folder, but for what belongs to a plug-in."""
+def without(files: Iterable[str], folder: Path) -> None:
+    """Copy the package and the YAML files into a folder, but for files and folders, patterns below the repository."""
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
-    own = [f"ol2r_cli/plugins/{plugin.name}", *(name for name in plugin.files if name.startswith(COPIED))]
+    own = [name for name in files if name.startswith(COPIED)]
     for path in [path for pattern in own for path in folder.glob(pattern)]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -67,6 +68,13 @@ def depending_on(name: str) -> set[str]:
     while more := {each.name for each in plugins() if found & {*each.needs}} - found:
         found |= more
     return found
+
+
+def used(folder: Path, outside: Collection[str] = (), ranker: str = "pairrank") -> str:
+    """Import all modules of a copy but those that are outside, use ten commands, and return what they say."""
+    done = run(folder, COMMANDS.replace("OUTSIDE", repr(outside)).replace("RANKER", ranker))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
@@ -94,7 +102,7 @@ def test_what_belongs_to_a_plugin_is_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", plugins(), ids=lambda plugin: plugin.name)
 def test_a_copy_without_it_works(plugin: Plugin, tmp_path: Path):
-    without(plugin, tmp_path)
+    without([f"ol2r_cli/plugins/{plugin.name}", *plugin.files], tmp_path)
     gone = depending_on(plugin.name)
     outside = [
         file.removesuffix(".py").replace("/", ".")
@@ -103,10 +111,8 @@ def test_a_copy_without_it_works(plugin: Plugin, tmp_path: Path):
         for file in other.files
         if file.endswith(".py") and file.startswith("ol2r_cli/")
     ]
-    done = run(tmp_path, COMMANDS.replace("OUTSIDE", repr(outside)))
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = used(tmp_path, outside)
     commands = [command.name for other in plugins() if other.name in gone for command in other.commands]
-    said = done.stdout + done.stderr
     assert [name for name in commands if re.search(rf"\bol2r {name}\b|^  {name} ", said, re.MULTILINE)] == []
     for name in {name.split()[0] for name in commands} - {*core_commands()}:
         answer = run(tmp_path, f"from ol2r_cli import cli; raise SystemExit(cli.main([{name!r}]))")

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from ol2r_cli import loops
+from ol2r_cli.ranker.pdgd import pdgd_loops
 from tests.networks import NETWORK, WIDTH, weights
 from tests.reference import feedback, network, steps
 from tests.reference.pdgd import debias_weight, pair_weights
@@ -99,7 +100,7 @@ def pulls(scores, lengths, rankings, clicked):
         loser=none,
         valid=none,
     )
-    step = loops.single.steps_of(loops.gradient_steps.pulls_by_pdgd)
+    step = loops.single.steps_of(pdgd_loops.pulls_by_pdgd)
     loops.launch.launch(step, replicas, 1000, feedback, pull)
     return pull
 

@@ -58,7 +58,7 @@ def test_the_first_lists_and_evaluation_are_those_of_the_start():
 def test_pairrank_is_at_the_optimum_around_its_start(setting, form):
     """PairRank is at the optimum of the penalty around its start.
 
-    Within the guarantee of learning/newton.py, by scipy; PePairRank without noise as well.
+    Within the guarantee of ranker/pairrank/newton.py, by scipy; PePairRank without noise as well.
     """
     given = parameters(4)
     for ranker in ("pairrank", "pepairrank"):

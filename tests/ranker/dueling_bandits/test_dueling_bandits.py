@@ -1,0 +1,219 @@
+"""DBGD, MGD and NSGD, also with document space projection, against plain ports: directions, lists, credit and steps of
+every round on the same numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.loops.rounds import Round
+from ol2r_cli.ranker import dueling_bandits
+from ol2r_cli.ranker.dueling_bandits.null_space_loops import Difficult, store_query
+from tests.choices import simulation
+from tests.networks import NETWORK, weights
+from tests.reference import document_space, interleaving, network, nsgd
+from tests.reference.dueling import members, winners
+from tests.rounds import LISTS, SEEDS, fresh, ranked, replicas, rounds, shown
+from tests.worlds import handmade, simulate, tiny
+
+
+def listed_by_team_draft(random, b, rankings, positions, documents):
+    """The list of replica b, and what clicks on it are worth."""
+    count = len(rankings)
+    circles = -(-min(positions, documents) // count)
+    turns = random.uniform(circles * count, "turns")[b].unflatten(0, (circles, count)).argsort(1).flatten().tolist()
+    listed, authors = interleaving.team_draft(rankings, turns, positions)
+    return listed, lambda clicks: interleaving.credit_team_draft(authors, clicks, count)
+
+
+def listed_by_chance(random, b, rankings, positions, documents):
+    """The list of replica b by probabilistic interleaving, and what clicks on it are worth."""
+    shown = min(positions, documents)
+    authors = (random.uniform(shown, "author")[b] * len(rankings)).int().tolist()
+    listed = interleaving.probabilistic(rankings, authors, random.uniform(shown, "document")[b].tolist(), positions)
+    return listed, lambda clicks: interleaving.credit_probabilistic(rankings, listed, clicks)
+
+
+EXPLORATIONS = {"team_draft": listed_by_team_draft, "probabilistic_interleaving": listed_by_chance}
+
+
+FEATURES = 7
+DSP = "ranker.projection=document_space"
+MLP = ("ranker/model=mlp", "ranker.model.init=standard", *NETWORK)
+NSGD = (
+    *("ranker=nsgd", "ranker.candidates=6", "ranker.drawn=12", "ranker.memory=13", "ranker.avoided=5"),
+    *("ranker.difficult_queries=3", "ranker.window=6"),
+)
+CASES = [  # learning rate, decay and delta come last
+    (("ranker=dbgd",), "team_draft", 10, "perfect", 0.5, 0.9, 0.1),
+    (("ranker=mgd",), "probabilistic_interleaving", 5, "random", 0.1, 0.9, 0.3),
+    (("ranker=dbgd", *MLP), "team_draft", 5, "perfect", 0.5, 0.9, 1.0),
+    (("ranker=mgd", *MLP), "probabilistic_interleaving", 5, "random", 0.1, 1.0, 2.0),
+    (NSGD, "team_draft", 10, "informational", 0.4, 0.9, 1.0),
+    ((*NSGD, DSP), "probabilistic_interleaving", 5, "random", 0.4, 0.9, 1.0),
+    ((*NSGD, "ranker.difficult_queries=9", "ranker.window=2"), "team_draft", 5, "navigational", 0.4, 0.9, 1.0),
+    (("ranker=dbgd", DSP), "team_draft", 5, "navigational", 0.4, 0.9, 1.0),
+    (("ranker=mgd", DSP, "ranker.document_space.normalise=false"), "team_draft", 10, "informational", 0.4, 0.9, 1.0),
+]
+
+
+def with_equal_documents() -> Dataset:
+    """Lists of which some have two equal documents, two collinear ones, and one whose features are all zero."""
+    dataset = handmade(LISTS, FEATURES)
+    features = dataset.features.clone()
+    for first, last in zip(dataset.offsets[:-1].tolist(), dataset.offsets[1:].tolist(), strict=True):
+        if last - first > 5:
+            features[first + 1] = features[first]
+            features[first + 2] = 2 * features[first + 3]
+            features[first + 4] = 0
+    return dataclasses.replace(dataset, features=features)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_round_is_that_of_the_definition(case):
+    """The port draws directions, makes the list, chooses among winners, projects, moves and stores; we only show it the
+    clicks. Directions are of theta also with a network, and their rate is what it says."""
+    words, exploration, positions, click, rate, decay, delta = case
+    settings = f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"ranker.delta={delta}"
+    config = tiny(*words, *settings, f"exploration={exploration}", f"click={click}", f"positions={positions}")
+    is_network, is_nsgd, dataset, streams = MLP[0] in words, words[0] == "ranker=nsgd", with_equal_documents(), fresh()
+    total, near = (15, 1e-6) if is_network else (70, 1e-9)
+    simulation, traced = (
+        simulate(config, SEEDS, total, dataset, blocks=False, regret=regret) for regret in (False, True)
+    )
+    own, ranker = config.ranker, simulation.ranker
+    drawn, size = own.drawn if is_nsgd else own.candidates, ranker.theta.shape[1]
+    learned = [(theta, rate) for theta in ranker.theta.numpy().astype(float)]
+    lost = [nsgd.LostDirections(own.get("memory", 1)) for _ in SEEDS]
+    queries = [nsgd.StoredQueries(own.get("difficult_queries", 0), own.get("window", 0)) for _ in SEEDS]
+    recent: list[list[int]] = [[] for _ in SEEDS]
+    happened = Counter[str]()
+    for (t, one), (_, other) in zip(rounds(simulation), rounds(traced), strict=True):
+        width, explore, lengths = one.candidates.mask.shape[1], streams.at("explore", t), one.candidates.mask.sum(1)
+        same = shown(one.ranking, lengths.tolist()) == shown(other.ranking, lengths.tolist())
+        assert same, "whether all places are drawn or not"
+        normals = streams.at("judge", t).normal(drawn * size).unflatten(1, (drawn, size)).numpy()
+        for b, here in replicas(one):
+            rows, place = one.candidates.document[b].tolist(), (t, b)
+            avoided = lost[b].worst(own.avoided) if is_nsgd else []
+            directions = [nsgd.null_space_direction(normal, avoided) for normal in normals[b]]
+            if is_nsgd:
+                directions = nsgd.preselected(directions, here.features, own.candidates)
+            drawn_here = ranker.directions[b].numpy().copy()
+            assert drawn_here == pytest.approx(np.array(directions), abs=1e-7), place
+            directions = list(drawn_here)  # rounding errors grow where directions that lost are nearly dependent
+            theta, rate = learned[b]
+            compared = members(theta, delta, directions)
+            if is_network:
+                scores = [network.scores(weights(member, FEATURES), here.features) for member in compared]
+            else:
+                scores = [here.features @ member for member in compared]
+            assert here.scores == pytest.approx(np.array(scores), abs=near), place
+            chance = explore.uniform(width)[b, : len(here.features)].tolist()
+            rankings = [ranked(row, chance) for row in here.scores.astype(np.float32).tolist()]
+            listed, credit = EXPLORATIONS[exploration](explore, b, rankings, positions, width)
+            assert here.ranking == listed, place
+            earned = credit(here.clicks)
+            won = winners(earned)
+            happened["several winners"] += len(won) > 1
+            happened["ties"] += any(here.clicks) and not won
+            if queries[b].room:
+                before = [query.round for query in queries[b].queries]
+                queries[b].store(here.features, listed, here.clicks, t)
+                after = [query.round for query in queries[b].queries]
+                replaced = [t - old for old, new in zip(before, after, strict=False) if new != old]
+                happened["replaced, old"] += any(age > own.window for age in replaced)
+                happened["replaced, easier"] += any(age <= own.window for age in replaced)
+                won = nsgd.winner(won, compared, queries[b])
+            found = document_space.examined(
+                [rows[document] for document in listed], here.clicks, own.document_space.below
+            )
+            if won:
+                moved = sum(directions[member - 1] for member in won) / len(won)
+                if own.projection == "document_space":
+                    space = dataset.features[recent[b] + found].double().numpy()
+                    moved = document_space.project(moved, space, own.document_space.normalise)
+                learned[b] = theta + rate * moved, rate * decay
+            recent[b] = document_space.newest(recent[b], found, own.document_space.earlier)
+            lost[b].store(directions, earned)
+            happened["steps"] += bool(won)
+            assert ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=near / 10), place
+            assert float(ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), place
+    assert total / 8 < happened["steps"] < total * len(SEEDS)
+    assert happened["ties"] > 10 or is_network
+    assert happened["several winners"] > 5 or own.candidates == 1 or is_network
+    if is_nsgd:
+        assert min(len(each.values) for each in lost) == own.memory, "the ring has been filled"
+        assert happened["replaced, old"] > 3
+        assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries
+
+
+def test_with_few_features_one_direction_is_left():
+    """With few features one direction is left, and that is told."""
+    running = simulate(tiny("ranker=nsgd"), SEEDS, 60, handmade(LISTS, 4))
+    told = "ranker.avoided is 25, but with 4 features 3 directions are avoided"
+    assert running.ranker.warnings == (told,)
+    for _, _ in rounds(running):
+        assert running.ranker.theta.isfinite().all()
+    assert not simulate(tiny("ranker=nsgd"), SEEDS, 1, handmade(LISTS, 26)).ranker.warnings
+
+
+def test_queries_of_equal_ease_do_not_replace_each_other():
+    """1 = 1/2 + 1/3 + 1/6, in whatever order they are added."""
+    with torch.inference_mode():
+        running = simulation(("ranker=nsgd", "ranker.difficult_queries=1"), rounds=1, positions=10)
+        happened, queries = next(running.play())[1], running.ranker.queries
+        queries.ease.fill_(torch.inf)
+        for t, clicked in enumerate(([0], [1, 2, 5], [1, 2])):
+            clicks = torch.zeros_like(happened.clicks)
+            clicks[:, clicked] = True
+            start, documents = (int(part[0]) for part in (happened.candidates.document[:, 0], queries.length))
+            nothing = np.zeros((1, 0))
+            round = Round(
+                *(t, 0, 0, start, documents, nothing, nothing, happened.ranking[0].numpy(), nothing),
+                *(clicks[0].long().numpy(), nothing, nothing, nothing),
+            )
+            store_query(0, round, Difficult(*(part.numpy() for part in queries.state())))
+            assert int(queries.stored[0, 0]) == (0, 0, 2)[t], t
+
+
+def test_a_method_that_loops_would_leave_out_is_refused():
+    """Loops decide who has won in NSGD; a class that learns by itself may do otherwise."""
+    with pytest.raises(ValueError, match=r"^OwnNSGD must define learn where it defines winners, which loops"):
+        simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnNSGD"))
+    simulation(("ranker=nsgd", f"ranker._target_={__name__}.OwnLearning"))
+
+
+def test_a_projected_step_is_moved_by_the_method_of_a_subclass():
+    """Twice as far: a step in the document space is one of `move`, too."""
+    words = "ranker=mgd", "ranker.projection=document_space", "ranker.decay=1", "click=random"
+    moved = []
+    for name in "ol2r_cli.ranker.dueling_bandits.DuelingBandits", f"{__name__}.OwnSteps":
+        running = simulation((*words, f"ranker._target_={name}"), rounds=3)
+        with torch.inference_mode():
+            for _ in running.play():
+                if running.ranker.theta.any():
+                    break
+        moved.append(running.ranker.theta.clone())
+    assert moved[0].any()
+    torch.testing.assert_close(moved[1], 2 * moved[0])
+
+
+class OwnNSGD(dueling_bandits.NSGD):
+    def winners(self, interaction, random):
+        return super().winners(interaction, random)
+
+
+class OwnSteps(dueling_bandits.DuelingBandits):
+    def move(self, direction, moved):
+        super().move(2 * direction, moved)
+
+
+class OwnLearning(OwnNSGD):
+    def learn(self, interaction, random):
+        self.move(self.directions[:, 0], self.winners(interaction, random)[:, 0])
