@@ -1,6 +1,8 @@
-"""What groups are called in tables, in the words of `ol2r run`: the choices and settings in which they differ.
+"""What groups are called: in tables by the words of `ol2r run`, in figures and LaTeX by those of the papers.
 
-What they are called in figures is in `legend.py`.
+`Labels` finds the choices and settings in which groups differ, and writes them as they are typed. `Legend` writes the
+same ones with the names and letters of the papers, and gives each name its style and each group its panel. A name that
+`--name` or a recipe gives stands in place of both.
 """
 
 from __future__ import annotations
@@ -10,18 +12,174 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
+from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.plugins import other_kinds
 from ol2r_cli.report.finished_run import IGNORED, default_parts, default_settings
-from ol2r_cli.report.parts import NAMED_PARTS, PARTS, click_order, defines_task, part_of
+from ol2r_cli.report.parts import NAMED_PARTS, PARTS, ROUNDING, TASK_PARTS, click_order, defines_task, part_of
 from ol2r_cli.report.run_groups import FINGERPRINT, START_SEED, Group
 from ol2r_cli.report.shown_metrics import METRICS
+from ol2r_cli.report.styles import (
+    BOTH,
+    DASH_DOT,
+    DASHED,
+    DOTTED,
+    INK,
+    LONG,
+    SOLID,
+    Dash,
+    Style,
+    setting_styles,
+    shade,
+    style_of_name,
+)
 from ol2r_cli.run.run import CODE
 
 _NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
 _NOT_TYPED = (FINGERPRINT, START_SEED, "results_version", CODE)  # ends of settings that no command has
+
+
+class NamedStyle(NamedTuple):
+    """The name of a ranker in the papers, and its style in every figure."""
+
+    name: str
+    style: Style
+
+
+class NamedDash(NamedTuple):
+    """The name of a fairness in the papers, and the dash of its rankers in every figure."""
+
+    name: str
+    dash: Dash
+
+
+# In the order of a legend. Colours are those of Okabe and Ito (2008) and of Paul Tol's muted scheme, for colour-blind
+# readers. There are more rankers than such colours: rankers of similar colours differ in dash and marker, and rankers
+# that papers show together in colour.
+RANKERS = {
+    "pairrank": NamedStyle("PairRank", Style("#0072b2", SOLID, "o")),
+    "pepairrank": NamedStyle("P2LinRank", Style("#44aa99", LONG, "d")),
+    "olranknet": NamedStyle("olRankNet", Style("#d55e00", SOLID, "s")),
+    "ollambdarank": NamedStyle("olLambdaRank", Style("#e69f00", LONG, "^")),
+    "p2neurrank": NamedStyle("P2NeurRank", Style("#009e73", SOLID, "D")),
+    "pdgd": NamedStyle("PDGD", Style("#cc79a7", DASHED, "v")),
+    "dbgd": NamedStyle("DBGD", Style("#7a7a7c", DOTTED, "X")),
+    "mgd": NamedStyle("MGD", Style("#882255", DASH_DOT, "P")),
+    "nsgd": NamedStyle("NSGD", Style("#661100", DASHED, "8")),
+    "coltr": NamedStyle("COLTR", Style("#6699cc", DASH_DOT, "<")),
+    "intervention_aware": NamedStyle("intervention-aware", Style("#aa4499", DASHED, "X")),
+    "epsilon_greedy": NamedStyle("ε-Greedy", Style("#999933", BOTH, ">")),
+    "sgd_ranknet": NamedStyle("SGD RankNet", Style("#332288", DASHED, "<")),
+    "toprank": NamedStyle("TopRank", Style("#117733", DASH_DOT, "h")),
+    "batchrank": NamedStyle("BatchRank", Style("#0f8554", DOTTED, "H")),
+    "cascade_ucb1": NamedStyle("CascadeUCB1", Style("#2ecee9", DASHED, ">")),
+    "cascade_kl_ucb": NamedStyle("CascadeKL-UCB", Style("#186ceb", LONG, "<")),
+    "cascade_ducb": NamedStyle("CascadeDUCB", Style("#1f235b", DOTTED, "d")),
+    "cascade_swucb": NamedStyle("CascadeSWUCB", Style("#2226c1", SOLID, "p")),
+    "cascade_linucb": NamedStyle("CascadeLinUCB", Style("#7adf8c", DASH_DOT, "v")),
+    "cascade_lints": NamedStyle("CascadeLinTS", Style("#0401ea", BOTH, "^")),
+    "ips_regression": NamedStyle("IPS regression", Style("#aa5500", LONG, "p")),
+    "offline_ranknet": NamedStyle("offline RankNet", Style(INK, DASHED, "D")),
+    "offline_network": NamedStyle("offline network", Style(INK, DASH_DOT, "8")),
+    "offline_lambdamart": NamedStyle("offline LambdaMART", Style(INK, DOTTED, "P")),
+    "ollambdarank_gt": NamedStyle("olLambdaRank GT", Style(INK, LONG, "*")),
+    "oracle": NamedStyle("oracle", Style(INK, SOLID, "H")),
+    "random": NamedStyle("random", Style("#a9a9ab", BOTH, ".")),
+}
+_DATASET_NAMES = {
+    "mq2007": "MQ2007",
+    "mq2008": "MQ2008",
+    "mslr_web10k": "MSLR-WEB10K",
+    "mslr_web30k": "MSLR-WEB30K",
+    "yahoo": "Yahoo",
+    "istella_s": "Istella-S",
+    "letor": "LETOR",
+    "clueweb09": "ClueWeb09",
+    "synthetic": "generated data",
+}
+_FAIRNESS = {
+    "fairexp": NamedDash("FairExp", DASHED),
+    "fairco": NamedDash("FairCo", DASH_DOT),
+    "mcfair": NamedDash("MCFair", DOTTED),
+}
+_FAIRCO = ("ips_regression", "fairco")  # the ranker and the fairness that its paper calls FairCo
+_MODEL_NAMES = {"linear": "Linear", "mlp": "Neural"}
+_SYMBOLS = {  # the papers' letter for a setting
+    "ranker.l2": "λ",
+    "ranker.learning_rate": "η",
+    "ranker.members": "N",
+    "ranker.label_noise_variance": "ν²",
+    "ranker.model.width": "m",
+    "exploration.alpha": "α",
+    "exploration.epsilon": "ε",
+    "fairness.epsilon": "ε",
+    "start.run": "start",
+    "start.labels": "start labels",
+    "start.noise": "start noise",
+    "start.seed": "start seed",
+    "rounds": "T",
+    "positions": "k",
+}
+
+
+def dataset_name(dataset: str) -> str:
+    """Return the name of a dataset, such as MSLR-WEB10K."""
+    names = [_DATASET_NAMES, *(kind.datasets for kind in other_kinds())]
+    return next((known[dataset] for known in names if dataset in known), dataset)
+
+
+@cache
+def known_rankers() -> dict[str, NamedStyle]:
+    """Return `RANKERS`, followed by what other kinds of runs have in place of rankers."""
+    others = {choice: (name, kind.styles()[choice]) for kind in other_kinds() for choice, name in kind.rankers.items()}
+    return RANKERS | {choice: NamedStyle(*named) for choice, named in others.items()}
+
+
+def symbol(setting: str) -> str:
+    """Return the papers' letter for a setting, by its dotted name; without one, its last word."""
+    last = setting.rpartition(".")[2]
+    return _SYMBOLS.get(setting) or ("class" if last == "_target_" else last.replace("_", " "))
+
+
+def paper_name(ranker: str, parts: Mapping[str, str], called: str = "") -> str:
+    """Return a ranker as in the papers, such as Neural-PDGD; `parts` do not come with it: those of `Labels.parts`.
+
+    called: another name of the ranker.
+    """
+    model, exploration, fairness = (parts.get(part, "") for part in NAMED_PARTS)
+    known = known_rankers()
+    name = called or (known[ranker].name if ranker in known else ranker)
+    if (ranker, fairness) == _FAIRCO and not called:
+        name, fairness = "FairCo", ""
+    if model:
+        name = f"{_MODEL_NAMES[model]}-{name}" if model in _MODEL_NAMES else f"{name} ({model})"
+    if fairness:
+        name = f"{_FAIRNESS[fairness].name}-{name}" if fairness in _FAIRNESS else f"{name} with {fairness}"
+    if exploration == "none":
+        return f"{name} without exploration"
+    return f"{name}, {exploration.replace('_', ' ')}" if exploration else name
+
+
+def ranker_style(ranker: str, parts: Mapping[str, str]) -> Style:
+    """Return the style of a ranker; `parts` do not come with it.
+
+    That of an extension follows from its name. Another model is darker, another exploration lighter; these and a
+    fairness have a dash of their own and hollow markers.
+    """
+    known = known_rankers()
+    style = known[ranker].style if ranker in known else style_of_name(ranker)
+    model, exploration, fairness = (parts.get(part, "") for part in NAMED_PARTS)
+    if model:
+        style = style._replace(colour=shade(style.colour, -0.35), dash=BOTH, hollow=True)
+    if exploration:
+        look = style_of_name(exploration)
+        style = Style(shade(style.colour, 0.35), look.dash, look.marker, hollow=True)
+    if fairness:
+        style = style._replace(dash=_FAIRNESS[fairness].dash if fairness in _FAIRNESS else DOTTED, hollow=True)
+    return style
 
 
 class Labels:
@@ -52,7 +210,10 @@ class Labels:
         self.rankers = rankers or {}
         self.one_row_each = one_row_each
         self.chosen: Collection[str] = ()
-        names = _setting_names(groups)
+        order = (*PARTS, "")  # the settings of the run last
+        names = sorted(
+            dict.fromkeys(chain(*(group.settings for group in groups))), key=lambda name: order.index(part_of(name))
+        )
         self._column = {name: column for column, name in enumerate(names)}
         self.parts = {group: _named_parts(group, groups) for group in groups}
         self.settings = _differing(groups, names)
@@ -110,13 +271,6 @@ class Labels:
         return sorted(groups, key=key)
 
 
-def _setting_names(groups: Iterable[Group]) -> list[str]:
-    """Return the settings of all groups, in the order of their parts, those of the run last."""
-    names = dict.fromkeys(chain(*(group.settings for group in groups)))
-    order = (*PARTS, "")
-    return sorted(names, key=lambda name: order.index(part_of(name)))
-
-
 def _named_parts(group: Group, groups: Sequence[Group]) -> dict[str, str]:
     """Return its model, exploration and fairness that `ol2r run ranker=X` does not bring: its name has them.
 
@@ -130,14 +284,10 @@ def _named_parts(group: Group, groups: Sequence[Group]) -> dict[str, str]:
         choice = group.choices.get(part)
         if choice is None or choice == defaults.get(part):
             continue
-        if defaults.get(part) is not None or is_typed_in(group, part) or _varies(part, ranker, groups):
+        of_ranker = {other.choices.get(part) for other in groups if other.choices["ranker"] == ranker}
+        if defaults.get(part) is not None or is_typed_in(group, part) or len(of_ranker) > 1:
             named[part] = choice
     return named
-
-
-def _varies(part: str, ranker: str, groups: Iterable[Group]) -> bool:
-    """Return whether groups of a ranker differ in the choice of a part."""
-    return len({group.choices.get(part) for group in groups if group.choices["ranker"] == ranker}) > 1
 
 
 def _differing(groups: Sequence[Group], names: Sequence[str]) -> dict[Group, dict[str, Any]]:
@@ -210,3 +360,144 @@ def _brief(names: Collection[str]) -> dict[str, str]:
 def is_typed_in(group: Group, name: str) -> bool:
     """Return whether the command of one of the group's runs has this choice or setting."""
     return any(name in run.typed for run in group.runs)
+
+
+class Panel(NamedTuple):
+    """A panel of a figure: groups with the same dataset, users and intents.
+
+    data: the dataset, and what differs. dataset, users: the same in words, the users with their intents.
+    """
+
+    data: tuple[str, ...]
+    dataset: str
+    users: str
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, [self.dataset, self.users]))
+
+
+class Legend:
+    """Names, styles and panels of some groups; one panel for each dataset, click model and schedule of intents.
+
+    A name has the settings of `Labels.told`, so that a ranker with another setting is never called by the name of the
+    ranker alone, without the numbers that a selection chose (`Labels.chosen`): the PairRanks that validation chose for
+    two click models are both called PairRank. Settings of dataset, users and intents are in the title of the panel.
+    ValueError for a fixed name that two groups of a panel have, where labels are `one_row_each`.
+    panels: each with its groups. names: of all groups; those with the same name have the same style. styles: by name,
+    in the order of the legend.
+    """
+
+    def __init__(self, groups: Sequence[Group], labels: Labels):
+        self.panels = _panels(groups, labels)
+        self.names: dict[Group, str] = {}
+        self.styles: dict[str, Style] = {}
+        for ranker, members in _by_paper_name(groups, labels).items():
+            self._add(ranker, members, labels)
+        if labels.one_row_each:
+            self._check_fixed_names(labels)
+
+    def _add(self, ranker: str, groups: Sequence[Group], labels: Labels) -> None:
+        """Add the names and styles of the groups of one ranker with the same parts, which the papers call `ranker`."""
+        texts = {group: _setting_texts(group, labels) for group in groups}
+        words = _setting_words(dict.fromkeys(setting for text in texts.values() for setting in text))
+        values_by_name: dict[str, list[str]] = {}
+        for group, text in texts.items():
+            told = [f"{word}={text[setting]}" for setting, word in words.items() if setting in text]
+            name = labels.called.get(group) or " ".join([ranker, *told])
+            self.names[group] = name
+            values_by_name[name] = [text.get(setting, "") for setting in words]
+        if any(group in labels.called for group in groups):  # its settings do not tell a fixed name from others
+            values_by_name = {name: [name] for name in values_by_name}
+        own = ranker_style(groups[0].choices["ranker"], labels.parts[groups[0]])
+        styles = setting_styles(own, list(values_by_name.values()))
+        self.styles |= zip(values_by_name, styles, strict=True)
+
+    def _check_fixed_names(self, labels: Labels) -> None:
+        """Raise ValueError if two groups of a panel have a fixed name."""
+        for members in self.panels.values():
+            count = Counter(self.names[group] for group in members)
+            for group in members:
+                name = self.names[group]
+                if group in labels.called and count[name] > 1:
+                    raise ValueError(
+                        f"--name must give each row of a figure another name, got {name} for {count[name]}: choose "
+                        "another name, or add settings to the words, such as 'ranker=pdgd rounds=500=short'"
+                    )
+
+
+def _panels(groups: Iterable[Group], labels: Labels) -> dict[Panel, list[Group]]:
+    """Return the groups of each panel: panels by dataset, then by users as in tables, groups as in the legend."""
+
+    def key(group: Group) -> tuple[Any, ...]:
+        settings = labels.sort_key(group, _is_of_panel)
+        users = click_order(group.choices["click"])
+        return (group.choices["dataset"], settings, users, group.choices.get("intent", ""), *_legend_key(group, labels))
+
+    panels: dict[Panel, list[Group]] = {}
+    for group in sorted(groups, key=key):
+        panels.setdefault(_panel(group, labels), []).append(group)
+    return panels
+
+
+def _panel(group: Group, labels: Labels) -> Panel:
+    """Return the panel of a group."""
+    dataset, click, intent = (group.choices.get(part, "none") for part in TASK_PARTS)
+    told = {name: f"{symbol(name)}={as_typed(value)}" for name, value in labels.told[group].items()}
+    dataset_settings = [text for name, text in told.items() if part_of(name) == "dataset"]
+    user_settings = [text for name, text in told.items() if part_of(name) in ("click", "intent")]
+    users = [] if click == "none" else [click.replace("_", " ")]
+    intents = [] if intent == "none" else [f"intent {intent}"]
+    return Panel(
+        (dataset, *dataset_settings, *user_settings),
+        ", ".join([dataset_name(dataset), *dataset_settings]),
+        ", ".join([*users, *intents, *user_settings]),
+    )
+
+
+def _is_of_panel(setting: str) -> bool:
+    return part_of(setting) in TASK_PARTS
+
+
+def _by_paper_name(groups: Iterable[Group], labels: Labels) -> dict[str, list[Group]]:
+    """Return the groups of each ranker with its parts, both in the order of the legend."""
+    by_name: dict[str, list[Group]] = {}
+    for group in sorted(groups, key=lambda group: _legend_key(group, labels)):
+        ranker = group.choices["ranker"]
+        name = paper_name(ranker, labels.parts[group], labels.rankers.get(ranker, ""))
+        by_name.setdefault(name, []).append(group)
+    return by_name
+
+
+def _legend_key(group: Group, labels: Labels) -> tuple[Any, ...]:
+    """Return a key that sorts names: rankers as in `known_rankers`, each first with the parts that come with it."""
+    ranker, parts = group.choices["ranker"], labels.parts[group]
+    fixed_names = list(dict.fromkeys(labels.called.values()))  # in the order of the caller
+    place = fixed_names.index(labels.called[group]) if group in labels.called else -1
+    settings = labels.sort_key(group, lambda name: not _is_of_panel(name))
+    known = [*known_rankers(), ranker].index(ranker)
+    return (known, ranker, [parts.get(part, "") for part in NAMED_PARTS], place, settings)
+
+
+def _setting_texts(group: Group, labels: Labels) -> dict[str, str]:
+    """Return the settings that a name has, as text; precision last."""
+    told = {name: value for name, value in labels.told[group].items() if not _is_of_panel(name)}
+    names = [
+        name
+        for name, value in told.items()
+        if name not in labels.chosen or isinstance(value, bool) or not isinstance(value, int | float)
+    ]
+    names.sort(key=lambda name: name in ROUNDING)
+    return {name: as_typed(told[name]) for name in names}
+
+
+def _setting_words(settings: Collection[str]) -> dict[str, str]:
+    """Return the symbol of each setting; its dotted name where two have the same one, or the same last word."""
+    symbols = {setting: symbol(setting) for setting in settings}
+    count = Counter(symbols.values())
+    last_words = Counter(setting.rpartition(".")[2] for setting in settings)
+    words = {}
+    for setting, letter in symbols.items():
+        is_clear = setting in _SYMBOLS or last_words[setting.rpartition(".")[2]] == 1
+        words[setting] = letter if count[letter] == 1 and is_clear else setting
+    return words

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ol2r_cli.report.legend import Legend
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend
 from tests.report.runs import groups_and_labels, make, play
 
 FAIRCO = "ranker=ips_regression exploration=none fairness=fairco"

@@ -11,8 +11,7 @@ from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.plugins.benchmark.published import read_results
 from ol2r_cli.plugins.benchmark.results import published_dir
 from ol2r_cli.plugins.latex.results_table import ResultsTable
-from ol2r_cli.report.legend import Legend
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.parts import TASK_PARTS, part_of
 from ol2r_cli.report.run_groups import group_runs
 from tests.report.runs import groups_and_labels, make

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ol2r_cli.report.legend import RANKER_NAMES, Legend
-from ol2r_cli.report.styles import RANKER_STYLES, ranker_style, setting_styles, shade
+from ol2r_cli.report.names import RANKERS, Legend, ranker_style
+from ol2r_cli.report.styles import setting_styles, shade
 from tests.report.runs import groups_and_labels, make
 
 # Machado, Oliveira and Fernandes (2009), severity 1: linear RGB as the colour-blind see it.
@@ -28,7 +28,7 @@ def lab(colour: str, sight) -> np.ndarray:
 
 def test_rankers_differ_in_colour_or_in_dash_and_marker():
     """Colours that are alike for somebody are of rankers with another dash and another marker."""
-    for first, second in combinations(RANKER_STYLES.values(), 2):
+    for first, second in combinations((ranker.style for ranker in RANKERS.values()), 2):
         least = min(
             float(np.linalg.norm(lab(first.colour, sight) - lab(second.colour, sight)))
             for sight in (np.eye(3), DEUTERANOPIA, PROTANOPIA)
@@ -36,20 +36,16 @@ def test_rankers_differ_in_colour_or_in_dash_and_marker():
         assert least > 15 or (first.dash != second.dash and first.marker != second.marker), (first, second)
 
 
-def test_a_ranker_with_a_name_has_a_style():
-    assert RANKER_NAMES.keys() == RANKER_STYLES.keys()
-
-
 def test_styles_are_the_same_in_every_figure(tmp_path):
     """Whatever else a figure shows; that of a ranker without a style follows from its name."""
     known = {"pairrank": "#0072b2", "olranknet": "#d55e00", "p2neurrank": "#009e73", "pdgd": "#cc79a7"}
-    assert {name: RANKER_STYLES[name].colour for name in known} == known, "figures of versions can be compared"
+    assert {name: RANKERS[name].style.colour for name in known} == known, "figures of versions can be compared"
     make(tmp_path / "a", "ranker=pdgd")
     make(tmp_path / "a", "ranker=my_own")
     for words in (("ranker=my_own", "click=informational"), ("ranker=pairrank",), ("ranker=dbgd",)):
         make(tmp_path / "b", *words)
     first, second = (Legend(*groups_and_labels(tmp_path / name)).styles for name in "ab")
-    assert (first["PDGD"], first["my_own"]) == (RANKER_STYLES["pdgd"], second["my_own"])
+    assert (first["PDGD"], first["my_own"]) == (RANKERS["pdgd"].style, second["my_own"])
 
 
 def test_a_fairness_keeps_the_colour_of_its_ranker():
@@ -60,7 +56,7 @@ def test_a_fairness_keeps_the_colour_of_its_ranker():
 
 @pytest.mark.parametrize("count", [2, 5, 9])
 def test_settings_of_a_ranker_go_from_dark_to_light(count):
-    own = setting_styles(RANKER_STYLES["pairrank"], [[str(number)] for number in range(count)])
+    own = setting_styles(RANKERS["pairrank"].style, [[str(number)] for number in range(count)])
     assert len({look.colour for look in own}) == len({look.marker for look in own}) == count
     lightness = [lab(look.colour, np.eye(3))[0] for look in own]
     assert lightness == sorted(lightness)

@@ -6,8 +6,7 @@ import shlex
 
 import pytest
 
-from ol2r_cli.report.legend import Legend
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.tasks import find_row, fixed_names, task_name, tasks
 from tests.report.runs import groups_and_labels, groups_below, make
 

@@ -16,7 +16,7 @@ import yaml
 
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.lazy import lazy
-from ol2r_cli.report.legend import dataset_name
+from ol2r_cli.report.names import dataset_name
 from ol2r_cli.text.formatting import nearest
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from ol2r_cli.plugins.figures.look import MOST_CURVES, Bounds, Look, NothingToDraw, Shown, YAxis
 from ol2r_cli.plugins.figures.panels import HEIGHT, HIGH, legend_panels, margin, plot
 from ol2r_cli.plugins.figures.series import Series
-from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Legend
 from ol2r_cli.report.run_groups import Group
 
 _MANY_CURVES = 8  # in a panel, which is higher from there on

@@ -18,7 +18,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 
 from ol2r_cli.plugins.figures.look import FONT, Look
-from ol2r_cli.report.legend import Legend, Panel
+from ol2r_cli.report.names import Legend, Panel
 from ol2r_cli.report.styles import Style
 
 AS_TYPED: Mapping[str, Any] = {"parse_math": False}  # of text in which users may have typed a $

@@ -11,7 +11,7 @@ from ol2r_cli.plugins.latex.results_table import ResultsTable
 from ol2r_cli.report import notes
 from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.document import Document
-from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Legend
 
 
 def latex(document: Document) -> LatexTable:

@@ -8,9 +8,8 @@ from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.latex.latex import Block, LatexTable
 from ol2r_cli.report.comparison import Comparison
 from ol2r_cli.report.estimates import ALPHA
-from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import digits, heading
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.notes import TEST_NAMES, what_marks_say
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.text.formatting import plus_minus

@@ -22,9 +22,8 @@ from ol2r_cli.plugins.page.page_figures import page_figures
 from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.comparison import Comparison, differences
 from ol2r_cli.report.finished_run import FinishedRun
-from ol2r_cli.report.legend import Legend, dataset_name, symbol
 from ol2r_cli.report.measures import digits, heading
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend, dataset_name, symbol
 from ol2r_cli.report.notes import choice_note
 from ol2r_cli.report.parts import defines_task
 from ol2r_cli.report.run_groups import Group

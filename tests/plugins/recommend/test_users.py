@@ -11,8 +11,7 @@ from ol2r_cli.plugins.recommend.kind import KIND
 from ol2r_cli.plugins.recommend.styles import MODEL_STYLES
 from ol2r_cli.plugins.recommend.users import Users
 from ol2r_cli.report.estimates import of_values, paired_t, two_sided, unit_values
-from ol2r_cli.report.legend import RANKER_NAMES, dataset_name, paper_name, ranker_names
-from ol2r_cli.report.styles import RANKER_STYLES, ranker_styles
+from ol2r_cli.report.names import RANKERS, dataset_name, known_rankers, paper_name
 
 
 def test_a_user_of_several_splits_is_one_unit():
@@ -38,5 +37,5 @@ def test_figures_know_models_and_reviews():
     assert paper_name("fact", {}) == "FacT"
     assert dataset_name("amazon_cellphones") == "Amazon"
     assert KIND.rankers.keys() == MODEL_STYLES.keys()
-    assert [*ranker_names()] == [*RANKER_NAMES, *KIND.rankers], "in the order of a legend"
-    assert len({*ranker_styles().values()}) == len(RANKER_STYLES) + len(MODEL_STYLES)
+    assert [*known_rankers()] == [*RANKERS, *KIND.rankers], "in the order of a legend"
+    assert len({ranker.style for ranker in known_rankers().values()}) == len(RANKERS) + len(MODEL_STYLES)

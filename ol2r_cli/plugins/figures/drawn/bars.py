@@ -15,8 +15,8 @@ from ol2r_cli.plugins.figures.look import FONT, PLAIN, Bounds, Look, NothingToDr
 from ol2r_cli.plugins.figures.panels import AS_TYPED, Panels, legend_panels, margin
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.estimates import ALPHA, Estimate, of_values
-from ol2r_cli.report.legend import Legend
 from ol2r_cli.report.measures import axis_label
+from ol2r_cli.report.names import Legend
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import INK, SOLID, Style
 from ol2r_cli.run.run import Run

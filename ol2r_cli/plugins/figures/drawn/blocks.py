@@ -13,7 +13,7 @@ from ol2r_cli.plugins.figures.drawn.over_rounds import smoothed
 from ol2r_cli.plugins.figures.look import Integer, NothingToDraw, Shown, YAxis
 from ol2r_cli.plugins.figures.panels import Panels, in_rows, plot, shades
 from ol2r_cli.plugins.figures.series import Series, block_sizes
-from ol2r_cli.report.legend import Legend
+from ol2r_cli.report.names import Legend
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import BOTH, DASH_DOT, DASHED, DOTTED, LONG, SOLID, Style
 

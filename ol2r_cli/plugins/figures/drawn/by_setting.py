@@ -15,9 +15,8 @@ from ol2r_cli.plugins.figures.curves import FAINT
 from ol2r_cli.plugins.figures.look import Bounds, Look, NothingToDraw, Shown
 from ol2r_cli.plugins.figures.panels import legend_panels, margin, plot
 from ol2r_cli.report.estimates import Estimate
-from ol2r_cli.report.legend import Legend, symbol
 from ol2r_cli.report.measures import axis_label
-from ol2r_cli.report.names import Labels
+from ol2r_cli.report.names import Labels, Legend, symbol
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import Style
 

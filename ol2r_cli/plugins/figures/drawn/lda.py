@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ol2r_cli.plugins.figures.look import Integer, NothingToDraw, Shown, integer
 from ol2r_cli.plugins.figures.panels import Panels, shades
-from ol2r_cli.report.legend import Legend, dataset_name
+from ol2r_cli.report.names import Legend, dataset_name
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.styles import SOLID, Style
 from ol2r_cli.run.own_code import trusted_targets
