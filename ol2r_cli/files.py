@@ -119,25 +119,25 @@ def plain(value: Any, depth: int = DEPTH) -> Any:
 
 
 def invalid_fields(value: Any, schema: dict[Any, Any]) -> list[str]:
-    """Return the names in a schema {name: kind} whose values are not of their kind; "mapping" unless `value` is one.
+    """Return the names in a schema {name: type} whose values are not of their type; "mapping" unless `value` is one.
 
-    A kind is a type, None for null, [kind] of a list with entries, a schema of a mapping, in which the name `...`
-    stands for all, or a tuple of kinds, of which one is enough.
+    A type is one of Python, None for null, [type] of a list with entries, a schema of a mapping, in which the name
+    `...` stands for all, or a tuple of types, of which one is enough.
     """
     if not isinstance(value, dict):
         return ["mapping"]
-    kinds = dict.fromkeys(value, schema[...]) if ... in schema else schema
-    return [name for name, kind in kinds.items() if not _is_of(kind, value.get(name))]
+    types = dict.fromkeys(value, schema[...]) if ... in schema else schema
+    return [name for name, expected in types.items() if not _is_of(expected, value.get(name))]
 
 
-def _is_of(kind: Any, value: Any) -> bool:
-    if isinstance(kind, tuple):
-        return any(_is_of(alternative, value) for alternative in kind)
-    if isinstance(kind, list):
-        return isinstance(value, list) and bool(value) and all(_is_of(kind[0], inner) for inner in value)
-    if isinstance(kind, dict):
-        return not invalid_fields(value, kind)
-    return value is None if kind is None else isinstance(value, kind)
+def _is_of(expected: Any, value: Any) -> bool:
+    if isinstance(expected, tuple):
+        return any(_is_of(alternative, value) for alternative in expected)
+    if isinstance(expected, list):
+        return isinstance(value, list) and bool(value) and all(_is_of(expected[0], inner) for inner in value)
+    if isinstance(expected, dict):
+        return not invalid_fields(value, expected)
+    return value is None if expected is None else isinstance(value, expected)
 
 
 def no_link(path: str, flags: int) -> int:

@@ -100,16 +100,16 @@ class Plain:
 class Ranged:
     """Numbers within all of some ranges, which say whether they have infinity."""
 
-    kind: Allowed
+    number: Allowed
     ranges: tuple[Range, ...]
 
     def fits(self, value: Any, in_range: bool = True) -> bool:
-        if not self.kind.fits(value, in_range=False):
+        if not self.number.fits(value, in_range=False):
             return False
         return not in_range or all(value in limits for limits in self.ranges)
 
     def in_words(self, right_type: bool) -> str:
-        return " and ".join(map(str, self.ranges)) if right_type else self.kind.in_words(right_type)
+        return " and ".join(map(str, self.ranges)) if right_type else self.number.in_words(right_type)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Word:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list whose entries are of one kind."""
+    """A list whose entries are all allowed by one."""
 
     entry: Allowed
 
@@ -142,7 +142,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MappingOf:
-    """A mapping whose values are of one kind."""
+    """A mapping whose values are all allowed by one."""
 
     entry: Allowed
 
@@ -155,7 +155,7 @@ class MappingOf:
 
 @dataclass(frozen=True)
 class Either:
-    """A value of any of several kinds; null is named first."""
+    """A value that one of several allows; null is named first."""
 
     options: tuple[Allowed, ...]
 
@@ -173,9 +173,9 @@ def allowed_by(annotation: Any) -> Allowed:
     if origin in (typing.Union, types.UnionType):
         return Either(tuple(map(allowed_by, arguments)))
     if origin is Annotated:
-        kind = allowed_by(arguments[0])
+        number = allowed_by(arguments[0])
         ranges = tuple(limits for limits in annotation.__metadata__ if isinstance(limits, Range))
-        return Ranged(kind, ranges) if ranges else kind
+        return Ranged(number, ranges) if ranges else number
     if origin is Literal:
         return Word(arguments)
     if annotation in _WORDS:
@@ -212,20 +212,20 @@ def annotations_of(target: Any) -> dict[str, Any]:
 
 
 @cache
-def _kinds(target: Any) -> dict[str, Allowed]:
+def _allowed(target: Any) -> dict[str, Allowed]:
     """Return what the constructor's keywords allow, by name, as far as they have annotations."""
     return {name: allowed_by(annotation) for name, annotation in annotations_of(target).items()}
 
 
 def check_settings(target: Any, settings: Mapping[str, Any], group: str) -> None:
-    """Raise ValueError when `settings` are not the keywords of `target`, or one is not of its annotated kind or range.
+    """Raise ValueError when `settings` are not the keywords of `target`, or one is not of its annotated type or range.
 
     `group` is the prefix of the settings on the command line: `ranker` for `ranker.l2`; empty without a configuration.
     """
     prefix = f"{group}." if group else ""
     name = getattr(target, "__name__", str(target))
     try:
-        parameters, kinds = keywords(target), _kinds(target)
+        parameters, allowed = keywords(target), _allowed(target)
     except ValueError:
         raise ValueError(f"{prefix}_target_ must be a class whose settings have names, got {name}") from None
     for key in settings:
@@ -234,29 +234,31 @@ def check_settings(target: Any, settings: Mapping[str, Any], group: str) -> None
             raise ValueError(f"{name} has no setting '{key}'{hint}")
     for key, parameter in parameters.items():
         if key in settings:
-            check_value(f"{prefix}{key}", settings[key], kinds.get(key, Anything()))
+            check_value(f"{prefix}{key}", settings[key], allowed.get(key, Anything()))
         elif parameter.default is parameter.empty:
             raise ValueError(f"{prefix}{key} is missing: {name} needs it, type {prefix}{key}=VALUE")
 
 
-def check_value(place: str, value: Any, kind: Allowed) -> None:
-    """Raise ValueError unless a value fits a kind; of a mapping that is one, for the entry that does not fit.
+def check_value(place: str, value: Any, allowed: Allowed) -> None:
+    """Raise ValueError unless a value is allowed; of a mapping that is one, for the entry that does not fit.
 
     `place` is its name on the command line, `ranker.l2`.
     """
-    if kind.fits(value):
+    if allowed.fits(value):
         if not all(-(2**63) <= number < 2**63 for number in _numbers(value) if isinstance(number, int)):
             raise ValueError(f"{place} must be within 64 bits (below 9.2e18), got {value!r}")
         return
-    for option in kind.options if isinstance(kind, Either) else (kind,):
+    for option in allowed.options if isinstance(allowed, Either) else (allowed,):
         if isinstance(option, MappingOf) and isinstance(value, Mapping):
             for key, entry in value.items():
                 check_value(f"{place}.{key}", entry, option.entry)
-    right_type = kind.fits(value, in_range=False)
+    right_type = allowed.fits(value, in_range=False)
     is_infinite = right_type and math.inf in [abs(number) for number in _numbers(value)]
-    is_whole = isinstance(value, float) and value.is_integer() and kind.fits(int(value))  # as 1e3 is
+    is_whole = isinstance(value, float) and value.is_integer() and allowed.fits(int(value))  # as 1e3 is
     hint = f": type {place}={int(value)}" if is_whole else ""
-    raise ValueError(f"{place} must be {'finite' if is_infinite else kind.in_words(right_type)}, got {value!r}{hint}")
+    raise ValueError(
+        f"{place} must be {'finite' if is_infinite else allowed.in_words(right_type)}, got {value!r}{hint}"
+    )
 
 
 def with_whole_numbers(value: Any) -> Any:

@@ -30,13 +30,13 @@ class FeatureSource:
 
     def __init__(self, source: DatasetSource, features: int, fingerprint: str):
         self.source, self.features, self.warnings = source, features, tuple[str, ...]()
-        kind, given = type(source), _first_with(type(source), "transformation")
+        source_class, given = type(source), _first_with(type(source), "transformation")
         if given is None:
-            what = f"{kind.__name__} has no method `transformation`, which says how its `load` makes features"
+            what = f"{source_class.__name__} has no method `transformation`, which says how its `load` makes features"
             self.warnings = (f"{what}: they are taken as they are",)
             self.transform: Transform = Transformation("none", np.ones(features, bool))
             return
-        loads = _first_with(kind, "load")
+        loads = _first_with(source_class, "load")
         if loads is not given and loads is not None and issubclass(loads, given):
             raise ValueError(
                 f"{loads.__name__} has a `load` of its own, so that nothing says how it makes features: define "
@@ -136,9 +136,9 @@ class FeatureSource:
         )
 
 
-def _first_with(kind: type, method: str) -> type | None:
-    """Return the class that defines the method that objects of `kind` have; None without one."""
-    return next((base for base in kind.__mro__ if method in vars(base)), None)
+def _first_with(derived: type, method: str) -> type | None:
+    """Return the class that defines the method that objects of the class `derived` have; None without one."""
+    return next((base for base in derived.__mro__ if method in vars(base)), None)
 
 
 def _has_all(file: Path, features: int) -> bool:

@@ -13,14 +13,16 @@ _PLAIN = frozenset((int, float, np.ndarray))  # `isinstance` takes longer than a
 
 def as_arrays(value: Any, convert: Any) -> Any:
     """Return a value in which every tensor, also those in tuples, is what `convert` makes of it."""
-    kind = type(value)
-    if kind is Tensor:
+    type_of_value = type(value)
+    if type_of_value is Tensor:
         return convert(value)
-    if kind in _PLAIN:
+    if type_of_value in _PLAIN:
         return value
     if isinstance(value, tuple):
         parts = [as_arrays(part, convert) for part in value]
-        return tuple(parts) if kind is tuple else tuple.__new__(kind, parts)  # in a third of the time of a call
+        return (
+            tuple(parts) if type_of_value is tuple else tuple.__new__(type_of_value, parts)
+        )  # in a third of the time of a call
     return convert(value) if isinstance(value, Tensor) else value
 
 

@@ -106,7 +106,7 @@ def part(dispatcher: Any) -> Any:
         return dispatcher
 
     def compile_part(signature: Any) -> Any:
-        arguments = tuple(types.unliteral(kind) for kind in signature)
+        arguments = tuple(types.unliteral(type_) for type_ in signature)
         if arguments not in dispatcher.overloads:
             dispatcher.add_overload(dispatcher._compiler.compile(arguments, None))
         return dispatcher.overloads[arguments].entry_point
@@ -117,13 +117,13 @@ def part(dispatcher: Any) -> Any:
 
 def constant(loop: Any, value: int | None) -> Any:
     """Return the type of a loop without arguments whose calls are a constant, or with None nothing, on a CPU."""
-    kind: Any = types.none if value is None else types.intp
+    type_: Any = types.none if value is None else types.intp
 
     def definition(context: Any) -> Any:
         def constant_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return context.get_constant_generic(builder, kind, value)
+            return context.get_constant_generic(builder, type_, value)
 
-        return kind(), constant_of
+        return type_(), constant_of
 
     return types.Function(make_intrinsic_template(loop, definition, loop.__name__))
 

@@ -274,8 +274,11 @@ class OfflineNetwork(OfflineRanker, ModelRanker):
         self.epochs, self.patience, self.seed, self.cache_dir = epochs, patience, seed, cache_dir
 
     def decisive(self, oracle: Oracle, context: RunContext) -> list[Any]:
-        kind = type(self.model)
-        model = f"{kind.__module__}.{kind.__qualname__}", getattr(self.model, "__dict__", repr(self.model))
+        model_class = type(self.model)
+        model = (
+            f"{model_class.__module__}.{model_class.__qualname__}",
+            getattr(self.model, "__dict__", repr(self.model)),
+        )
         return [*model, self.loss, self.learning_rate, self.batch, self.epochs, self.patience, self.seed]
 
     def fitted(self, features: Float[Tensor, "N F"], oracle: Oracle, context: RunContext) -> Float[Tensor, "P"]:

@@ -120,20 +120,20 @@ def _frame(table: Table, recorded: Sequence[Columns]) -> pl.DataFrame:
     zero. Whole numbers that are too large for the type of their column are Int64.
     """
     series = []
-    for name, kind in table.schema.items():
+    for name, dtype in table.schema.items():
         column = np.concatenate([rows.get(name, np.full(len(rows["seed"]), np.nan)) for rows in recorded])
         is_real = column.dtype.kind == "f"
-        if is_real and name in TRACE_COLUMNS and kind.is_integer():
+        if is_real and name in TRACE_COLUMNS and dtype.is_integer():
             column = np.where(column < 0, np.nan, column)
-        if kind.is_integer() and not _fits(column, kind):
-            kind = pl.Int64
-        series.append(pl.Series(name, column, nan_to_null=is_real).cast(kind))
+        if dtype.is_integer() and not _fits(column, dtype):
+            dtype = pl.Int64
+        series.append(pl.Series(name, column, nan_to_null=is_real).cast(dtype))
     return pl.DataFrame(series)
 
 
-def _fits(column: np.ndarray, kind: Any) -> bool:
+def _fits(column: np.ndarray, dtype: Any) -> bool:
     """Return whether a type of whole numbers has all numbers of a column, of which NaN is none."""
-    limits = np.iinfo(str(kind).lower())
+    limits = np.iinfo(str(dtype).lower())
     return not ((column < limits.min) | (column > limits.max)).any()
 
 

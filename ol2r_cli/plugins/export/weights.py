@@ -37,8 +37,8 @@ def weights(path: Path, data: Path | None = None, own_targets: Collection[str] =
     source = trained.feature_source(data)
     made = source.transform
     if not isinstance(made, Transformation) or source.warnings:
-        kind = type(source.source).__name__
-        raise ValueError(f"--to weights needs features that are normalised by a setting, not by the class {kind}")
+        name = type(source.source).__name__
+        raise ValueError(f"--to weights needs features that are normalised by a setting, not by the class {name}")
     every = np.zeros((len(rows), len(made.columns)))
     every[:, made.columns] = rows
     if made.zeroed is not None:
