@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.overrides import split_words
@@ -45,7 +44,8 @@ def main(given: argparse.Namespace) -> None:
     root = _folder(folders)
     runs = _chosen_runs(root, words)
     if given.json:
-        print(as_json([_as_record(run) for run in runs]))
+        records = [{"path": str(run.path), "state": run.state, **run.manifest, "error": run.error} for run in runs]
+        print(as_json(records))
     elif not runs:
         print(as_called(f"no runs below {root}: start one with `ol2r run`"))
     else:
@@ -61,11 +61,6 @@ def _folder(folders: Sequence[Path]) -> Path:
         missing = f"DIR must be a folder with runs, got {root}, which does not exist"
         raise ValueError(f"{missing}: start a run with `ol2r run`")
     return root
-
-
-def _as_record(run: Run) -> dict[str, Any]:
-    """Return what --json prints of a run."""
-    return {"path": str(run.path), "state": run.state, **run.manifest, "error": run.error}
 
 
 def _chosen_runs(root: Path, words: Sequence[str]) -> list[Run]:

@@ -114,14 +114,11 @@ def _by_intent(lists: Sequence[Floats], intents: int, grades: int) -> tuple[Inte
     for intent in range(intents):
         moved = [_moved(attraction, len(attraction) * intent // intents) for attraction in lists]
         attractions.append(np.concatenate(moved))
-        labels.append(np.concatenate([_number_below(attraction) for attraction in moved]))
+        # The grade of a document is how many of its query attract less.
+        below = [(attraction < attraction[:, None]).sum(1) for attraction in moved]
+        labels.append(np.concatenate(below))
     by_intent = np.stack(attractions)
     return Intents(torch.from_numpy(np.stack(labels).astype(np.int8)), grades, torch.from_numpy(by_intent)), by_intent
-
-
-def _number_below(attraction: Floats) -> NDArray[np.int64]:
-    """Return for each document how many of its query attract less, which is its grade."""
-    return (attraction < attraction[:, None]).sum(1)
 
 
 def _moved(attraction: Floats, ranks: int) -> Floats:

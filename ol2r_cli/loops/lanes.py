@@ -9,7 +9,7 @@ On a CPU these calls are constants, and leave nothing in the machine code. `rebo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
@@ -75,7 +75,8 @@ def rebound(loop: Any, forms: dict[Any, Any], make: Callable[[Any, Callable[...,
         forms[loop] = rebound(_OF_MANY_LANES[loop], forms, make)
     if loop not in forms:
         function = loop.function
-        names = {name: rebound(value, forms, make) for name, value in _used(function).items() if is_loop(value)}
+        used = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
+        names = {name: rebound(value, forms, make) for name, value in used.items() if is_loop(value)}
         cells = None
         if function.__closure__ is not None:
             values = [cell.cell_contents for cell in function.__closure__]
@@ -85,8 +86,3 @@ def rebound(loop: Any, forms: dict[Any, Any], make: Callable[[Any, Callable[...,
         copied.__qualname__, copied.__module__ = function.__qualname__, function.__module__
         forms[loop] = make(loop, copied)
     return forms[loop]
-
-
-def _used(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the global variables that a function may use, by name."""
-    return {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
