@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs reference notebook clean
+.PHONY: help setup setup-gpu run test test-core test-plugin a-plugin test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs reference notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -37,6 +37,17 @@ run: $(VENV)/.for-runs  ## set up and run the main job, PairRank on generated da
 
 test: setup  ## set up and run the tests, about nine minutes on two cores (make test ARGS=tests/click)
 	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" $(ARGS)
+
+test-core: setup  ## only the tests of the core and of methods, without those of plug-ins
+	$(PYTEST) --numprocesses 2 --dist worksteal -m "$(FAST)" tests $(PLUGINS:%=--ignore=tests/plugins/%) $(ARGS)
+
+# An error of make comes before anything is set up.
+PLUGINS = $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/plugins/*/))))
+test-plugin: $(if $(filter $(PLUGIN),$(PLUGINS)),setup,a-plugin)  ## only the tests of one plug-in (make test-plugin PLUGIN=search)
+	$(PYTEST) -m "$(FAST)" tests/plugins/$(PLUGIN) $(ARGS)
+
+a-plugin:
+	@echo "PLUGIN must be one of $(sort $(PLUGINS)), got $(PLUGIN)" >&2; exit 2
 
 test-all: setup  ## the tests with the long ones, and those on a Slurm where one can be installed
 	@if scripts/slurm_up.sh $(SLURM); then export SLURM_CONF=$(SLURM)/slurm.conf; else echo "without Slurm"; fi; \
