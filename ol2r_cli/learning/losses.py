@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ol2r_cli.interfaces import Interaction, Oracle, RunContext
 from ol2r_cli.learning.history import PairLog
-from ol2r_cli.learning.preferences import examined
 from ol2r_cli.learning.refit import HistoryLoss, Sample
 from ol2r_cli.metrics.ranking import discounts, gains
 from ol2r_cli.tensor.gather import cached_arange
@@ -50,24 +49,16 @@ class RankNetLoss(PairLog, HistoryLoss):
 
         return Sample(document, pull, valid.sum((1, 2)).to(torch.float32))
 
-    def places(self) -> Int[Tensor, "B C"]:
-        return torch.arange(int(self.count.max()), device=self.count.device).expand(len(self.count), -1)
-
-    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """Return these entries; the last place of the buffer is no pair."""
-        return self.sample(torch.where(valid, place, self.capacity))
-
 
 class LambdaRankLoss(HistoryLoss):
     """RankNet's gradient of every pair, times |delta NDCG| of swapping the two in the list of their round.
 
     A list holds the documents shown, in the order of their present scores (equal ones as they were shown); its gains
     are the clicks, 0 or 1, and its ideal DCG is that of the same clicks. The entries are lists; rounds without a pair
-    are not kept. In a `pair_sample` a list holds only the documents examined, as in the authors' code.
+    are not kept.
     """
 
     chunk = 512
-    least_batch = 0.5
 
     shown: Tensor
     clicks: Tensor
@@ -118,33 +109,6 @@ class LambdaRankLoss(HistoryLoss):
         counted = (self.pairs[self.replica, index, :, 0] >= 0) & (index < self.count[:, None])[..., None]
         if self.forgets:  # a pair counts as its list
             counted = counted * self.weights(self.replica, index)[..., None]
-        return self._lists(index, counted, self.shown[self.replica, index] >= 0)
-
-    def places(self) -> Int[Tensor, "B C"]:
-        """Return round times pairs of a round, plus the pair's number in its round."""
-        valid = (self.pairs[:, : int(self.count.max()), :, 0] >= 0).flatten(1)
-        return valid.sort(dim=1, descending=True, stable=True).indices[:, : int(self.total.max())]
-
-    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """Return the lists of these pairs, each once, with these pairs only and ranks among the documents examined."""
-        per_round = self.pairs.shape[2]
-        row, order = torch.where(valid, place // per_round, self.capacity).sort(dim=1, stable=True)
-        number = torch.nn.functional.pad(row[:, 1:] != row[:, :-1], (1, 0)).cumsum(1)  # of its list in the sample
-        most = int(number.max()) + 1
-        index = torch.full_like(row[:, :most], self.capacity).scatter_(1, number, row)
-        pairs = torch.zeros(*index.shape, per_round, dtype=torch.bool, device=index.device)
-        pairs[self.replica, number, (place % per_round).gather(1, order)] = valid.gather(1, order)
-        seen = examined(self.clicks[self.replica, index], self.shown[self.replica, index] >= 0)
-        return self._lists(index, pairs, seen)
-
-    def _lists(
-        self,
-        index: Int[Tensor, "B X"],
-        counted: Bool[Tensor, "B X M"] | Float[Tensor, "B X M"],
-        real: Bool[Tensor, "B X K"],
-    ) -> Sample:
-        """Return the pairs of the lists with these numbers, as each is `counted`; lists hold the documents that are
-        `real`."""
         shown, clicks = self.shown[self.replica, index], self.clicks[self.replica, index]
         winner, loser = self.pairs[self.replica, index].long().clamp(min=0).unbind(-1)
         gain = clicks.to(self.dtype)
@@ -153,7 +117,7 @@ class LambdaRankLoss(HistoryLoss):
         def pull(scores: Float[Tensor, "B N Y"]) -> Float[Tensor, "B N Y"]:
             lists = scores.unflatten(2, shown.shape[1:])
             up, down = (end[:, None].expand(-1, lists.shape[1], -1, -1) for end in (winner, loser))
-            discount = discounts_of(lists, real[:, None])
+            discount = discounts_of(lists, (shown >= 0)[:, None])
             weight = torch.sigmoid(lists.gather(3, down) - lists.gather(3, up)) * worth[:, None]
             weight *= (discount.gather(3, up) - discount.gather(3, down)).abs_()
             return torch.zeros_like(lists).scatter_add_(3, up, weight).scatter_add_(3, down, -weight).flatten(2)

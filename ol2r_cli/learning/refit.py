@@ -106,12 +106,10 @@ class Sample(NamedTuple):
 class HistoryLoss(CountedBuffer):
     """A loss over all feedback so far. An entry is a pair, a list or a document; replicas have histories of their own.
 
-    A subclass says in `sample` what some entries pull. One whose terms are pairs inferred from clicks says in `places`
-    and `pair_sample` what single pairs pull, whatever its entries are: `AuthorsFit` needs it.
+    A subclass says in `sample` what some entries pull.
     """
 
     chunk = 4096  # entries worked on at once when the whole history is used
-    least_batch = 0.0  # the last batch of an epoch of `AuthorsFit` is left out below this share, unless it is the first
 
     features: Tensor  # the document table [N F]
 
@@ -151,15 +149,6 @@ class HistoryLoss(CountedBuffer):
 
     def sample(self, index: Int[Tensor, "B X"]) -> Sample:
         """Return the entries with these numbers; those from `count` on pull nothing."""
-        raise NotImplementedError
-
-    def places(self) -> Int[Tensor, "B C"]:
-        """Return where the pairs of the history are stored, in the order of their rounds; what comes after the first
-        `terms()` is arbitrary. C is the largest number of them."""
-        raise NotImplementedError
-
-    def pair_sample(self, place: Int[Tensor, "B X"], valid: Bool[Tensor, "B X"]) -> Sample:
-        """Return the pairs stored at these `places`; those that are not `valid` pull nothing."""
         raise NotImplementedError
 
 

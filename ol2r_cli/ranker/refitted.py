@@ -4,24 +4,25 @@ skyline of online learning (section 5), and P2NeurRank, an ensemble on perturbed
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
-from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps, check_settings
+from ol2r_cli.config.ranges import Count, NonNegative, Positive, Steps
 from ol2r_cli.interfaces import MEMBERS, Forgetting, Interaction, Oracle, RunContext
-from ol2r_cli.learning.authors_fit import AuthorsFit
-from ol2r_cli.learning.history import Discount, check_forgets_nothing, forgetting_of
+from ol2r_cli.learning.history import Discount, forgetting_of
 from ol2r_cli.learning.losses import LabelledLoss, LambdaRankLoss, RankNetLoss
 from ol2r_cli.learning.model import Model
 from ol2r_cli.learning.preferences import Pairs, most_pairs
 from ol2r_cli.learning.refit import FeatureCovariance, GradientRefit
-from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.ranker.model_ranker import Growth, HistoryRanker
 from ol2r_cli.tensor.gather import cached_arange
 from ol2r_cli.tensor.shapes import Float, Int
 from ol2r_cli.tensor.streams import Random
+
+# What `fit` and `authors` are of every run: an earlier version had another fit, and ids contain both settings.
+FIT, AUTHORS = "descent", {"learning_rate": 0.01, "l2": 0.1, "epochs": 20, "batch": 1024}
 
 LOSSES: dict[str, type[RankNetLoss | LambdaRankLoss]] = {"ranknet": RankNetLoss, "lambdarank": LambdaRankLoss}
 
@@ -52,7 +53,7 @@ class DescendingRanker(HistoryRanker):
     """
 
     loss: RankNetLoss | LambdaRankLoss | LabelledLoss
-    refit: GradientRefit | AuthorsFit
+    refit: GradientRefit
     waiting: Tensor
 
     def __init__(
@@ -100,35 +101,25 @@ class DescendingRanker(HistoryRanker):
 
 
 class RefittedRanker(DescendingRanker):
-    """A `DescendingRanker` that, with `fit` = authors, fits as the released code does instead.
-
-    Then only `pairs` and `every` of the other settings count, and `authors`, the settings of `AuthorsFit`; the network
-    starts as PyTorch's do, whatever the model's `init`.
-    """
+    """A `DescendingRanker` with the settings `fit` and `authors` of its ids, which have one value each."""
 
     def __init__(
         self,
         model: Model,
         loss: Literal["ranknet", "lambdarank"],
         pairs: Pairs,
-        fit: Literal["descent", "authors"],
+        fit: str,
         authors: Mapping[str, float],
         window: Count | None,
         discount: Discount,
         **descent: Unpack[Descent],
     ):
-        check_settings(AuthorsFit, authors, self.setting("authors"))
-        if fit == "authors":
-            if not isinstance(model, MLP):
-                raise ValueError(f"ranker/model must be mlp with ranker.fit=authors, got {type(model).__name__}")
-            model = MLP(model.units, model.hidden_layers, "pytorch")
-            descent["growth"] = 1.0
-            descent["damping"] = None
+        if (fit, dict(authors)) != (FIT, AUTHORS):
+            raise ValueError(
+                f"{self.setting('fit')} and {self.setting('authors')} must be left out, as the authors' fit is no part "
+                "of ol2r any more: git checkout 471157e2 has it, see docs/algorithms/olranknet.md"
+            )
         super().__init__(model, loss, pairs, window, discount, **descent)
-        if fit == "authors":
-            check_forgets_nothing(self, "fit", "descent", fit)
-            self.starts = False
-            self.refit = AuthorsFit(**dict[str, Any](authors))
 
 
 class LabelledRanker(DescendingRanker):

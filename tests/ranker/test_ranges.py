@@ -80,11 +80,6 @@ REFUSED = [
     ("true or false", "nsgd", "document_space.normalise=1"),
     ("true or false", "coltr", "renormalise=1"),
     ("true or false", "intervention_aware", "restart=1"),
-    ("above 0", "olranknet", "authors.learning_rate=0"),
-    ("0 or more", "olranknet", "authors.l2=-1"),
-    ("from 1 to 100000", "olranknet", "authors.epochs=0"),
-    ("1 or more", "olranknet", "authors.batch=0"),
-    ("one of descent, authors", "olranknet", "fit=adam"),
     ("settings in quotes, '{name: value, ..}'", "olranknet", "authors=3"),
 ]
 
@@ -100,24 +95,16 @@ TOGETHER = [
         "exploration.alpha must be a number where the ranker forgets pairs, got theory",
         "pairrank ranker.discount=0.9 exploration.alpha=theory",
     ),
-    (
-        "ranker.fit must be descent with ranker.window or ranker.discount, got authors",
-        "olranknet ranker.fit=authors ranker.window=9",
-    ),
     ("ranker.batch must be null with ranker.discount, got 8", "olranknet ranker.batch=8 ranker.discount=0.9"),
     (
         "exploration.covariance must be diagonal where the ranker forgets pairs, got full",
         "olranknet ranker.window=9 exploration.covariance=full",
     ),
     (
-        "ranker/model must be mlp with ranker.fit=authors, got Linear",
-        "olranknet ranker/model=linear ranker.fit=authors",
+        "ranker.fit and ranker.authors must be left out, as the authors' fit is no part of ol2r any more: git checkout",
+        "olranknet ranker.fit=authors",
     ),
-    ("AuthorsFit has no setting 'epoch': did you mean ranker.authors.epochs?", "olranknet +ranker.authors.epoch=3"),
-    (
-        "ranker.authors.epochs is missing: AuthorsFit needs it, type ranker.authors.epochs=VALUE",
-        "olranknet ~ranker.authors.epochs",
-    ),
+    ("ranker.fit and ranker.authors must be left out, as", "ollambdarank ranker.authors.epochs=3"),
     ("ranker.drawn must be at least ranker.candidates, 9, got 8", "nsgd ranker.drawn=8"),
     ("ranker.memory must be at least ranker.candidates, 9, got 8", "nsgd ranker.memory=8"),
     ("ranker.avoided must be at most ranker.memory, 60, got 61", "nsgd ranker.avoided=61"),

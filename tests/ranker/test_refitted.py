@@ -137,7 +137,6 @@ def test_history_is_document_numbers_and_no_features():
 def test_it_learns_what_no_linear_ranker_can():
     """With the default steps; on so few queries without noise little has to be held back."""
     settings = "exploration=none", "ranker.model.width=20"
-    for words in ("ranker.l2=0.01",), ("ranker/model=mlp", "ranker.fit=authors"):
-        before, after = learned("ranker=olranknet", *settings, *words, total=40)
-        assert max(before) < 0.7, words
-        assert min(after) > 0.8, words
+    before, after = learned("ranker=olranknet", *settings, "ranker.l2=0.01", total=40)
+    assert max(before) < 0.7
+    assert min(after) > 0.8

@@ -196,7 +196,6 @@ def test_a_run_begins_where_another_ended(tmp_path, capsys):
         f"start.run={source.path} ranker=toprank": "cannot be started: type ranker=coltr, dbgd, ",
         f"start.run={tmp_path / 'no'}": "start.run must be the directory of a run or an id below",
         f"start.run={tmp_path}": "start.run must fit runs of one experiment, got",
-        "start.labels=0.1 ranker=olranknet ranker.fit=authors": "with RefittedRanker and its settings",
         "start.labels=0.1 ranker=offline_ranknet": "with OfflineRankNet and its settings",
         f"start.labels=0.1 start.run={source.path}": "start.run must be null with start.labels",
         "start.noise=0.1": "start.noise must be 0 without start.labels",

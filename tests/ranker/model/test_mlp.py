@@ -161,8 +161,7 @@ def test_equal_documents_tie_up_to_rounding(init):
 @pytest.mark.parametrize(("layers", "init"), [*product([1, 2, 3], ["antisymmetric", "standard"])])
 def test_the_start_is_that_of_the_port(layers, init):
     """From the normal numbers drawn for a whole network: an antisymmetric one takes the upper left of every layer, and
-    the standard one all of them, with the variances 2/m of hidden layers and 1/m of the last. The uniform numbers of
-    torch.nn.Linear are those of tests/ranker/test_authors_fit.py."""
+    the standard one all of them, with the variances 2/m of hidden layers and 1/m of the last."""
     width, half = 6, 3
     theta, size = started(MLP(width, layers, init)), F * width + (layers - 1) * width**2 + width
     normal = Streams(torch.tensor([3, 7])).at("setup", 0).normal(N * size, "network").numpy().reshape(B, N, size)
@@ -173,6 +172,17 @@ def test_the_start_is_that_of_the_port(layers, init):
             halves = [first[:half], *(layer[:half, :half] for layer in inner), last[:half]]
             expected = flat(network.antisymmetric(halves))
         assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
+
+
+def test_the_start_of_pytorch_is_uniform_within_one_over_the_root_of_the_inputs():
+    model = MLP(6, 2, "pytorch")
+    uniform = Streams(torch.tensor([3, 7])).at("setup", 0).uniform(N * model.size(F), "network").numpy()
+    for b, n in product(range(B), range(N)):
+        parts = with_biases(2 * uniform.reshape(B, N, -1)[b, n] - 1, 6, 2)
+        expected = in_one_row(
+            [(weight / sqrt(weight.shape[1]), bias / sqrt(weight.shape[1])) for weight, bias in parts]
+        )
+        assert started(model)[b, n].numpy() == pytest.approx(expected, abs=1e-15)
 
 
 def test_mlp1_is_mlp_with_one_hidden_layer():
