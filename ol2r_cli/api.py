@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.config.overrides import command_of, split_launcher, split_search_path
+from ol2r_cli.config.overrides import command_of, full_names, split_launcher, split_search_path
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.figures import drawing
@@ -196,7 +196,7 @@ def experiment(*settings: Any, **more: Any) -> runner.Experiment:
 def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
     """Return the experiment of these overrides, and the command that runs it."""
     composition_of = composer.Composer(overrides)
-    words = composition_of.catalogue.full_names(split_search_path(overrides)[0])
+    words = full_names(split_search_path(overrides)[0], composition_of.catalogue.choices)
     job, _ = split_launcher(words)
     composition = composition_of(job)
     composer.check_grid(composition, job, "use its settings one by one, with sweep()")

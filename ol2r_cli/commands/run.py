@@ -26,7 +26,7 @@ from ol2r_cli import loops
 from ol2r_cli.commands.command import Parser, argument, command
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.mistyped import meant
-from ol2r_cli.config.overrides import replaced, split_launcher, split_search_path
+from ol2r_cli.config.overrides import full_names, replaced, split_launcher, split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.files import as_json
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, exits_when_interrupted
@@ -111,7 +111,7 @@ def execute(given: argparse.Namespace, kind: RunKind = KIND) -> int:
         from ol2r_cli.config.composer import Composer
 
         composer = Composer([*overrides, *as_options(folders)], kind.name)
-    overrides = composer.catalogue.full_names(overrides)
+    overrides = full_names(overrides, composer.catalogue.choices)
     jobs = composer.jobs(overrides, [names.split(",") for names in given.paired]) if given.multirun else [overrides]
     if given.cfg:
         return _show_configuration(given, composer, jobs[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ol2r_cli.config.overrides import as_typed, translate
+from ol2r_cli.config.overrides import full_names
 from ol2r_cli.plugins import added_lines
 from ol2r_cli.text.formatting import one_line
 
@@ -25,7 +25,6 @@ RECIPES = ("reproduce", "benchmark")  # folders of configs/ that are no groups o
 MEASURE = "measure"  # the group of which several choices are taken at once, by the list `measures`
 ROLES = ("ranker", "click", "exploration", "fairness", "measure", "intent", "dataset")  # `ol2r new` writes a choice of
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NO_SETTINGS = ("_target_", "defaults", "hydra")
 
 
@@ -36,6 +35,18 @@ def config_dir() -> Path:
     # A checkout first: an editable install leaves a stale copy of configs/ elsewhere, never here.
     is_checkout = (beside / "run.yaml").exists() and (package.parent / "pyproject.toml").exists()
     return beside if is_checkout else package / "configs"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML as Hydra does: 1e-3 is a number, and a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in forms if not tag.endswith(":timestamp")]
+    for first, forms in _Loader.yaml_implicit_resolvers.items()
+}
+_EXPONENT = re.compile(r"[-+]?\d[\d_]*(\.[\d_]*)?[eE][-+]?\d+$")
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
 class Setting(NamedTuple):
@@ -239,23 +250,9 @@ class Catalogue:
         """Return the groups below those of run.yaml."""
         return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
 
-    def full_names(self, overrides: Iterable[str]) -> list[str]:
-        """Return overrides with the whole names of choices, for their short names and unique beginnings: `click=inf`.
-
-        A name that Hydra would read as a number or as a truth value gets quotes.
-        """
-        return [self._with_full_names(word) for word in translate(overrides)]
-
-    def _with_full_names(self, word: str) -> str:
-        group, _, values = word.partition("=")
-        known = self.choices.get(group.lstrip("+"), {})
-        if not known or not re.fullmatch(r"[\w.+,-]+", values):  # a list or a call, which Hydra reads
-            return word
-        return f"{group}={','.join(_full_name(value, known) for value in values.split(','))}"
-
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
         """Return the choice of each group under overrides: of a list the first value, of several overrides the last."""
-        named = "\n".join(self.full_names(overrides))
+        named = "\n".join(full_names(overrides, self.choices))
         typed = dict(re.findall(r"^([\w/]+)='?([\w.-]+)", named, re.MULTILINE))
         typed = {group: name for group, name in typed.items() if group in self.choices}
         preset = self._brought_by("experiment", self.defaults | typed)
@@ -280,16 +277,6 @@ class Catalogue:
                     node = node[part]
                 node[last] = choice.values
         return tree
-
-
-def _full_name(typed: str, names: Collection[str]) -> str:
-    """Return the name that is typed, also by its beginning, as Hydra reads it as text; any other word as it is."""
-    if typed in ("", "null"):
-        return typed
-    having = [typed] if typed in names else [name for name in names if name.startswith(typed)]
-    if len(having) != 1:
-        return typed
-    return "none" if having == ["none"] else as_typed(having[0])  # Hydra reads none as text, but not 1e3
 
 
 def _with_parts_behind(choices: Mapping[str, dict[str, Choice]]) -> dict[str, dict[str, Choice]]:

@@ -8,9 +8,10 @@ parts that Hydra documents for programs and sweeper plugins.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import hydra
@@ -20,10 +21,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, config_dir
-from ol2r_cli.config.grammar import parse
-from ol2r_cli.config.interpolations import Resolver, as_text, merged
-from ol2r_cli.config.jobs import check_repeated, jobs_of
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, config_dir, dotted
+from ol2r_cli.config.grammar import check_repeated, jobs_of, parse
 from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.mistyped import (
     bad_choice,
@@ -32,8 +31,9 @@ from ol2r_cli.config.mistyped import (
     refused_by_hydra,
     several_values,
     unknown_name,
+    unresolved,
 )
-from ol2r_cli.config.overrides import as_typed, split_search_path
+from ol2r_cli.config.overrides import as_typed, escaped, full_names, name_of, split_search_path
 from ol2r_cli.config.own_choices import as_options, check_modules, choice_folders, read_project
 from ol2r_cli.plugins import added_lines
 from ol2r_cli.text.formatting import one_line
@@ -57,7 +57,7 @@ class Composition:
     @cached_property
     def config(self) -> DictConfig:
         """Return the settings as nodes, which know their names; what is left of `${` in them is text."""
-        return OmegaConf.create(as_text(self.settings))
+        return OmegaConf.create(_as_text(self.settings))
 
 
 class Composer:
@@ -84,20 +84,20 @@ class Composer:
         chosen = (group for group, choice in self.catalogue.defaults.items() if choice)
         self._needed = [*self.catalogue.root.values, *chosen]
         self._bases: dict[tuple[str, ...], Composition] = {}
-        self._resolved = Resolver()
+        self._resolved: dict[str, Any] = {}  # settings without interpolations, by those that have some
 
     def __call__(self, overrides: Sequence[str]) -> Composition:
         """Return the configuration of `ol2r run OVERRIDES`; ValueError, of one line, for a bad one."""
         parsed = self._parsed(overrides)
         unresolved = self._unresolved(parsed)
-        settings = self._resolved(unresolved.settings)
+        settings = self._without_interpolations(unresolved.settings)
         return replace(unresolved, settings=settings | self._measures(settings, parsed))
 
     def shown(self, overrides: Sequence[str], part: str) -> DictConfig:
         """Return the configuration as `--cfg PART` shows it: `job`, `hydra` (Hydra's own settings) or `all`."""
         parsed = self._parsed(overrides)
         settings = self._unresolved(parsed).settings
-        measures = self._measures(self._resolved(settings), parsed)
+        measures = self._measures(self._without_interpolations(settings), parsed)
         if part == "job":
             return OmegaConf.create(settings | measures)
         whole = self._by_hydra(_words(parsed))
@@ -125,7 +125,8 @@ class Composer:
     def _parsed(self, overrides: Sequence[str]) -> list[Override]:
         """Return the overrides of a job, after those of the project file; ValueError for one with several values."""
         typed = self._typed(overrides)
-        parsed = [parse(word) for word in (*self._project.overrides(typed), *typed)]
+        of_project = self._project.overrides(with_launcher="launcher" not in map(name_of, typed))
+        parsed = [parse(word) for word in (*of_project, *typed)]
         for override in parsed:
             if override.is_sweep_override():
                 values = str(override.input_line).partition("=")[2]
@@ -134,7 +135,7 @@ class Composer:
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:
         """Return the overrides as Hydra reads them, but for those of folders; ValueError for a mistake in them."""
-        words = self.catalogue.full_names(split_search_path(overrides)[0])
+        words = full_names(split_search_path(overrides)[0], self.catalogue.choices)
         check_words(words, self.catalogue)
         return words
 
@@ -153,6 +154,27 @@ class Composer:
                 raise ValueError(unknown_name(name, words, self.catalogue))
         return composition
 
+    def _without_interpolations(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return settings in which `${device.threads}` is the value of the setting that it names.
+
+        OmegaConf resolves, among the settings that are named, and once for the same values of these: nodes of all
+        settings would take most of the time in which a job is composed. ValueError for an interpolation that cannot be
+        resolved, and for a missing value (`???`).
+        """
+        part = _needed(settings)
+        key = repr(part)
+        if key not in self._resolved:
+            try:
+                self._resolved[key] = OmegaConf.to_container(
+                    OmegaConf.create(part), resolve=True, throw_on_missing=True
+                )
+            except OmegaConfBaseException as error:
+                name = str(error.full_key)
+                value = dict(dotted(part)).get(name)
+                raise ValueError(unresolved(name, value, str(error).splitlines()[0])) from None
+        resolved: dict[str, Any] = _merged(settings, self._resolved[key], "")
+        return resolved
+
     def _measures(self, settings: Mapping[str, Any], parsed: Sequence[Override]) -> dict[str, Any]:
         """Return the settings of the measures of a run below `measure`; nothing for a root without measures."""
         if MEASURE not in self.catalogue.choices:
@@ -165,9 +187,8 @@ class Composer:
 
         Where a `+` or `~` is among them, Hydra sets the values, too. ValueError for a setting that does not exist.
         """
-        by_hydra = [override for override in overrides if self._chooses(override)]
-        if any(override.type != OverrideType.CHANGE for override in overrides):
-            by_hydra = [override for override in overrides if _top(override) not in added_lines()]
+        only_changes = all(override.type == OverrideType.CHANGE for override in overrides)
+        by_hydra = [override for override in overrides if self._is_read_by_hydra(override, only_changes)]
         base = self._base(by_hydra)
         settings = copy.deepcopy(base.settings)
         for override in overrides:
@@ -178,10 +199,16 @@ class Composer:
                     raise ValueError(unknown_name(error.args[0], words, self.catalogue)) from None
         return replace(base, settings=settings)
 
-    def _chooses(self, override: Override) -> bool:
-        """Return whether an override names a choice, or a setting of Hydra or of a package."""
-        is_choice = str(override.key_or_group) in self.catalogue.choices and not isinstance(override.value(), dict)
-        return is_choice or override.is_hydra_override() or override.package is not None
+    def _is_read_by_hydra(self, override: Override, only_changes: bool) -> bool:
+        """Return whether Hydra reads an override: one that names a choice, or a setting of Hydra or of a package.
+
+        Where others add or remove settings it reads all that it knows.
+        """
+        name = str(override.key_or_group)
+        is_choice = name in self.catalogue.choices and not isinstance(override.value(), dict)
+        if is_choice or override.is_hydra_override() or override.package is not None:
+            return True
+        return not only_changes and name.partition(".")[0] not in added_lines()
 
     def _base(self, choosing: Sequence[Override]) -> Composition:
         """Return what Hydra composes for a set of choices, before values are set; ValueError for a bad choice."""
@@ -203,10 +230,11 @@ class Composer:
             if choice is not None and not choice.comes_along:
                 check_modules(choice)
         added = {name: self.catalogue.root.values[name] for name in added_lines() if name in self.catalogue.root.values}
-        return Composition({**settings, **copy.deepcopy(added)}, choices, grid)
+        return Composition(settings | added, choices, grid)
 
     def _exchanged(self, choosing: Sequence[Override]) -> Composition | None:
-        """Return the base in which choices that bring nothing, such as click models, take the place of the defaults.
+        """Return the base in which choices of ol2r that bring no others, such as click models, take the place of the
+        defaults.
 
         So Hydra composes each ranker once and not for every click model and dataset. None where there is no such
         choice, and where others, such as a preset, may set anything in its group.
@@ -218,14 +246,14 @@ class Composer:
             group = str(override.key_or_group)
             if group in _ALONE:
                 alone[group] = self.catalogue.choices[group][str(override.value())]
-        if not alone or not all(map(self._brings_nothing, alone.values())):
+        if not alone or any(not choice.comes_along or "defaults" in choice.content for choice in alone.values()):
             return None
         base = self._base([override for override in choosing if str(override.key_or_group) not in alone])
         for group in alone:
             usual = self.catalogue.choices[group].get(base.choices.get(group, ""))
-            if usual is None or base.settings[group] != _loaded(usual):
+            if usual is None or base.settings[group] != usual.content:
                 return None
-        settings = {group: _loaded(choice) for group, choice in alone.items()}
+        settings = {group: choice.content for group, choice in alone.items()}
         choices = {group: choice.name for group, choice in alone.items()}
         return Composition(base.settings | settings, {**base.choices, **choices}, base.grid)
 
@@ -234,10 +262,6 @@ class Composer:
         group = str(override.key_or_group)
         is_plain = override.type == OverrideType.CHANGE and override.package is None
         return is_plain and group in self.catalogue.choices and group != "experiment"
-
-    def _brings_nothing(self, choice: Choice) -> bool:
-        """Return whether a choice is one of ol2r that neither inherits nor brings others."""
-        return choice.comes_along and "defaults" not in choice.content
 
     def _check_choice(self, override: Override) -> None:
         """Raise ValueError where an override of a group does not name one of its choices."""
@@ -279,19 +303,8 @@ def check_grid(composition: Composition, overrides: Iterable[str], advice: str) 
         raise ValueError(f"experiment={preset} is a grid, several runs that differ in {', '.join(unused)}: {advice}")
 
 
-@cache
-def _loaded(choice: Choice) -> Any:
-    """Return the content of a choice as Hydra reads it: 1e-3 is a number."""
-    return OmegaConf.to_container(OmegaConf.load(choice.path))
-
-
 def _words(overrides: Sequence[Override]) -> list[str]:
     return [str(override.input_line) for override in overrides]
-
-
-def _top(override: Override) -> str:
-    """Return the first word of the name of an override."""
-    return str(override.key_or_group).partition(".")[0]
 
 
 def _of_a_measure(override: Override) -> bool:
@@ -309,4 +322,44 @@ def _set_value(settings: dict[str, Any], name: str, value: Any) -> None:
             raise KeyError(name)
     if last not in node:
         raise KeyError(name)
-    node[last] = merged(node[last], value, name)
+    node[last] = _merged(node[last], value, name)
+
+
+def _needed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that have interpolations or no value, and those that are named by them."""
+    text = " ".join(re.findall(r"\$\{[^}]*|\?\?\?", str(settings)))
+    may_name_all = re.search(r"\$\{\.|\[|\$\{\S*\$", text)  # relative ones, or an interpolation in another one
+    return settings if may_name_all else _with_names(settings, set(re.findall(r"[\w.]+", text)))
+
+
+def _with_names(settings: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Return the nested settings with these names, and those that have an interpolation or no value."""
+    kept: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            below = value if name in names else _with_names(value, names, f"{name}.")
+            if below:
+                kept[key] = below
+        elif name in names or re.search(r"\$\{|\?\?\?", str(value)):
+            kept[key] = value
+    return kept
+
+
+def _merged(present: Any, value: Any, name: str) -> Any:
+    """Return a value in place of another one; of two mappings the union. KeyError for a key that is not there."""
+    if not isinstance(present, dict) or not isinstance(value, dict):
+        return value
+    for key in value:
+        if key not in present:
+            raise KeyError(f"{name}.{key}")
+    return present | {key: _merged(present[key], entry, f"{name}.{key}") for key, entry in value.items()}
+
+
+def _as_text(value: Any) -> Any:
+    """Return settings in which OmegaConf reads `${` as text."""
+    if isinstance(value, Mapping):
+        return {key: _as_text(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_as_text(entry) for entry in value]
+    return escaped(value) if isinstance(value, str) else value

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any
 
 from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, dotted
-from ol2r_cli.config.overrides import escaped
+from ol2r_cli.config.overrides import escaped, name_of
 from ol2r_cli.text.formatting import must_be_one_of, nearest, printable
 
 # Words of papers and of other programs, with the name here or its last part.
@@ -110,7 +110,7 @@ def several_settings(word: str) -> str:
 
 def without_effect(word: str) -> str:
     """Return the message for a setting of Hydra, which `ol2r` does not read; empty for any other override."""
-    name = word.lstrip("+~").partition("=")[0]
+    name = name_of(word)
     if not name.startswith(("hydra.", "hydra/")) or name == "hydra.searchpath":
         return ""
     return f"{word} has no effect: leave it out; runs go to output_dir=DIR, and sweeps run where launcher=.. says"

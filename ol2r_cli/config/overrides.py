@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from numbers import Integral, Real
 from os import PathLike, fspath
@@ -15,6 +15,11 @@ ALIASES = {"click": {"per": "perfect", "nav": "navigational", "inf": "informatio
 
 _UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 _NOT_TEXT = re.compile(r"(?i)null|none|true|false|[+-]?(\d.*|\..*|inf|nan)")  # read as another type, or possibly so
+
+
+def name_of(word: str) -> str:
+    """Return the name in `NAME=VALUE`, `+NAME=VALUE`, `++NAME=VALUE` or `~NAME`."""
+    return word.lstrip("+~").partition("=")[0]
 
 
 def translate(overrides: Iterable[str]) -> list[str]:
@@ -31,6 +36,31 @@ def translate(overrides: Iterable[str]) -> list[str]:
             values = re.sub(rf"\b{short}\b", name, values)
         translated.append(f"{group}{equals}{values}")
     return translated
+
+
+def full_names(overrides: Iterable[str], choices: Mapping[str, Collection[str]]) -> list[str]:
+    """Return overrides with the whole names of choices, for their short names and unique beginnings: `click=inf`.
+
+    `choices` are the names in each group. A name that Hydra would read as a number or as a truth value gets quotes.
+    """
+    full = []
+    for word in translate(overrides):
+        group, _, values = word.partition("=")
+        known = choices.get(group.lstrip("+"))
+        if known and re.fullmatch(r"[\w.+,-]+", values):  # neither a list nor a call, which Hydra reads
+            word = f"{group}={','.join(_full_name(value, known) for value in values.split(','))}"
+        full.append(word)
+    return full
+
+
+def _full_name(typed: str, names: Collection[str]) -> str:
+    """Return the name that is typed, also by its beginning, as Hydra reads it as text; any other word as it is."""
+    if typed in ("", "null"):
+        return typed
+    having = [typed] if typed in names else [name for name in names if name.startswith(typed)]
+    if len(having) != 1:
+        return typed
+    return "none" if having == ["none"] else as_typed(having[0])  # Hydra reads none as text, but not 1e3
 
 
 def split_search_path(words: Sequence[str]) -> tuple[list[str], list[Path]]:
@@ -80,7 +110,7 @@ def split_launcher(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
     job: list[str] = []
     launcher: list[str] = []
     for word in translate(overrides):
-        name = word.lstrip("+~").partition("=")[0]
+        name = name_of(word)
         (launcher if name == "launcher" or name.startswith("launcher.") else job).append(word)
     return job, launcher
 

@@ -49,13 +49,13 @@ class ProjectFile:
     data_dir: str | None = None
     launcher: str | Mapping[str, Any] | None = None
 
-    def overrides(self, typed: Iterable[str]) -> list[str]:
-        """Return the settings as overrides that stand before the `typed` ones, which therefore decide.
+    def overrides(self, with_launcher: bool) -> list[str]:
+        """Return the settings as overrides that stand before those that are typed, which therefore decide.
 
         The launcher's settings are left out where a launcher is typed: another one need not have them.
         """
         settings: dict[str, Any] = {"output_dir": self.output_dir, "data_dir": self.data_dir}
-        if not any(word.lstrip("+~").partition("=")[0] == "launcher" for word in typed):
+        if with_launcher:
             launcher = self.launcher if isinstance(self.launcher, Mapping) else {}
             settings |= {f"launcher.{name}": value for name, value in launcher.items()} or {"launcher": self.launcher}
         written = {name: value for name, value in settings.items() if value is not None or "." in name}

@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from ol2r_cli.config.catalogue import Catalogue, Choice, defaults_list
+from ol2r_cli.config.catalogue import Catalogue, Choice, config_dir, defaults_list
 from ol2r_cli.config.composer import compose
 
 FILE = """\
@@ -47,6 +48,17 @@ def test_a_file_is_read_with_its_comments(tmp_path: Path):
     ]
     assert choice.brings == {"exploration": "none"}
     assert choice.values["table"] == {5: {"click": [0, 1]}}
+
+
+def test_values_are_those_that_hydra_reads(tmp_path: Path):
+    """Numbers with an exponent are numbers, without a sign or a dot too, and dates are text."""
+    numbers = "a: 1e-3\nb: 1.5e3\nc: -2.E+5\nd: 1_0e2\ne: [1e2, .inf, 5., .5]\nf: 0x1f\ng: 010\n"
+    texts = "h: 2020-01-02\ni: 1e3x\nj: '1e3'\nk: 5e\nl: .5e3\nm: 12:30\nn: yes\no: null\np:\n"
+    file = own(tmp_path, "ranker", "mine", numbers + texts)
+    for path in file, *sorted(config_dir().rglob("*.yaml")):
+        by_hydra = OmegaConf.to_container(OmegaConf.load(path))
+        assert repr(Choice("ranker", path.stem, path).content) == repr(by_hydra), path
+    assert Choice("ranker", "mine", file).content["a"] == 0.001
 
 
 def test_settings_within_a_block_stand_behind_it(tmp_path: Path):

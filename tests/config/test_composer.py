@@ -17,7 +17,7 @@ from ol2r_cli.config.catalogue import config_dir, dotted
 from ol2r_cli.config.composer import Composer, check_grid, compose
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.mistyped import unresolved
-from ol2r_cli.config.overrides import escaped
+from ol2r_cli.config.overrides import escaped, full_names
 from ol2r_cli.plugins import other_kinds
 from ol2r_cli.run.identity import identity
 from tests.worlds import TINY
@@ -139,7 +139,7 @@ def test_choices_have_short_names_and_unique_beginnings(composer: Composer):
         "ranker=glob(p*)": "ranker=glob(p*)",
         "rounds=5": "rounds=5",
     }.items():
-        assert composer.catalogue.full_names(typed.split()) == name.split()
+        assert full_names(typed.split(), composer.catalogue.choices) == name.split()
     assert composer(["exploration=conf", "exploration.alpha=.5"]).choices["exploration"] == "confidence"
     assert composer.jobs(["fairness=fairc,no"]) == [["fairness=fairco"], ["fairness=none"]]
 

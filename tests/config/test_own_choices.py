@@ -164,7 +164,7 @@ def test_help_and_messages_have_own_choices(tmp_path, here, capsys):
 def test_settings_of_the_project_file_are_defaults(here):
     """The settings of the project file are defaults below what is typed."""
     assert read_project() == ProjectFile()
-    assert ProjectFile().overrides([]) == []
+    assert ProjectFile().overrides(with_launcher=True) == []
     assert default_output_dir() == Path("outputs") == Path(compose().config.output_dir)
     (here / "ol2r.yaml").write_text("launcher: slurm\n")
     assert Composer()([]).choices["launcher"] == "slurm"

@@ -18,7 +18,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.grammar import parse, with_one_value
-from ol2r_cli.config.overrides import split_search_path
+from ol2r_cli.config.overrides import full_names, split_search_path
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
 from ol2r_cli.text.formatting import must_be_one_of
@@ -128,7 +128,7 @@ class Space:
         self.catalogue = self.composer.catalogue
         ranges: list[SearchRange] = []
         self.fixed: list[str] = []
-        typed = self.catalogue.full_names(words)
+        typed = full_names(words, self.catalogue.choices)
         overrides = split_search_path(typed)[0]
         for word in typed:
             range = read_range(word) if word in overrides else None
