@@ -8,12 +8,11 @@ import pickle
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-import polars as pl
 import torch
 import yaml
 from omegaconf._utils import get_omega_conf_dumper
@@ -44,7 +43,7 @@ from ol2r_cli.run.lifecycle import Lifecycle
 from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.printed import render, shows_unfairness
 from ol2r_cli.run.progress import Progress, start_shown
-from ol2r_cli.run.run import EVALUATION, TRACE, Run
+from ol2r_cli.run.run import TRACE, Run
 from ol2r_cli.run.store import (
     LOGGER,
     DirectoryLost,
@@ -54,7 +53,7 @@ from ol2r_cli.run.store import (
     restore_checkpoint,
     save_checkpoint,
 )
-from ol2r_cli.run.summary import main_ndcg, summarise
+from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.trace import Trace
 from ol2r_cli.simulation import Simulation
 from ol2r_cli.tensor.shapes import Float
@@ -65,9 +64,6 @@ QUEUE = 10  # evaluations that are scored together
 # Evaluations that are scored together where rounds are played together: the 50 of a default run and that of the
 # untrained ranker. Scoring fewer at a time would take longer than the rounds.
 SNAPSHOTS = 51
-
-# Receives a round and {"validation": NDCG}, the mean over replicas; a true result stops the run with a checkpoint.
-ValidationCallback = Callable[[int, Mapping[str, float]], object]
 
 _log = logging.getLogger(LOGGER)
 
@@ -181,22 +177,12 @@ class Runner(Lifecycle):
 
     `run` plays the run alone. The parts of it are `start`, then `record` after every `rounds_now` rounds that the
     simulation has played, and `finish`; `attempt` does a part.
-
-    `callback` needs each validation result at once, while the run evaluates its snapshots ten at a time, which costs
-    less. Each snapshot is therefore evaluated a second time for it; the files of the run are the same with and without
-    a callback. It is not called for the last round, after which there is nothing left to stop.
     """
 
     kind = "run"
     progress: Progress
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        command: str,
-        callback: ValidationCallback | None = None,
-        render: Render | None = render,
-    ):
+    def __init__(self, experiment: Experiment, command: str, render: Render | None = render):
         super().__init__(experiment.settings, experiment.directory, command, render)
         self.experiment = experiment
         self.simulation = experiment.simulation()
@@ -204,12 +190,6 @@ class Runner(Lifecycle):
         self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
         self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
         self.queue: dict[int, Tensor] = {}  # round -> deployed [B P], not evaluated yet
-        self.column = f"ndcg_{main_cutoff(name for evaluator in self.evaluators for name in evaluator.columns)}"
-        self.validation: Evaluator | None = None
-        for evaluator in self.evaluators:
-            if evaluator.name == "validation" and self.column in evaluator.columns:
-                self.validation = evaluator
-        self.callback = callback if self.validation else None
         self.queue_length = queue_length(self.simulation)
         if self.settings["save_interactions"] or self.settings["block_rounds"]:
             self.simulation.together = None  # what happened in a round is known of single rounds alone
@@ -259,8 +239,6 @@ class Runner(Lifecycle):
         )
 
     def _introduce(self, first: int) -> None:
-        if self.callback:
-            self._call_back_again()
         rounds, choices = self.settings["rounds"], self.experiment.choices
         _log.info("%s: from round %d to %d", self.command, first + 1, rounds)
         if reason := self.experiment.reason_of_device:
@@ -277,14 +255,6 @@ class Runner(Lifecycle):
         self.saved = time.monotonic()
         if not first and self.evaluators:
             self.queue[0] = self.simulation.ranker.deploy()
-
-    def _call_back_again(self) -> None:
-        """Call back for the rounds before the run was resumed."""
-        assert self.callback is not None
-        before = validation_curve(self._written())
-        before += [(round, self._validated(round, deployed)) for round, deployed in self.queue.items() if round]
-        if any(self.callback(round, {"validation": ndcg}) for round, ndcg in before):
-            raise KeyboardInterrupt
 
     def _play(self) -> None:
         rounds = self.rounds_now()
@@ -327,8 +297,6 @@ class Runner(Lifecycle):
         """Keep what the ranker deploys after round t, and evaluate all that are kept if they are many."""
         is_last = t == self.settings["rounds"]
         self.queue[t] = self.simulation.ranker.deploy()
-        if self.callback and not is_last and self.callback(t, {"validation": self._validated(t, self.queue[t])}):
-            self.stop.append(0)  # as a signal does
         if len(self.queue) >= self.queue_length and not is_last:
             self.progress.evaluated(t, self._evaluate())
 
@@ -359,10 +327,6 @@ class Runner(Lifecycle):
             self.trace.record_blocks(t, sizes)
         if self.settings["save_interactions"]:
             self.trace.record_interaction(t, interaction)
-
-    def _validated(self, round: int, deployed: Float[Tensor, "B P"]) -> float:
-        assert self.validation is not None
-        return float(self._evaluated(self.validation, deployed[None], [round])[self.column].mean())
 
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
@@ -481,10 +445,3 @@ class Runner(Lifecycle):
 def queue_length(simulation: Simulation) -> int:
     """Return how many evaluations are scored together."""
     return QUEUE if simulation.together is None else max(QUEUE, SNAPSHOTS // simulation.context.replicas)
-
-
-def validation_curve(run: Run) -> list[tuple[int, float]]:
-    """Return rounds, from 1 on, and validation NDCG, the mean over replicas, of the evaluations on disk."""
-    rows = run.table(EVALUATION).filter(pl.col("round") > 0, pl.col("split") == "validation")
-    means = rows.group_by("round").agg(pl.col(main_ndcg(rows)).cast(pl.Float64).mean()).drop_nulls().sort("round")
-    return [(int(round), float(value)) for round, value in means.iter_rows()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +33,7 @@ from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.run import Run
 from ol2r_cli.text.formatting import one_line, plural
 
+_SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _SHOWN = 10  # reasons that are listed; others are counted
 _SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
@@ -233,11 +234,12 @@ class Plan:
         kind: RunKind = KIND,
         shared: Collection[str] = (),
     ):
+        self._composer, self._check, self._kind, self._shared = composer, check, kind, shared
         split = [split_launcher(job) for job in jobs]
         if any(set(launcher) != set(split[0][1]) for _, launcher in split):
             raise ValueError("launcher must be the same for all jobs of a sweep: type one value for each setting of it")
-        self.sweep_jobs = _named([words for words, _ in split], composer, kind, shared)
-        self._check_jobs(composer, terminal, check)
+        self.sweep_jobs = self._named([words for words, _ in split])
+        self._check_jobs(self.sweep_jobs, terminal)
         first: dict[Path | None, int] = {}
         numbers = {job.number: first.setdefault(job.directory, job.number) for job in self.good}
         self.duplicates = {number: earlier for number, earlier in numbers.items() if number != earlier}
@@ -248,30 +250,57 @@ class Plan:
             no_gpus = self._launcher.get("gpus") == "auto" and not any(sweep_job.needs_gpu for sweep_job in self.good)
             self.launcher = build({**self._launcher, "gpus": []} if no_gpus else self._launcher, "launcher")
 
-    def _check_jobs(self, composer: Composer, terminal: TextIO | None, check: Callable[[Experiment], object]) -> None:
-        """Compose and build all jobs; the bad ones say why. It is said from time to time how many are checked."""
+    def _named(self, jobs: Sequence[Sequence[str]]) -> list[SweepJob]:
+        """Return jobs with these words, each named by those that not all have, a single job by those not shared."""
+        common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set(self._shared)
+        options, kind = tuple(self._composer.options), self._kind
+        sweep_jobs = []
+        for number, words in enumerate(jobs):
+            name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.name}"
+            sweep_jobs.append(SweepJob(number, tuple(words), name, options, run_kind=kind))
+        return sweep_jobs
+
+    def _check_jobs(self, sweep_jobs: Sequence[SweepJob], terminal: TextIO | None) -> None:
+        """Compose and build jobs; the bad ones say why. It is said from time to time how many are checked."""
         by_dataset: dict[str, list[tuple[SweepJob, Composition]]] = defaultdict(list)
-        for sweep_job in self.sweep_jobs:
+        for sweep_job in sweep_jobs:
             try:
-                composition = composer(sweep_job.words)
+                composition = self._composer(sweep_job.words)
             except ValueError as error:
                 sweep_job.ending, sweep_job.reason = Ending.BAD, one_line(error)
             else:
                 by_dataset[_as_json(composition.settings[sweep_job.run_kind.data])].append((sweep_job, composition))
-        checked, jobs, shown = len(self.bad), len(self.sweep_jobs), time.monotonic()
+        jobs, shown = len(sweep_jobs), time.monotonic()
+        checked = jobs - sum(map(len, by_dataset.values()))
         with torch.inference_mode():
             for compositions in by_dataset.values():  # one dataset in memory at a time
                 made: dict[str, Any] = {}
                 setups: dict[str, tuple[str, bool]] = {}
                 for sweep_job, composition in compositions:
                     try:
-                        _check(sweep_job, composition, made, setups, check)
+                        _check(sweep_job, composition, made, setups, self._check)
                     except Exception as error:
                         sweep_job.ending, sweep_job.reason = Ending.BAD, _reason(error)
                     checked += 1
                     if terminal is not None and checked < jobs and time.monotonic() - shown > _SILENT:
                         shown = time.monotonic()
                         print(f"checking: {checked} of {jobs} jobs", file=terminal, flush=True)
+
+    def add(self, job: Sequence[str]) -> SweepJob:
+        """Add and return a job, checked as those before, whose launcher it has; also one that is the same run."""
+        (sweep_job,) = self._named([split_launcher(job)[0]])
+        sweep_job.number = len(self.sweep_jobs)
+        self._check_jobs([sweep_job], None)
+        self.sweep_jobs.append(sweep_job)
+        return sweep_job
+
+    def share(self, sweep_jobs: Sequence[SweepJob], least: int = 3) -> None:
+        """Let the launcher load what jobs have in common, of the most frequent kinds with `least` jobs or more."""
+        if self.launcher is not None and hasattr(self.launcher, "share"):
+            firsts = {sweep_job.kind: sweep_job for sweep_job in reversed(sweep_jobs)}
+            counts = Counter(sweep_job.kind for sweep_job in sweep_jobs).most_common(_SHARED)
+            common = [firsts[kind] for kind, count in counts if count >= least]
+            self.launcher.share([payload(first.settings, first.choices, (), "") for first in common])
 
     def share_gpus(self, sweep_jobs: Sequence[SweepJob]) -> str:
         """Mark those of the jobs to run that play their rounds together on a GPU.
@@ -309,16 +338,6 @@ class Plan:
     @property
     def bad(self) -> list[SweepJob]:
         return [sweep_job for sweep_job in self.sweep_jobs if sweep_job.ending == Ending.BAD]
-
-
-def _named(jobs: Sequence[Sequence[str]], composer: Composer, kind: RunKind, shared: Collection[str]) -> list[SweepJob]:
-    """Return jobs with these words, each named by those that not all have, a single job by those not `shared`."""
-    common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set(shared)
-    sweep_jobs = []
-    for number, words in enumerate(jobs):
-        name = " ".join(word for word in words if word not in common) or " ".join(words) or f"ol2r {kind.name}"
-        sweep_jobs.append(SweepJob(number, tuple(words), name, tuple(composer.options), run_kind=kind))
-    return sweep_jobs
 
 
 def _reason(error: Exception) -> str:

@@ -11,12 +11,12 @@ import shlex
 import signal
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from statistics import mean
 from typing import Any, TextIO
 
-from ol2r_cli.launcher.job import Launcher, Outcome, payload
+from ol2r_cli.launcher.job import Launcher, Outcome
 from ol2r_cli.plugins import launching
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, stop_signals
 from ol2r_cli.sweep.plan import Ending, SweepJob, can_share
@@ -25,7 +25,6 @@ from ol2r_cli.text.program import as_called
 
 _GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
-_SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _WAIT = 0.25  # seconds that one poll waits for a job to end
 _LOOK = 1.0  # seconds between two looks at the runs of other processes, when nothing else is left
 
@@ -33,21 +32,27 @@ Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number
 
 
 class Scheduler:
-    """The jobs of a sweep that wait, by number those that the launcher has, and those that another process is running.
+    """Jobs that wait, by number those that the launcher has, and those whose run another process is playing.
 
     The latter are waited for, when nothing else is left: two equal sweeps share their runs, and both end with all. What
     another process leaves unfinished is run.
+
+    `jobs` are taken when the launcher has a free slot, all that there are then: one that follows from the results of
+    others yields None where nothing can be said before another one has ended. `ended` receives each job that has ended,
+    and shows it; None: `display` does.
     """
 
-    def __init__(self, sweep_jobs: Sequence[SweepJob], launcher: Launcher, display: StatusDisplay):
-        self.sweep_jobs, self.launcher, self.display = sweep_jobs, launcher, display
-        if hasattr(launcher, "share"):
-            firsts = {sweep_job.kind: sweep_job for sweep_job in reversed(sweep_jobs)}
-            counts = Counter(sweep_job.kind for sweep_job in sweep_jobs).most_common(_SHARED)
-            common = [firsts[kind] for kind, count in counts if count > 2]
-            launcher.share([payload(first.settings, first.choices, (), "") for first in common])
-        # Runs of other processes come last, because they may be finished by then.
-        self.waiting = deque(sorted(sweep_jobs, key=lambda sweep_job: sweep_job.state()[0] == "running"))
+    def __init__(
+        self,
+        jobs: Iterable[SweepJob | None],
+        launcher: Launcher,
+        display: StatusDisplay,
+        ended: Callable[[SweepJob], object] | None = None,
+    ):
+        self.jobs, self.launcher, self.display = iter(jobs), launcher, display
+        self.ended = ended or display.ended
+        self.taken: list[SweepJob] = []  # of `jobs`
+        self.waiting: deque[SweepJob] = deque()
         self.running: dict[int, SweepJob] = {}
         self.elsewhere: list[SweepJob] = []
         self.looked = time.monotonic()  # when it was looked at these
@@ -59,6 +64,7 @@ class Scheduler:
         """Run all jobs; returns whether the user asked to stop. Every job has an ending afterwards."""
         with stop_signals() as stop, self.display:
             try:
+                self._take()
                 while self.waiting or self.running or self.elsewhere:
                     if stop and not self.stopping:
                         self._stop("a second Ctrl-C kills them")
@@ -71,17 +77,27 @@ class Scheduler:
                     elif self.elsewhere and not self.waiting:
                         self._wait_elsewhere()
                     self.display.show(self.running, len(self.waiting) + len(self.elsewhere), self.launcher)
+                    if not stop and not self.stopping:
+                        self._take()
             except KeyboardInterrupt:  # a second request to stop
                 for sweep_job in self.running.values():
                     sweep_job.ending, sweep_job.reason = Ending.STOPPED, "killed by a second request to stop"
                 self._leave_waiting()
             finally:
                 self.launcher.close()
-                for folder in {sweep_job.log.parent for sweep_job in self.sweep_jobs}:
+                for folder in {sweep_job.log.parent for sweep_job in self.taken}:
                     with suppress(OSError):  # not empty, or not there
                         folder.rmdir()
                         folder.parent.rmdir()
         return bool(stop)
+
+    def _take(self) -> None:
+        """Take the jobs that there are now; the runs of other processes come last, as they may be finished by then."""
+        # Where no job runs there may be no free slot: the process of a batch ends later than its last job.
+        if self.launcher.free_slots() > 0 or not self.running:
+            new = list(iter(lambda: next(self.jobs, None), None))
+            self.taken += new
+            self.waiting += sorted(new, key=lambda sweep_job: sweep_job.state()[0] == "running")
 
     def _submit(self) -> None:
         """Submit as many batches as there are free slots; jobs alone in one call: a cluster takes them as one array."""
@@ -138,7 +154,7 @@ class Scheduler:
 
     def _seconds_alone(self, kind: str) -> float | None:
         """Return how long jobs of a kind take that are done, each for itself; None if none is."""
-        done = [job.seconds / job.batch for job in self.sweep_jobs if job.ending == Ending.DONE and job.kind == kind]
+        done = [job.seconds / job.batch for job in self.taken if job.ending == Ending.DONE and job.kind == kind]
         return mean(done) if done else None
 
     def _is_taken(self, sweep_job: SweepJob) -> bool:
@@ -149,7 +165,7 @@ class Scheduler:
         state = sweep_job.state()[0]
         if state == "finished":
             sweep_job.ending, sweep_job.reason = Ending.SKIPPED, ""
-            self.display.ended(sweep_job)
+            self.ended(sweep_job)
         elif state == "running":
             sweep_job.ending, sweep_job.attempts = None, 0
             self.elsewhere.append(sweep_job)
@@ -194,7 +210,7 @@ class Scheduler:
             sweep_job.reason = "what was done is kept" if outcome.code == INTERRUPTED else "before its first round"
         else:
             sweep_job.ending = Ending.FAILED
-        self.display.ended(sweep_job)
+        self.ended(sweep_job)
         if sweep_job.ending == Ending.FAILED and self.launcher.fail_fast and not self.stopping:
             self._stop("one has failed, and launcher.fail_fast=true")
 
@@ -241,12 +257,15 @@ def status_command(sweep_jobs: Sequence[SweepJob]) -> str:
 
 
 class StatusDisplay:
-    """Context manager around a sweep of these jobs; `terminal` is where they are shown, None for silence."""
+    """Context manager around a sweep of these jobs; `terminal` is where they are shown, None for silence.
+
+    `expected` is how many there will be, if they are not known from the start. `split` is that whose NDCG is shown.
+    """
 
     plain_every, live_every = 30.0, 1.0  # seconds
 
-    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: TextIO | None):
-        self.sweep_jobs, self.terminal = sweep_jobs, terminal
+    def __init__(self, sweep_jobs: Sequence[SweepJob], terminal: TextIO | None, expected: int = 0, split: str = "test"):
+        self.sweep_jobs, self.terminal, self.expected, self.split = sweep_jobs, terminal, expected, split
         self.live: Any = None
         self.start = self.shown = time.monotonic()
 
@@ -280,7 +299,12 @@ class StatusDisplay:
             how += f": {sweep_job.reason}"
         if self.live is None or not sweep_job.succeeded:
             count = sum(bool(other.ending) for other in self.sweep_jobs)
-            self.say(f"[{count}/{len(self.sweep_jobs)}] {sweep_job.name}: {how}")
+            self.say(f"[{count}/{self.total}] {sweep_job.name}: {how}")
+
+    @property
+    def total(self) -> int:
+        """Return the number of jobs, those included that are expected."""
+        return max(self.expected, len(self.sweep_jobs))
 
     def show(self, running: Running, waiting: int, launcher: Launcher) -> None:
         """Show the progress, unless it was shown a moment ago. Called after every poll of the launcher."""
@@ -301,28 +325,33 @@ class StatusDisplay:
         clock = f"{duration(time.monotonic() - self.start)} so far"
         if left:
             clock += f", about {duration(left)} left"
-        totals = f"{', '.join(states)} of {len(self.sweep_jobs)}; {clock}"
+        totals = f"{', '.join(states)} of {self.total}; {clock}"
         if self.live is None:
             self.say(totals)
         else:
             console = self.live.console
-            self.live.update(table(playing | queued, launcher, totals, console.height - 5, console.width))
+            shown = playing | queued
+            self.live.update(table(shown, launcher, totals, console.height - 5, console.width, self.split))
 
     def left(self, running: Running) -> float | None:
         """Return seconds left; None while that is unknown for a job.
 
         A round of a job is taken to last as long as the mean round of the jobs of its kind. Jobs that are done count,
-        and those that have a speed. The jobs of a batch share the time of their process.
+        and those that have a speed. The jobs of a batch share the time of their process. Jobs that are expected are
+        taken to last as long as the others on average.
         """
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
         times = self._seconds_of_a_round(running, ran)
-        left = 0.0
+        left, wholes = 0.0, list[float]()
         for sweep_job in self.sweep_jobs:
-            if sweep_job.ending is None:
+            if sweep_job.ending in (None, Ending.DONE):
                 if not times[sweep_job.kind]:
                     return None
-                needed = mean(times[sweep_job.kind]) * sweep_job.rounds
-                left += max(0.0, needed - ran.get(sweep_job.number, 0.0) / sweep_job.batch)
+                wholes.append(mean(times[sweep_job.kind]) * sweep_job.rounds)
+                if sweep_job.ending is None:
+                    left += max(0.0, wholes[-1] - ran.get(sweep_job.number, 0.0) / sweep_job.batch)
+        if wholes:
+            left += (self.total - len(self.sweep_jobs)) * mean(wholes)
         processes = sum(1 / sweep_job.batch for sweep_job in running.values())
         return left / max(1.0, processes)
 
@@ -342,7 +371,7 @@ class StatusDisplay:
         return times
 
 
-def table(running: Running, launcher: Launcher, totals: str, height: int, width: int) -> Any:
+def table(running: Running, launcher: Launcher, totals: str, height: int, width: int, split: str = "test") -> Any:
     """Return a table with a line for each running job, as far as the terminal has room.
 
     Names are the only column that is narrowed.
@@ -351,9 +380,9 @@ def table(running: Running, launcher: Launcher, totals: str, height: int, width:
     from rich.table import Table
     from rich.text import Text
 
-    headings = ("where", "round", "rounds/s", "left", "test NDCG")
+    headings = ("where", "round", "rounds/s", "left", f"{split} NDCG")
     shown = list(running.values())[: max(1, height)]
-    rows = [[launcher.location(sweep_job.job), *_progress(sweep_job)] for sweep_job in shown]
+    rows = [[launcher.location(sweep_job.job), *_progress(sweep_job, split)] for sweep_job in shown]
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("job", no_wrap=True, overflow="ellipsis", ratio=1)
     for heading in headings:
@@ -367,8 +396,8 @@ def table(running: Running, launcher: Launcher, totals: str, height: int, width:
     return Group(table, *lines, Text(totals, style="bold"))
 
 
-def _progress(sweep_job: SweepJob) -> list[str]:
-    """Return round, speed, time left and the last test NDCG of a running job, as its files have them."""
+def _progress(sweep_job: SweepJob, split: str) -> list[str]:
+    """Return round, speed, time left and the last NDCG on a split of a running job, as its files have them."""
     run = sweep_job.run_state()
     if run is None or run.state not in ("running", "finished"):  # it is as it was before it was resumed
         return [f"0/{sweep_job.rounds}", "", "", ""]
@@ -376,7 +405,7 @@ def _progress(sweep_job: SweepJob) -> list[str]:
     evaluated = list[bytes]()
     with suppress(OSError), open(run.path / "log.txt", "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _END))
-        evaluated = re.findall(rb"test NDCG@\d+ ([\d.]+)", file.read())
+        evaluated = re.findall(rb"%b NDCG@\d+ ([\d.]+)" % split.encode(), file.read())
     return [
         f"{run.round}/{sweep_job.rounds}",
         f"{speed:,.0f}" if speed else "",

@@ -90,6 +90,7 @@ def sweep(
             display.say(line)
     stopped = False
     if to_run and plan.launcher is not None:
+        plan.share(to_run)
         stopped = Scheduler(to_run, plan.launcher, display).run()
     code = INTERRUPTED if stopped else _exit_code(plan)
     return SweepResult(plan.sweep_jobs, _directories(plan, len(jobs)), code, time.monotonic() - start)

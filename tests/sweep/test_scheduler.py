@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -101,6 +101,35 @@ def test_jobs_run_in_slots_and_a_failure_affects_no_other(tmp_path: Path):
     )
     run_all(sweep_jobs(tmp_path, 5)[1:4], Scripted({}))
     assert not (tmp_path / ".sweep").exists(), "the folder is empty and removed"
+
+
+def test_a_job_can_follow_from_the_ends_of_others(tmp_path: Path):
+    """It is asked for when there is a free slot, also after none was left; `ended` is told of each, and shows it."""
+    planned, ended, asked = sweep_jobs(tmp_path, 6), list[SweepJob](), list[tuple[int, int]]()
+    RunDirectory(planned[2].directory).write_json("run.json", manifest("finished"))
+
+    def jobs() -> Iterator[SweepJob | None]:
+        for number, sweep_job in enumerate(planned):
+            while len(ended) < number - 1:  # it follows from those before the last one
+                yield None
+            asked.append((number, len(ended)))
+            yield sweep_job
+
+    launcher, terminal = Scripted({1: [1]}, slots=2), io.StringIO()
+    assert not Scheduler(jobs(), launcher, StatusDisplay(planned, terminal), ended.append).run()
+    assert asked == [(0, 0), (1, 0), (2, 1), (3, 3), (4, 3), (5, 4)]
+    assert sorted(job.number for job in ended) == [0, 1, 2, 3, 4, 5]
+    assert [job.ending for job in planned] == [DONE, FAILED, SKIPPED, DONE, DONE, DONE]
+    assert terminal.getvalue() == ""
+
+
+def test_no_job_is_asked_for_after_a_signal(tmp_path: Path):
+    planned, ended, launcher = sweep_jobs(tmp_path, 3), list[SweepJob](), Scripted({1: [130]})
+    launcher.on_poll = lambda: None if ended else os.kill(os.getpid(), signal.SIGINT)
+    jobs = (job if job.number < 2 or ended else None for job in planned)
+    assert Scheduler(jobs, launcher, StatusDisplay([], None), ended.append).run()
+    assert ended == planned[:2]
+    assert [job.ending for job in planned] == [DONE, STOPPED, None]
 
 
 def test_failed_jobs_are_retried_or_end_the_sweep(tmp_path: Path):
@@ -358,3 +387,5 @@ def test_the_time_left_counts_processes_of_batches_once(tmp_path: Path, monkeypa
         job.submitted, job.batch = now - 4.0, 2
     display = StatusDisplay(planned, None)
     assert display.left({job.number: job for job in planned[2:4]}) == pytest.approx(2 * (5 - 2) + 2 * 5)
+    display = StatusDisplay(planned[:4], None, expected=9)
+    assert display.left({job.number: job for job in planned[2:4]}) == pytest.approx(2 * (5 - 2) + 5 * 5)

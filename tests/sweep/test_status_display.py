@@ -31,11 +31,11 @@ def run(folder: Path, number: int, **content: object) -> SweepJob:
     return SweepJob(number, (f"seed={number}",), f"seed={number}", settings=settings, directory=directory)
 
 
-def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100) -> list[str]:
+def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100, *split: str) -> list[str]:
     """The lines of the table of running jobs, without repeated blanks."""
     running = {job.number: job for job in sweep_jobs}
     screen = io.StringIO()
-    Console(file=screen, width=width).print(table(running, Launcher(), "the totals", height, width))
+    Console(file=screen, width=width).print(table(running, Launcher(), "the totals", height, width, *split))
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
@@ -57,6 +57,11 @@ def test_the_table_has_a_line_for_each_running_job(tmp_path: Path):
     ]
     assert [line for line in drawn(jobs, 1) if "seed" not in line][1:] == ["and 4 more", "the totals"]
     assert len(drawn(jobs, 1)) == 4
+    (jobs[0].directory / "log.txt").write_text("round 20: validation NDCG@10 0.5000, test NDCG@10 0.4\n")
+    assert [line.split(" left ")[-1] for line in drawn(jobs, 1, 100, "validation")[:2]] == [
+        "validation NDCG",
+        "seed=0 pid 0 25/100 2 30.0s 0.5000",
+    ]
 
 
 def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):

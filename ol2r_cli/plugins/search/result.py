@@ -43,7 +43,7 @@ def render_result(study: Study, metric: str) -> str:
 
 
 def _counts(study: Study) -> str:
-    """Return how many trials ended in which way, such as ` (6 finished, 10 pruned)`."""
+    """Return how many trials ended in which way, such as ` (6 finished, 2 failed)`; earlier versions pruned some."""
     names = {TrialState.COMPLETE: "finished", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
     counts = {name: len(study.trials(state)) for state, name in names.items()}
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count)

@@ -9,8 +9,8 @@ examples:
   ol2r search 'ranker.l2=log(1e-4,1)' 'exploration.alpha=log(1e-4,1)' dataset=mq2008 dataset.path=$HOME/MQ2008
   ol2r search ranker=pdgd 'ranker.learning_rate=log(1e-3,1)' click=navigational --trials 30 --jobs 4
   ol2r search ranker=pairrank,olranknet 'ranker.l2=log(1e-4,1)' --minutes 60
-The same command continues a search that was stopped, and a finished one when --trials is larger. Several processes of
-the same command share the work. Trials are runs below <output_dir>/search; finished runs are not run again.
+The same command continues a search that was stopped, and a finished one when --trials is larger. A launcher plays
+trials elsewhere: launcher=slurm --jobs 8. Trials are runs below <output_dir>/search; finished runs are not run again.
 exit codes: 0 done, 1 no trial has a value, 2 bad configuration or data, 130 interrupted
 """
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import time
 from importlib.util import find_spec
@@ -48,25 +47,21 @@ else:
     ),
     argument("--minutes", metavar="M", type=float, default=math.inf, help="no trial begins later than that"),
     argument("--metric", metavar="NAME", help="metric of summary.json whose mean is improved (validation_ndcg_10)"),
-    argument("--prune", action=argparse.BooleanOptionalAction, help="stop trials below the median (or not)"),
     argument("--seed", metavar="S", type=int, default=0, help="seed of the search, not of the runs (0)"),
-    argument("--jobs", metavar="N", type=int, default=1, help="trials at a time, each in a process of its own (1)"),
+    argument("--jobs", metavar="N", type=int, help="trials at a time, each in a process of its own (1)"),
     argument("--name", metavar="NAME", help="name of the study, in output_dir/.search (default: by what is searched)"),
-    argument("--worker", action="store_true", help=argparse.SUPPRESS),
     allow_abbrev=False,
 )
 def main(given: argparse.Namespace) -> int:
     """Return 1 if no trial has a value."""
     until = time.monotonic() + 60 * given.minutes
     _check_numbers(given)
-    if not given.worker:
-        say_start("the ranges are checked before the first trial")
+    say_start("the ranges are checked before the first trial")
     try:
-        study = _open_study(given)
-        code = _work(study, given, until) if given.worker else _search(study, given, until)
+        code = _search(given, until)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    if code == INTERRUPTED and not given.worker:
+    if code == INTERRUPTED:
         print("ol2r search: interrupted: the same command goes on from there", file=sys.stderr)
     return code
 
@@ -74,43 +69,39 @@ def main(given: argparse.Namespace) -> int:
 def _check_numbers(given: argparse.Namespace) -> None:
     for name, least in {"trials": 1, "jobs": 1, "seed": 0}.items():
         number = getattr(given, name)
-        if number < least:
+        if number is not None and number < least:
             raise ValueError(f"--{name} must be {least} or more, got {number}")
     if not given.minutes > 0:
         raise ValueError(f"--minutes must be above 0, got {given.minutes}")
 
 
-def _work(study: studies.Study, given: argparse.Namespace, until: float) -> int:
-    """Run trials for the process that started this one; return the exit code."""
-    completed = searcher.Searcher(study, given.trials, until, parent=os.getppid()).run()
-    return DONE if completed else INTERRUPTED
-
-
-def _search(study: studies.Study, given: argparse.Namespace, until: float) -> int:
-    """Run all trials, and print the best one; return the exit code."""
-    print(f"search in {study.folder}", flush=True)
-    if given.jobs > 1 and not searcher.run_workers(given.typed, given.jobs):
-        return INTERRUPTED
-    if not searcher.Searcher(study, given.trials, until).run():  # after workers, what is left of killed ones
-        return INTERRUPTED
-    print(result.render_result(study, study.plan["metric"]))
-    return FAILED if study.best() is None else DONE
-
-
-def _open_study(given: argparse.Namespace) -> studies.Study:
+def _search(given: argparse.Namespace, until: float) -> int:
+    """Play all trials, and print the best one; return the exit code."""
     space = spaces.Space([*as_options(given.config_dir), *given.words])
     config = space.composed().config
-    default = f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
-    metric = given.metric or default
+    metric = given.metric or f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
     better = spaces.direction(metric)
-    if given.prune and metric != default:
-        raise ValueError(f"--prune goes with --metric {default}, which is known during a run: leave it out")
-    prune = metric == default if given.prune is None else given.prune
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
-    if not given.worker:
-        spaces.check_space(space, metric)
-    plan = studies.search_plan(space, metric, prune, given.seed)
-    return studies.Study(
-        studies.study_folder(config.output_dir, given.name, plan), space, plan, better, int(config.rounds)
-    )
+    at_a_time, launcher = _at_a_time(given.jobs, space)
+    plan = studies.search_plan(space, metric, given.seed)
+    folder = studies.study_folder(config.output_dir, given.name, plan)
+    checked = spaces.check_space(space, metric, launcher)
+    if refusal := checked.refusal():
+        raise ValueError(refusal)
+    with studies.Study(folder, space, plan, better) as study:
+        print(f"search in {study.folder}", flush=True)
+        if not searcher.Searcher(study, given.trials, at_a_time, until).run(checked):
+            return INTERRUPTED
+        print(result.render_result(study, metric))
+        return FAILED if study.best() is None else DONE
+
+
+def _at_a_time(jobs: int | None, space: spaces.Space) -> tuple[int, list[str]]:
+    """Return how many trials are played at a time, and the words of the launcher, which plays as many by default."""
+    settings = space.composer([*space.fixed, *next(space.choices()), *space.launcher]).settings["launcher"]
+    at_a_time = jobs or (settings["jobs"] if isinstance(settings.get("jobs"), int) else 1)
+    typed = {word.partition("=")[0] for word in space.launcher}
+    own = {name: f"launcher.{name}" for name in ("jobs", "per_gpu") if name in settings}  # those of `Processes`
+    added = [f"{name}={at_a_time}" for name in own.values() if name not in typed]
+    return at_a_time, [*space.launcher, *added]

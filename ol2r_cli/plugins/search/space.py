@@ -1,8 +1,7 @@
 """What a search draws: intervals such as `ranker.l2=log(1e-4,10)` and options such as `ranker=pairrank,pdgd`.
 
 It is checked before the first trial, with the metric by which trials are compared: a mean of summary.json over the
-replicas, never one of the test split. The default is validation NDCG at the cutoff of `main_cutoff`, the only metric
-that is known during a run, so that trials can be pruned by it.
+replicas, never one of the test split. The default is validation NDCG at the cutoff of `main_cutoff`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.composer import Composer, Composition, check_grid
 from ol2r_cli.config.grammar import parse, with_one_value
-from ol2r_cli.config.overrides import full_names, split_search_path
+from ol2r_cli.config.overrides import full_names, split_launcher, split_search_path
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
 from ol2r_cli.text.formatting import must_be_one_of
@@ -117,7 +116,8 @@ def _interval(name: str, form: str, ends: Sequence[str], value: str) -> SearchRa
 
 
 class Space:
-    """The arguments of `ol2r search`: `fixed` overrides that all trials share, and `ranges` that trials draw from.
+    """The arguments of `ol2r search`: `fixed` overrides that all trials share, `ranges` that trials draw from, and the
+    words of the `launcher`.
 
     When the ranker is searched (`ranker=pairrank,pdgd`), a trial leaves out the ranges of settings that its ranker does
     not have. ValueError for arguments that are no space; a range that no choice has is found by `check_space`.
@@ -128,7 +128,7 @@ class Space:
         self.catalogue = self.composer.catalogue
         ranges: list[SearchRange] = []
         self.fixed: list[str] = []
-        typed = full_names(words, self.catalogue.choices)
+        typed, self.launcher = split_launcher(full_names(words, self.catalogue.choices))
         overrides = split_search_path(typed)[0]
         for word in typed:
             range = read_range(word) if word in overrides else None
@@ -235,18 +235,20 @@ def direction(metric: str) -> Direction:
     return "minimize" if metric in _MINIMISED else "maximize"
 
 
-def check_space(space: Space, metric: str) -> None:
-    """Check the corners of a space like the jobs of a sweep; ValueError for the first that is no experiment.
+def check_space(space: Space, metric: str, launcher: Sequence[str] = ()) -> Plan:
+    """Return the corners of a space as the jobs of a sweep; ValueError for the first that is no experiment.
 
-    They are those of one range at a time, for every combination of groups (`ranker=pairrank,pdgd`).
+    They are those of one range at a time, for every combination of groups (`ranker=pairrank,pdgd`). `launcher` are the
+    words that say where they would run.
     """
     jobs: list[list[str]] = []
     for choices in space.choices():
         jobs += _corner_jobs(space, choices)
-    bad_jobs = Plan(jobs, space.composer, check=partial(check_metric, metric)).bad
-    if bad_jobs:
-        raise ValueError(bad_jobs[0].reason)
+    plan = Plan([[*job, *launcher] for job in jobs], space.composer, check=partial(check_metric, metric))
+    if plan.bad:
+        raise ValueError(plan.bad[0].reason)
     _check_used(space)
+    return plan
 
 
 def _corner_jobs(space: Space, choices: Sequence[str]) -> Iterator[list[str]]:

@@ -1,9 +1,9 @@
-"""A study: an Optuna study in a folder that several processes work on, and that continues after any interruption.
+"""A study: an Optuna study in a folder, which one process asks for trials and tells their results, and which continues
+after any interruption.
 
-Optuna stores the trials, draws the settings and decides which trials to prune. `Study.next` takes the place of
-`optuna.Study.optimize`, after which an interrupted trial has failed and that of a killed process runs for ever (a
-journal has no heartbeat), and whose sampler begins anew in each process, so that a continued search would draw the
-trials again that it has. `searcher` runs the trials, each an ordinary run, in one process or in several.
+Optuna stores the trials and draws the settings. `Study.ask` takes the place of `optuna.Study.ask`, whose sampler begins
+anew in each process, so that a continued search would draw the trials again that it has, and which never returns the
+trials again whose process has ended. `searcher` plays the trials, each an ordinary run.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import optuna
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from ol2r_cli.files import Lock, is_held, no_link
+from ol2r_cli.files import Lock, LockHeld, no_link
 from ol2r_cli.plugins.search.space import Direction, Space
 from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.run.own_code import own_code
@@ -29,23 +29,19 @@ from ol2r_cli.run.store import create_root
 
 FOLDER = ".search"  # below output_dir
 RUNS = "search"  # the folder of output_dir in which the runs of all studies are
-ATTEMPTS = 3  # a trial whose process was killed so often has failed
 RANDOM_TRIALS = 8  # drawn at random before Optuna's model of the earlier trials draws
-UNPRUNED_TRIALS = 5  # run to their end before any trial is pruned
-_TURN = ".turn"  # the lock of the process that chooses the next trial
-EARLIEST = 0.25  # share of the rounds before which no trial is pruned: early on, curves cross
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def search_plan(space: Space, metric: str, prune: bool, seed: int) -> dict[str, Any]:
+def search_plan(space: Space, metric: str, seed: int) -> dict[str, Any]:
     """Return all that decides which trials a study has, without folders and other settings without effect on results.
 
     The hashes of the user's own code for all choices are part of it.
     """
     settings = [word for word in space.fixed if word.partition("=")[0] not in NOT_HASHED | {"measures"}]
     ranges = sorted(map(repr, space.ranges))
-    plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "prune": prune, "seed": seed}
+    plan = {"settings": sorted(settings), "ranges": ranges, "metric": metric, "seed": seed}
     code: set[str] = set()
     for choices in space.choices():
         code.update(own_code(space.composer([*space.fixed, *choices]).settings).values())
@@ -72,32 +68,8 @@ def study_folder(output_dir: str, name: str | None, plan: Mapping[str, Any]) -> 
     return Path(os.path.expanduser(output_dir)) / FOLDER / name
 
 
-class _JournalLock(JournalFileOpenLock):
-    """The lock of a journal file, released when its process is killed; Optuna's own lock then remains for 30 s.
-
-    Acquiring it removes the incomplete line that a killed writer left, which Optuna cannot read.
-    """
-
-    def __init__(self, journal: Path):
-        super().__init__(str(journal))
-        self._journal = journal
-        self._held = ExitStack()
-
-    def acquire(self) -> bool:
-        self._held.enter_context(Lock(self._journal.with_name(".journal.lock")))
-        with open(self._journal, "rb+", opener=no_link) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            if file.read(1) not in (b"", b"\n"):
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-        return True
-
-    def release(self) -> None:
-        self._held.close()
-
-
 class ActiveTrial(NamedTuple):
-    """A trial that this process works on: its number in the search, from 1, and the overrides that were drawn."""
+    """A trial that is played: its number in the search, from 1, and the overrides that were drawn."""
 
     number: int
     drawn: list[str]
@@ -105,87 +77,95 @@ class ActiveTrial(NamedTuple):
 
 
 class Study:
-    """Opens the study in `folder`, or creates it; ValueError when the study there has another `plan`.
+    """Opens the study in `folder`, or creates it, for a `with` block; ValueError when the study there has another
+    `plan`, and where another process has it open.
 
-    direction: of the metric. rounds: of the run of each trial.
+    direction: of the metric. runs: the folder in which those of its trials are.
 
-    The settings of a trial are a function of the plan's `seed`, the number of the trial and the trials before it. The
-    process that works on a trial holds a lock; a trial without a process is continued by the process that asks next.
+    The settings of a trial are a function of the plan's `seed`, the number of the trial and the trials before it.
     """
 
-    def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction, rounds: int):
-        self.folder, self.space, self.plan = folder, space, dict(plan)
+    def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction):
+        self.folder, self.space, self.plan, self.direction = folder, space, dict(plan), direction
         self.runs = folder.parents[1] / RUNS
-        create_root(folder.parents[1])
-        folder.mkdir(parents=True, exist_ok=True)
-        journal = folder / "journal.log"
-        with Lock(folder / _TURN):
-            self.optuna_study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(journal), lock_obj=_JournalLock(journal))),
-                study_name="search",
-                direction=direction,
-                load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(UNPRUNED_TRIALS, n_warmup_steps=int(EARLIEST * rounds)),
-            )
-            self._check_plan(self.optuna_study.user_attrs.get("plan", self.plan))
-            self.optuna_study.set_user_attr("plan", self.plan)
+        self._active: set[int] = set()  # numbers of the trials that this process plays
 
-    def _check_plan(self, existing: Mapping[str, Any]) -> None:
-        """Raise ValueError unless the plan of the study in the folder is that of this search."""
+    def __enter__(self) -> Study:
+        create_root(self.folder.parents[1])
+        lock = Lock(self.folder / ".lock", wait=False)
+        try:
+            self._lock = lock.__enter__()
+        except LockHeld as error:
+            how = "wait for it, or stop it; --jobs plays several trials at a time"
+            raise ValueError(f"another process ({error}) is searching in {self.folder}: {how}") from None
+        try:
+            self._open(self.folder / "journal.log")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.__exit__()
+
+    def _open(self, journal: Path) -> None:
+        with open(journal, "ab+", opener=no_link) as file:  # without the incomplete line that a killed process left
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+        # This process has the lock of the study. That of Optuna would outlast a killed process, for 30 s.
+        unlocked: Any = SimpleNamespace(acquire=lambda: True, release=lambda: None)
+        self.optuna_study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(journal), lock_obj=unlocked)),
+            study_name="search",
+            direction=self.direction,
+            load_if_exists=True,
+        )
+        existing = dict(self.optuna_study.user_attrs.get("plan", self.plan))
+        existing.pop("prune", None)  # of earlier versions
         differs = [name for name in {**existing, **self.plan} if existing.get(name) != self.plan.get(name)]
         if differs:
             raise ValueError(
                 f"--name must be new for another search: the one in {self.folder} has other {', '.join(differs)}"
             )
+        self.optuna_study.set_user_attr("plan", self.plan)
 
-    @contextmanager
-    def next(self, max_trials: int) -> Iterator[ActiveTrial | None]:
-        """Yield the next trial, which this process holds inside the `with` block.
+    def ask(self, max_trials: int) -> ActiveTrial | None:
+        """Return a trial that a process has left, or a new one, whose settings are drawn.
 
         None when `max_trials` have begun or all combinations of settings were tried.
         """
-        with ExitStack() as held:
-            active = None
-            with Lock(self.folder / _TURN):  # the choice takes several operations on the journal
-                number = self._next_number(max_trials)
-                if number is not None:
-                    held.enter_context(Lock(self._lock(number)))
-                    trial = self._optuna_trial(number)
-                    trial.set_user_attr("attempts", trial.user_attrs.get("attempts", 0) + 1)
-                    position = [other.number for other in self.trials()].index(number) + 1
-                    # the draws are stored in the first attempt
-                    active = ActiveTrial(position, self.space.draw(trial), trial)
-            yield active
-
-    def _next_number(self, max_trials: int) -> int | None:
-        """Return the first trial whose process is gone, or a new one, whose settings are drawn."""
-        abandoned = self._abandoned_number()
-        if abandoned is not None:
-            return abandoned
-        tried = {tuple(self.space.overrides(trial.params)) for trial in self.trials()}
         combinations = self.space.combinations()
-        if len(self.trials()) >= max_trials or (combinations and len(tried) >= len(combinations)):
-            return None
-        trial = self._optuna_trial()
-        if combinations and tuple(self.space.draw(trial)) in tried:  # none is drawn twice where all can be listed
-            self.end(trial, repeats=True)  # the sampler does not learn from failed trials
-            untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
-            self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
-            trial = self._optuna_trial()
-        return trial.number
+        while True:
+            trial = self._left()
+            if trial is None:
+                tried = {tuple(self.space.overrides(other.params)) for other in self.trials()}
+                if len(self.trials()) >= max_trials or (combinations and len(tried) >= len(combinations)):
+                    return None
+                trial = self._optuna_trial()
+            drawn = self.space.draw(trial)
+            before = (other for other in self.trials() if other.number < trial.number)
+            tried = {tuple(self.space.overrides(other.params)) for other in before}
+            if not combinations or tuple(drawn) not in tried:
+                break
+            # None is drawn twice where all can be listed. What takes its place is stored first, in case of a kill.
+            if not self.optuna_study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
+                untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
+                self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
+            self.tell(trial, repeats=True)  # the sampler does not learn from failed trials
+        self._active.add(trial.number)
+        position = [other.number for other in self.trials()].index(trial.number) + 1
+        return ActiveTrial(position, drawn, trial)
 
-    def _abandoned_number(self) -> int | None:
-        """Return the first trial whose process is gone; one whose processes were killed too often fails."""
-        for trial in self.trials(TrialState.RUNNING):
-            if is_held(self._lock(trial.number)):
-                continue
-            if trial.user_attrs.get("attempts", 0) < ATTEMPTS:
-                return trial.number
-            self.end(self._optuna_trial(trial.number), reason=f"its process was killed {ATTEMPTS} times")
+    def _left(self) -> Trial | None:
+        """Return the first trial that has begun and that nobody plays; None where there is none."""
+        for left in self.optuna_study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+            if left.number not in self._active:
+                trial = self._optuna_trial(left.number)
+                for name, distribution in left.distributions.items():  # the draw may have been cut short: it goes on
+                    if name not in trial.relative_params and not distribution.single():
+                        self.optuna_study.sampler.sample_independent(self.optuna_study, left, name, distribution)
+                return trial
         return None
-
-    def _lock(self, number: int) -> Path:
-        return self.folder / f"trial-{number}.lock"
 
     def _optuna_trial(self, number: int | None = None) -> Trial:
         """Return a new trial, or that with this number; a new sampler makes the draw independent of earlier draws."""
@@ -198,31 +178,16 @@ class Study:
         """Return 32 random bits that depend on the seed of the plan and the number of a trial."""
         return int.from_bytes(hashlib.sha256(f"{self.plan['seed']}/{number}".encode()).digest()[:4], "big")
 
-    def report(self, trial: Trial, curve: Iterable[tuple[int, float]]) -> None:
-        """Store the values after some rounds, rounded; values that a continued trial reports again are ignored.
-
-        Six digits remain, so that a value read from a file in single precision equals the value as computed.
-        """
-        reported = self.optuna_study.get_trials(deepcopy=False)[trial.number].intermediate_values
-        for round_number, value in curve:
-            if round_number not in reported:
-                trial.report(round(value, 6), round_number)
-
-    def end(self, trial: Trial, value: float | None = None, pruned: bool = False, **attributes: Any) -> None:
-        """End a trial with its value, or as pruned or failed, and store attributes of it: `path` or `reason`."""
+    def tell(self, trial: Trial, value: float | None = None, **attributes: Any) -> None:
+        """End a trial with its value, or as failed, and store attributes of it: `path` or `reason`."""
         for name, attribute in attributes.items():
             trial.set_user_attr(name, attribute)
-        without = TrialState.PRUNED if pruned else TrialState.FAIL
-        self.optuna_study.tell(trial, value, TrialState.COMPLETE if value is not None else without)
-
-    def interrupt(self, trial: Trial) -> None:
-        """Leave a trial to the next process. Its process was not killed, so that the attempt does not count."""
-        trial.set_user_attr("attempts", trial.user_attrs["attempts"] - 1)
+        self.optuna_study.tell(trial, value, TrialState.FAIL if value is None else TrialState.COMPLETE)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """Return the trials in these states, or all, in the order in which they began."""
+        """Return the trials in these states, or all that have begun, in the order in which they did."""
         trials = self.optuna_study.get_trials(deepcopy=False, states=states or None)
-        return [trial for trial in trials if "repeats" not in trial.user_attrs]
+        return [trial for trial in trials if trial.state != TrialState.WAITING and "repeats" not in trial.user_attrs]
 
     def best(self) -> FrozenTrial | None:
         """Return the finished trial with the best value, the first of equal ones; None when no trial has a value."""

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 
 from ol2r_cli.config.composer import Composer
-from ol2r_cli.plugins.search import searcher
-from ol2r_cli.plugins.search.searcher import TrialOutcome
 from ol2r_cli.plugins.search.space import Direction, Space
 from ol2r_cli.plugins.search.study import Study, search_plan
 
@@ -28,12 +26,7 @@ def space(*words: str) -> Space:
     return Space(words)
 
 
-def study(folder: Path, *words: str, seed: int = 0, prune: bool = True, direction: Direction = "maximize") -> Study:
-    """A study over these ranges, for runs of 40 rounds."""
+def study(folder: Path, *words: str, seed: int = 0, direction: Direction = "maximize") -> Study:
+    """A study over these ranges, to be opened by `with`."""
     ranges = space(*(words or ("ranker.l2=log(1e-4,10)", "exploration.alpha=float(0,1)")))
-    return Study(folder, ranges, search_plan(ranges, "validation_ndcg_10", prune, seed), direction, rounds=40)
-
-
-def run_trial(overrides: list[str], callback=None, stop=()) -> TrialOutcome:
-    """`searcher.run_trial` with the composer of all tests."""
-    return searcher.run_trial(COMPOSER, overrides, callback, stop)
+    return Study(folder, ranges, search_plan(ranges, "validation_ndcg_10", seed), direction)
