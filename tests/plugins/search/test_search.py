@@ -163,7 +163,7 @@ def test_no_trial_begins_after_the_time_that_was_given(tmp_path, capsys, launche
     assert "0 trials: none has a value" in capsys.readouterr().out
 
 
-def test_trials_at_a_time_are_as_many_as_the_launcher_has_processes(tmp_path, capsys, launcher):
+def test_trials_at_a_time_fill_the_processes_of_a_launcher(tmp_path, capsys, launcher):
     """Unless these are said: then trials wait for one, or are played together in a batch."""
     events(launcher)
     for number, (words, expected) in enumerate(

@@ -36,7 +36,7 @@ def trials(search: Study) -> list[tuple]:
         return [(trial.state, trial.params, trial.value) for trial in search.trials()]
 
 
-def test_the_same_seed_draws_the_same_trials_however_often_it_is_stopped(tmp_path):
+def test_the_same_seed_draws_the_same_trials_after_stops(tmp_path):
     undisturbed = finish_trials(study(tmp_path / "a"), 12)
     assert len(undisturbed) == 12 > RANDOM_TRIALS
     assert finish_trials(study(tmp_path / "c", seed=1), 2) != undisturbed[:2]
