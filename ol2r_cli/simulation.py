@@ -93,9 +93,9 @@ class Roles(NamedTuple):
 class RoundSettings(NamedTuple):
     """How rounds are played, with the meaning that `configs/run.yaml` explains.
 
-    keep_blocks: whether the blocks of any round are kept. exposure, code: those of `RunContext`. With `update_every` or
-    `delay` ranker and exploration learn late (`LateFeedback`), fairness in every round: who was exposed is known at
-    once.
+    single: whether rounds are played one by one, with the reasons of each proposal. exposure, code: those of
+    `RunContext`. With `update_every` or `delay` ranker and exploration learn late (`LateFeedback`), fairness in every
+    round: who was exposed is known at once.
     """
 
     rounds: int
@@ -105,7 +105,7 @@ class RoundSettings(NamedTuple):
     exposure: Exposure | None = None
     update_every: int = 1
     delay: int = 0
-    keep_blocks: bool = False
+    single: bool = False
     code: str = ""
 
 
@@ -159,7 +159,7 @@ class Simulation(nn.Module):
                 self.streams,
                 serve=lambda query, longest: self.train_split.serve(query, longest)[0],
             )
-        self.together = self._recording_together()
+        self.together = None if settings.single else self._recording_together()
         if self.together is not None and self.late is not None:
             self.register_buffer("moved", self._theta().clone())
         if self.together == []:
@@ -170,7 +170,7 @@ class Simulation(nn.Module):
         """Return what roles and measures are set up for."""
         split, ranker, seeds, reranks = self.train_split, self.ranker, self.streams.seeds, self.fairness.reranks
         needs_order = reranks or any(measure.needs_order for measure in measures)
-        needs_reasons = reranks or settings.keep_blocks or any(measure.needs_reasons for measure in measures)
+        needs_reasons = reranks or settings.single or any(measure.needs_reasons for measure in measures)
         return RunContext(
             rounds=settings.rounds,
             positions=settings.positions,

@@ -16,6 +16,7 @@ from typing import Any
 
 import hydra
 import yaml
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -202,13 +203,10 @@ class Composer:
     def _is_read_by_hydra(self, override: Override, only_changes: bool) -> bool:
         """Return whether Hydra reads an override: one that names a choice, or a setting of Hydra or of a package.
 
-        Where others add or remove settings it reads all that it knows.
+        Where others add or remove settings it reads all.
         """
-        name = str(override.key_or_group)
-        is_choice = name in self.catalogue.choices and not isinstance(override.value(), dict)
-        if is_choice or override.is_hydra_override() or override.package is not None:
-            return True
-        return not only_changes and name.partition(".")[0] not in added_lines()
+        is_choice = str(override.key_or_group) in self.catalogue.choices and not isinstance(override.value(), dict)
+        return not only_changes or is_choice or override.is_hydra_override() or override.package is not None
 
     def _base(self, choosing: Sequence[Override]) -> Composition:
         """Return what Hydra composes for a set of choices, before values are set; ValueError for a bad choice."""
@@ -229,8 +227,7 @@ class Composer:
             choice = self.catalogue.choices.get(group, {}).get(name)
             if choice is not None and not choice.comes_along:
                 check_modules(choice)
-        added = {name: self.catalogue.root.values[name] for name in added_lines() if name in self.catalogue.root.values}
-        return Composition(settings | added, choices, grid)
+        return Composition(settings, choices, grid)
 
     def _exchanged(self, choosing: Sequence[Override]) -> Composition | None:
         """Return the base in which choices of ol2r that bring no others, such as click models, take the place of the
@@ -277,6 +274,7 @@ class Composer:
     def _by_hydra(self, words: Sequence[str]) -> DictConfig:
         """Return what Hydra composes, with its own settings; ValueError, of one line, for what it refuses."""
         try:
+            ConfigStore.instance().store("run_parts", yaml.safe_load("\n".join(added_lines().values())) or {})
             with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
                 return hydra.compose(self.catalogue.root.name, [*self._search_path, *words], return_hydra_config=True)
         except yaml.YAMLError as error:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import Interaction, Measure, Rounds, RunContext
-from ol2r_cli.metrics.ranking import block_sizes, ideal_lists
-from ol2r_cli.tensor.shapes import Bool, Int
+from ol2r_cli.metrics.ranking import ideal_lists
+from ol2r_cli.tensor.shapes import Int
 
 Measures = dict[str, Tensor]  # column -> values [R B] of R rounds and B replicas
 
@@ -180,14 +180,3 @@ def _check_methods(name: str, measure: Measure) -> None:
             got = f"got {near[0]}: rename it" if near else "got none"
             columns = ", ".join(column.name for column in getattr(measure, table))
             raise ValueError(f"the measure {name} must define {method}, which returns {columns}, {got}")
-
-
-def sizes_at_every_rank(interaction: Interaction) -> Int[Tensor, "B D"] | None:
-    """Return the block size at every rank of the proposal, 0 for padding; None if the proposal has no blocks."""
-    proposal, mask = interaction.proposal, interaction.candidates.mask
-    if proposal.block is None:
-        return None
-    block = proposal.block.gather(1, proposal.order)
-    ranks = torch.arange(1, block.shape[1] + 1, device=block.device).expand_as(block)
-    real: Bool[Tensor, "B D"] = ranks <= mask.sum(1, keepdim=True)
-    return block_sizes(block.masked_fill(~real, -1), ranks) * real

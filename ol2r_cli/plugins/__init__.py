@@ -95,27 +95,35 @@ def _renamed(setting: str, names: Mapping[str, str]) -> str:
 class RunPart(NamedTuple):
     """What a setting of a run adds to it; a run without it has none of this.
 
-    line: of YAML, with the value of a run without it and a comment (`tally: false  # count documents`), for a setting
-    that is not in configs/run.yaml. files: that it writes, whose hashes the run records.
+    line: of YAML, with the value of a run without it and a comment (`tally: false  # count documents`), which follows
+    those of configs/run.yaml. files: that it writes, whose hashes the run records. table: returns the `Table` to which
+    it adds rows in rounds.
 
     prepare: of an `Experiment` whose roles are made, before its data are loaded: returns what the others receive.
     check: of both, once data are loaded. These raise ValueError, with what to type. decisive: of what was prepared,
     what is hashed in place of the setting. manifest: of the same, what run.json has under the name of the setting.
-    start: of the same, the context, the dataset and the seeds, the parameters from which replicas begin. finish: of the
-    `Runner` and the same, after the last round, writes its files. differences: of a finished `Run`, yields what is
-    wrong with them.
+    start: of the same, the context, the dataset and the seeds, the parameters from which replicas begin.
+
+    The others receive the `Runner` and what was prepared. record: and the number of a round, from 1, and its
+    `Interaction`, after each round; with it rounds are played one by one. evaluate: before the first round, returns
+    what makes of deployed parameters [E B P] columns [E B] of the evaluation. finish: after the last round, writes its
+    files. differences: of a finished `Run`, yields what is wrong with what it has written; what cannot be compared is
+    added to a list of notes.
     """
 
     setting: str
+    line: str
     prepare: Callable[[Any], Any]
-    line: str = ""
     files: Sequence[str] = ()
+    table: Callable[[], Any] | None = None
     check: Callable[[Any, Any], None] | None = None
     decisive: Callable[[Any], Any] | None = None
     manifest: Callable[[Any], Any] | None = None
     start: Callable[..., Any] | None = None
+    record: Callable[[Any, Any, int, Any], None] | None = None
+    evaluate: Callable[[Any, Any], Callable[[Any], Mapping[str, Any]]] | None = None
     finish: Callable[[Any, Any], None] | None = None
-    differences: Callable[[Any], Iterator[str]] | None = None
+    differences: Callable[[Any, list[str]], Iterator[str]] | None = None
 
 
 class Output(NamedTuple):
@@ -292,7 +300,7 @@ def run_parts() -> list[RunPart]:
 
 def added_lines() -> dict[str, str]:
     """Return the lines of YAML that plug-ins add to the settings of a run, by setting."""
-    return {part.setting: part.line for part in run_parts() if part.line}
+    return {part.setting: part.line for part in run_parts()}
 
 
 @cache

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
+from ol2r_cli.plugins import run_parts
+
 # Settings of what is recorded of an experiment. They do not change what happens in it.
 RECORDING = {
-    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures", "trace_cosine"),
-    *("block_rounds", "save_interactions", "validation_sessions"),
+    *("evaluate_every", "evaluate_rounds", "evaluate_on", "measures"),
+    *(part.setting for part in run_parts() if part.start is None),
 }
 PARTS = ("dataset", "click", "intent", "ranker", "ranker/model", "exploration", "fairness")
 TASK_PARTS = ("dataset", "click", "intent")

@@ -33,10 +33,9 @@ from ol2r_cli.metrics.evaluation import Evaluator, IntentEvaluator, is_evaluated
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.plugins import RunPart, run_parts
-from ol2r_cli.run.identity import added_values, identity, run_path
+from ol2r_cli.run.identity import HASHED_ALWAYS, added_values, identity, run_path
 from ol2r_cli.run.own_code import explained, own_code
-from ol2r_cli.run.run import Run
-from ol2r_cli.run.skyline import fit_offline
+from ol2r_cli.run.run import Run, Table
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.simulation import Roles, RoundSettings, Simulation, check_needs, judged_by_intents
 from ol2r_cli.tensor.memory import MemoryLimit, NotEnoughMemory, available_memory
@@ -62,7 +61,6 @@ class RunSettings:
     positions: Annotated[int, Range(1, 100_000)]
     update_every: Count
     delay: WholeNumber
-    start: Mapping[str, Any]
     evaluate_every: Count
     evaluate_rounds: Literal["even", "log"]
     evaluate_on: Sequence[Literal["validation", "test"]]
@@ -70,10 +68,6 @@ class RunSettings:
     exposure: str | Sequence[float]
     beta: str | float | Sequence[float]
     measures: Sequence[str]
-    trace_cosine: bool
-    block_rounds: Sequence[Count]
-    validation_sessions: WholeNumber
-    save_interactions: bool
     note: str
     output_dir: str
     data_dir: str
@@ -82,10 +76,6 @@ class RunSettings:
     checkpoint_rounds: Count | None
     keep_checkpoint: bool
     force: bool
-
-
-# The values of settings of configs/run.yaml with which a run has no `RunPart`.
-WITHOUT_PARTS: Mapping[str, Any] = {"start": {"run": None, "labels": None, "noise": 0.0}, "validation_sessions": 0}
 
 
 class Experiment:
@@ -110,22 +100,16 @@ class Experiment:
         self.settings, self.choices = dict(settings), choices
         _check_run(self.settings)
         self._make_roles(make)
+        self.parts = self._prepared_parts()
         self.device, self.reason_of_device = self._device(make)
         check_columns(self.measures)
         self.dtype = self.device.dtype or self.roles["ranker"].dtype
-        if self.settings["trace_cosine"] and not self.roles["ranker"].linear:
-            raise ValueError(
-                f"trace_cosine=true needs a ranker with linear weights: leave it out with ranker={choices['ranker']}"
-            )
         source: DatasetSource = _made(DatasetSource, "dataset", self.settings["dataset"], make)
         self.intent: IntentSchedule = _made(IntentSchedule, "intent", self.settings["intent"], make)
-        self.parts = self._prepared_parts()
         self.device.prepare()  # after the import of own classes, which can set modes of torch
         self.dataset: Dataset = loaded(source)
         if self.intent.changes:
             self.dataset = judged_by_intents(self.dataset, self.intent, self.roles)
-            if self.settings["trace_cosine"]:
-                raise ValueError("trace_cosine=true compares with a ranker for labels that stay: type intent=none")
         self.seeds = [self.settings["seed"] + replica for replica in range(self.settings["replicas"])]
         for part, prepared in self.parts:
             if part.check is not None:
@@ -135,10 +119,11 @@ class Experiment:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision}
         of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
-        decisive = {**self.settings, "device": device, **of_parts}
+        decisive = {**HASHED_ALWAYS, **self.settings, "device": device, **of_parts}
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
         files = [file for part, _ in self.parts for file in part.files]
+        files += [table.file for table in self.tables]
         self.directory = RunDirectory(path, root=path.parents[1], others=files)
 
     def _make_roles(self, make: Make) -> None:
@@ -148,13 +133,25 @@ class Experiment:
 
     def _prepared_parts(self) -> list[tuple[RunPart, Any]]:
         """Return what settings add to the run; ValueError for one whose plug-in is not installed."""
-        parts = {part.setting: part for part in run_parts()}
-        absent_values = {**WITHOUT_PARTS, **added_values()}
-        typed = [setting for setting, absent in absent_values.items() if self.settings[setting] != absent]
-        missing = [setting for setting in typed if setting not in parts]
-        if missing:
-            raise ValueError(f"{missing[0]} needs a plug-in that is not installed: leave it out")
-        return [(parts[setting], parts[setting].prepare(self)) for setting in typed]
+        parts, prepared = {part.setting: part for part in run_parts()}, []
+        for setting, absent in {**HASHED_ALWAYS, **added_values()}.items():
+            value = self.settings.get(setting, absent)
+            if value == absent and type(value) is type(absent):  # 0 is not false, and is said to be wrong
+                continue
+            if setting not in parts:
+                raise ValueError(f"{setting} needs a plug-in that is not installed: leave it out")
+            prepared.append((parts[setting], parts[setting].prepare(self)))
+        return prepared
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables to which parts of the run add rows in rounds."""
+        return [part.table() for part, _ in self.parts if part.table is not None]
+
+    @property
+    def plays_single_rounds(self) -> bool:
+        """Whether a part of the run records what happens in a round, which is known of single rounds alone."""
+        return any(part.record is not None for part, _ in self.parts)
 
     def _device(self, make: Make) -> tuple[Device, str]:
         """Return the device, and why `auto` has taken it; a sweep makes one for all jobs of the same device."""
@@ -195,7 +192,7 @@ class Experiment:
     def plays_together(self) -> bool:
         """Whether one launch plays many rounds, as far as is known before the roles are set up."""
         ranker = self.roles["ranker"]
-        single = any(self.settings[name] for name in ("save_interactions", "block_rounds", "delay"))
+        single = self.plays_single_rounds or self.settings["delay"]
         needs_order = any(measure.needs_order for measure in self.measures.values())
         if single or needs_order or not ranker.linear or ranker.forgetting != Forgetting():
             return False
@@ -292,7 +289,7 @@ class Experiment:
             ),
             update_every=settings["update_every"],
             delay=settings["delay"],
-            keep_blocks=bool(settings["block_rounds"]),
+            single=self.plays_single_rounds,
             code=" ".join(self.code.values()),
         )
         return Simulation(
@@ -343,16 +340,6 @@ class Experiment:
             {column.name: column for column in evaluation},
         )
 
-    def offline_weights(self, simulation: Simulation) -> Float[Tensor, "F"] | None:
-        """Return the weights [F] of ranker=offline_ranknet with its default settings, fitted to this dataset.
-
-        None without `trace_cosine`.
-        """
-        if not self.settings["trace_cosine"]:
-            return None
-        cache, oracle = {"cache_dir": self.settings["cache_dir"]}, self.dataset.oracle()
-        return fit_offline("offline_ranknet", cache, simulation.context, self.dataset, oracle)
-
     def _start(self) -> Callable[[RunContext], Float[Tensor, "B P"]] | None:
         """Return what gives the parameters from which replicas begin; None where the ranker has its own."""
         for part, prepared in self.parts:
@@ -366,9 +353,6 @@ def _check_run(settings: Mapping[str, Any]) -> None:
     names = [field.name for field in fields(RunSettings) if field.name in settings]
     check_settings(RunSettings, {name: settings[name] for name in names}, "")
     rounds, replicas, seed = settings["rounds"], settings["replicas"], settings["seed"]
-    beyond = [t for t in settings["block_rounds"] if t > rounds]
-    if beyond:
-        raise ValueError(f"block_rounds must be rounds from 1 to {rounds}, got {beyond[0]}")
     largest = LARGEST_SEED - replicas + 1
     if seed > largest:
         raise ValueError(f"seed must be from 0 to {largest} with replicas={replicas}, got {seed}")

@@ -31,7 +31,16 @@ NOT_HASHED = frozenset(
     }
 )
 # Settings that are hashed unless they have this value, with which a run is as it was before there was the setting.
-HASHED_UNLESS = {"validation_sessions": 0, "model.parent_factors": True}
+# So are settings that plug-ins add, but for those below.
+HASHED_UNLESS = {"model.parent_factors": True}
+# Settings of `ol2r run` that are always hashed, with the values of a run that has nothing of them: ids have them also
+# where no plug-in adds them.
+HASHED_ALWAYS: Mapping[str, Any] = {
+    "start": {"run": None, "labels": None, "noise": 0.0},
+    "trace_cosine": False,
+    "block_rounds": [],
+    "save_interactions": False,
+}
 # Settings for which something else is hashed: for the dataset its fingerprint, since the same data in another folder
 # are the same data, and for the list of measures the settings of each, in `measure`.
 HASHED_OTHERWISE = frozenset({"dataset", "measures"})
@@ -61,7 +70,7 @@ def _decisive(value: Any, name: str = "") -> Any:
         by_name = {f"{name}.{key}" if name else str(key): key for key in value}
         known = [full for full in by_name if full not in NOT_HASHED | HASHED_OTHERWISE]
         unless = HASHED_UNLESS | added_values()
-        decisive = [full for full in known if unless.get(full, ...) != value[by_name[full]]]
+        decisive = [full for full in known if full in HASHED_ALWAYS or unless.get(full, ...) != value[by_name[full]]]
         return {str(by_name[full]): _decisive(value[by_name[full]], full) for full in decisive}
     if isinstance(value, list | tuple):
         return [_decisive(item, name) for item in value]

@@ -26,10 +26,9 @@ from ol2r_cli.dataset.inference import FeatureSource
 from ol2r_cli.dataset.table import Dataset, DatasetSource
 from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.metrics.evaluation import GROUP, groups_by_length
-from ol2r_cli.metrics.ranking import dcg, gains, ideal_lists
 from ol2r_cli.plugins import kind_of, run_parts
-from ol2r_cli.run import CONFIG, INTERACTIONS, RANKER, SUMMARY
-from ol2r_cli.run.identity import HASHED_UNLESS, RESULTS_VERSION
+from ol2r_cli.run import CONFIG, RANKER, SUMMARY
+from ol2r_cli.run.identity import RESULTS_VERSION, added_values
 from ol2r_cli.run.own_code import check_stored, check_unchanged
 from ol2r_cli.run.run import EVALUATION, TRACE, Run, damaged_files
 from ol2r_cli.run.summary import summarise
@@ -126,8 +125,7 @@ def run_settings(run: Run, own_targets: Collection[str] = (), data: Path | None 
     """Return all settings of a run as they may be used here, as of `local_settings` and `dataset_settings`."""
     file = run.path / CONFIG
     stored = {name: local_settings(value, name, file, own_targets) for name, value in run.settings.items()}
-    of_runs = {name: value for name, value in HASHED_UNLESS.items() if "." not in name}
-    return {**of_runs, **stored, "dataset": dataset_settings(run, own_targets, data)}
+    return {**added_values(), **stored, "dataset": dataset_settings(run, own_targets, data)}
 
 
 def local_settings(settings: Any, name: str, file: Path, own_targets: Collection[str] = ()) -> Any:
@@ -195,16 +193,13 @@ def differences(run: Run, notes: list[str] | None = None) -> Iterator[str]:
 def differences_of_experiment(run: Run, notes: list[str]) -> Iterator[str]:
     """Yield what is wrong with the tables and the summary of a finished experiment.
 
-    Looked at: rounds and seeds of the tables, cumulative NDCG against online NDCG, clicks and online NDCG against the
-    saved interactions, what parts of the run have written, and the summary against the tables. Online
-    NDCG needs the labels of the data; where they are not found, a line is added to `notes`.
+    Looked at: rounds and seeds of the tables, cumulative NDCG against online NDCG, what parts of the run have written,
+    and the summary against the tables. What cannot be compared adds a line to `notes`.
     """
     yield from _trace(run)
-    if len(run.interactions):
-        yield from _interactions(run, notes)
     for part in run_parts():
         if part.differences is not None:
-            yield from part.differences(run)
+            yield from part.differences(run, notes)
     yield from _evaluations(run)
     yield from _summary(run)
 
@@ -216,7 +211,7 @@ def _trace(run: Run) -> Iterator[str]:
     if not _has_each_once(run, trace, np.arange(1, run.rounds + 1)):
         seeds = sorted(run.seeds)
         yield f"{TRACE.file} has {len(trace):,} rows, which are not rounds 1 to {run.rounds:,} of seeds {seeds}"
-    for cutoff, discount in _ndcg_discounts(run).items():
+    for cutoff, discount in ndcg_discounts(run).items():
         online, cumulative = (column.name for column in ndcg_columns(cutoff)[:2])
         steps = pl.col(online).cast(pl.Float64).fill_null(0) * discount ** (number - 1)
         error = (steps.cum_sum().over("seed") - pl.col(cumulative)).abs() / number
@@ -225,52 +220,10 @@ def _trace(run: Run) -> Iterator[str]:
             yield f"{TRACE.file}: {cumulative} is not the discounted sum of {online}"
 
 
-def _ndcg_discounts(run: Run) -> dict[int, float]:
+def ndcg_discounts(run: Run) -> dict[int, float]:
     """Return the discount of cumulative NDCG at each cutoff that a run has measured."""
     of_ndcg = [node for name, node in run.settings["measure"].items() if name.partition("@")[0] == "ndcg"]
     return {node["cutoff"]: node["discount"] for node in of_ndcg}
-
-
-def _interactions(run: Run, notes: list[str]) -> Iterator[str]:
-    """Yield a fault unless saved interactions have the queries and the numbers of clicks of the trace, and online NDCG
-    is that of their documents, by the labels of the run's data."""
-    trace, columns = run.trace, ["seed", "round", "query", "clicks"]
-    rounds = run.interactions.group_by("seed", "round").agg(pl.col("query").first(), clicks=pl.col("click").sum())
-    if rounds.select(columns).sort("seed", "round").rows() != trace.select(columns).sort("seed", "round").rows():
-        yield f"{INTERACTIONS} has other queries or clicks than {TRACE.file}"
-    try:
-        dataset = dataset_source(dataset_settings(run)).load()
-        if dataset.fingerprint != run.fingerprint:
-            raise ValueError("there are other data now")
-    except ValueError as error:
-        notes.append(f"{run.path}: online NDCG is not recomputed, because its data cannot be read ({error})")
-        return
-    yield from _online_ndcg(run, dataset)
-
-
-def _online_ndcg(run: Run, dataset: Dataset) -> Iterator[str]:
-    """Yield a fault for each cutoff at which online NDCG is not that of the saved interactions."""
-    several = "user_intent" in run.trace.columns
-    intent = pl.col("user_intent").cast(pl.Int64) - 1 if several else pl.lit(0, pl.Int64)
-    rounds = run.trace.with_columns(intent=intent)
-    split = dataset.split("train", by_intent=several)
-    query, label = split.judged()
-    shown = run.interactions.join(rounds.select("seed", "round", "intent"), on=["seed", "round"], maintain_order="left")
-    judged = (shown["document"] + shown["intent"] * len(dataset.labels)).to_numpy()
-    shown = shown.with_columns(gain=pl.lit(gains(split.labels).numpy()[judged]) / (pl.col("rank") + 1).log(2))
-    for cutoff in _ndcg_discounts(run):
-        column = ndcg_columns(cutoff)[0].name
-        places = min(cutoff, run.settings["positions"])
-        best = dcg(ideal_lists(query, label, len(split) * split.intents, places)).numpy()
-        reached = shown.filter(pl.col("rank") <= cutoff).group_by("seed", "round").agg(pl.col("gain").sum())
-        compared = rounds.join(reached, on=["seed", "round"], how="left")
-        ideal = best[(compared["query"] + compared["intent"] * len(split)).to_numpy()]
-        ndcg = (compared["gain"].to_numpy() / np.maximum(ideal, 1e-12)) * (ideal > 0)
-        stored = compared[column].to_numpy()
-        differs = (np.abs(stored - ndcg) > TOLERANCE) | (np.isnan(stored) & (ideal > 0))
-        if differs.any():
-            rows = f"{differs.sum():,} of {len(compared):,} rows"
-            yield f"{TRACE.file}: {column} is not that of {INTERACTIONS} in {rows}"
 
 
 def _evaluations(run: Run) -> Iterator[str]:

@@ -26,7 +26,7 @@ from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
 from ol2r_cli.interfaces import Interaction
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
-from ol2r_cli.metrics.measurement import Measures, NonFiniteScores, sizes_at_every_rank
+from ol2r_cli.metrics.measurement import Measures, NonFiniteScores
 from ol2r_cli.plugins import Render, RunKind
 from ol2r_cli.run import (
     BAD_CONFIGURATION,
@@ -187,12 +187,11 @@ class Runner(Lifecycle):
         self.experiment = experiment
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
-        self.offline = experiment.offline_weights(self.simulation) if self.evaluators else None
-        self.trace = Trace(self.directory, experiment.seeds, columns=experiment.columns())
+        parts = experiment.parts if self.evaluators else []
+        self.of_parts = [part.evaluate(self, prepared) for part, prepared in parts if part.evaluate is not None]
+        self.trace = Trace(self.directory, experiment.seeds, experiment.columns(), experiment.tables)
         self.queue: dict[int, Tensor] = {}  # round -> deployed [B P], not evaluated yet
         self.queue_length = queue_length(self.simulation)
-        if self.settings["save_interactions"] or self.settings["block_rounds"]:
-            self.simulation.together = None  # what happened in a round is known of single rounds alone
 
     def _interrupted(self) -> tuple[str, str]:
         return f"after round {int(self.simulation.round)}", "goes on from there"
@@ -274,7 +273,10 @@ class Runner(Lifecycle):
         is to stop.
         """
         t = int(self.simulation.round)
-        self._record_details(t, interaction)
+        if interaction is not None:
+            for part, prepared in self.experiment.parts:
+                if part.record is not None:
+                    part.record(self, prepared, t, interaction)
         if self.simulation.measurement.full():
             self.progress.measures = self._measure()
         if self.evaluators and (self.experiment.is_evaluated(t) or t == self.settings["rounds"]):
@@ -319,15 +321,6 @@ class Runner(Lifecycle):
         _log.info("finished")
         self._close()
 
-    def _record_details(self, t: int, interaction: Interaction | None) -> None:
-        if interaction is None:
-            return
-        sizes = sizes_at_every_rank(interaction) if t in self.settings["block_rounds"] else None
-        if sizes is not None:
-            self.trace.record_blocks(t, sizes)
-        if self.settings["save_interactions"]:
-            self.trace.record_interaction(t, interaction)
-
     def _measure(self) -> Measures:
         """Measure the rounds since the last call, and record the measures."""
         try:
@@ -342,10 +335,7 @@ class Runner(Lifecycle):
         """Evaluate the queue; returns the last NDCG of each split, averaged over replicas, such as {"test NDCG@10"}."""
         rounds, deployed = list(self.queue), torch.stack(list(self.queue.values()))
         self.check_parameters(rounds, deployed)
-        measured = {}
-        if self.offline is not None:  # cosine of the angle between the weights, NaN where either is zero
-            ours, theirs = deployed.double(), self.offline.double()
-            measured["cosine"] = ((ours @ theirs) / (ours.norm(dim=2) * theirs.norm())).clamp(-1, 1)
+        measured = {name: values for evaluate in self.of_parts for name, values in evaluate(deployed).items()}
         last = {}
         for evaluator in self.evaluators:
             columns = self._evaluated(evaluator, deployed, rounds)

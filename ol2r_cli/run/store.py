@@ -28,7 +28,7 @@ from ol2r_cli import files
 from ol2r_cli.files import Lock, LockHeld, as_json
 from ol2r_cli.lazy import pl, torch
 from ol2r_cli.loops import clock
-from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS, TABLES
+from ol2r_cli.run import CHECKPOINT, FILES, LOCK, LOG, MANIFEST, RESULTS
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import RENEWED, checksum, damaged_files, is_part, read_checkpoint, read_manifest
 from ol2r_cli.run.versions import checkout, versions
@@ -114,7 +114,7 @@ class RunDirectory:
         """Remove the parts of tables that are not among `files`: others have their rows, or no checkpoint has them."""
         self._check_lock()
         for path in self.path.glob("*.part*.parquet"):
-            if is_part(path.name) and path.name not in self.files:
+            if path.name not in self.files and any(is_part(path.name, name) for name in self.results):
                 path.unlink()
 
     def clean_up(self, keep_checkpoint: bool) -> None:
@@ -163,7 +163,7 @@ def save_checkpoint(directory: RunDirectory, state: Mapping[str, Any], fingerpri
     A checkpoint has the sizes and hashes of the parts of tables that were written before it. `state` may contain what
     `write_torch` writes; what else there is in it cannot be read, so that the run would start afresh.
     """
-    parts = {name: record for name, record in directory.files.items() if name in TABLES or is_part(name)}
+    parts = {name: record for name, record in directory.files.items() if name.endswith(".parquet")}
     content = {"results_version": RESULTS_VERSION, "fingerprint": fingerprint, "files": parts, "state": dict(state)}
     directory.write_torch(CHECKPOINT, content)
     directory.remove_parts()

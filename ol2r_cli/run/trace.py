@@ -16,10 +16,8 @@ import torch
 from torch import Tensor
 
 from ol2r_cli.columns import TRACE_COLUMNS, RunColumns
-from ol2r_cli.interfaces import Interaction
-from ol2r_cli.run.run import BLOCKS, EVALUATION, INTERACTIONS, TRACE, Run, Table, parts
+from ol2r_cli.run.run import EVALUATION, TRACE, Run, Table, parts
 from ol2r_cli.run.store import RunDirectory
-from ol2r_cli.tensor.shapes import Int
 
 PART_BYTES = 2**22  # a part of at least so many is not written again before the end
 FLUSH_ROWS = 2**19  # of the trace; a buffer of so many is written to disk
@@ -31,15 +29,21 @@ class Trace:
 
     A measure is a tensor [B], one value per replica, or [R, B] for R rounds. A measure that does not apply is left out,
     or is NaN (a count: negative) for the replicas to which it does not apply; it becomes null. `columns` are those of
-    the run.
+    the run, `tables` others to which rows are added (`record_places`).
     """
 
-    def __init__(self, directory: RunDirectory, seeds: Sequence[int], columns: RunColumns = RunColumns()):  # noqa: B008
+    def __init__(
+        self,
+        directory: RunDirectory,
+        seeds: Sequence[int],
+        columns: RunColumns = RunColumns(),  # noqa: B008
+        tables: Sequence[Table] = (),
+    ):
         self.directory = directory
         self.seeds = np.asarray(seeds, dtype=np.int64)
         self.trace = TRACE.with_columns(columns.trace)
         self.evaluation = EVALUATION.with_columns(columns.evaluation)
-        self._waiting: dict[Table, list[Columns]] = {self.trace: [], self.evaluation: [], BLOCKS: [], INTERACTIONS: []}
+        self._waiting: dict[Table, list[Columns]] = {table: [] for table in (self.trace, self.evaluation, *tables)}
 
     def record(self, round: int, measures: Mapping[str, Tensor]) -> None:
         """Record one row of trace.parquet per replica for `round`, or for the R rounds from `round` on.
@@ -64,20 +68,8 @@ class Trace:
         """Return seed and round of the rows of all replicas in these rounds."""
         return {"seed": np.tile(self.seeds, len(rounds)), "round": np.repeat(rounds, len(self.seeds))}
 
-    def record_blocks(self, round: int, sizes: Int[Tensor, "B D"]) -> None:
-        """Record one row of blocks.parquet per replica and rank. `sizes` are block sizes, 0 on padding (no row)."""
-        block_size = _doubles(sizes)
-        self._record_places(BLOCKS, round, block_size > 0, {"block_size": block_size})
-
-    def record_interaction(self, round: int, interaction: Interaction) -> None:
-        """Record one row of interactions.parquet per replica and shown document."""
-        shown, clicks = interaction.shown.cpu().numpy(), interaction.clicks.cpu().numpy()
-        document = interaction.candidates.document.gather(1, interaction.ranking).cpu().numpy()
-        query = np.broadcast_to(interaction.candidates.query.cpu().numpy()[:, None], shown.shape)
-        self._record_places(INTERACTIONS, round, shown, {"query": query, "document": document, "click": clicks})
-
-    def _record_places(self, table: Table, round: int, is_there: np.ndarray, columns: Columns) -> None:
-        """Record a row for each place [B, D] of a list that is there."""
+    def record_places(self, table: Table, round: int, is_there: np.ndarray, columns: Columns) -> None:
+        """Record one row of another table per replica and place [B, D] of a list that is there, with columns [B, D]."""
         replica, place = np.nonzero(is_there)
         keys = {"seed": self.seeds[replica], "round": np.full(len(replica), round), "rank": place + 1}
         self._waiting[table].append(keys | {name: values[replica, place] for name, values in columns.items()})

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from omegaconf import OmegaConf
 
@@ -15,7 +16,7 @@ from ol2r_cli.plugins.figures.drawing import draw
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group, group_runs
-from ol2r_cli.run.run import Run
+from ol2r_cli.run.run import BLOCKS, Run
 from ol2r_cli.run.store import Manifest, RunDirectory
 from ol2r_cli.run.summary import summarise
 from ol2r_cli.run.trace import Trace
@@ -85,14 +86,14 @@ def play(
     settings: Any = OmegaConf.to_container(config, resolve=True)
     directory = RunDirectory(root / f"run-{next(_numbers):04}")
     directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(settings | {"seed": seeds[0]})))
-    record = Trace(directory, seeds)
+    record = Trace(directory, seeds, tables=[BLOCKS])
     record.record(1, {name: _by_round(values, seeds) for name, values in trace.items()})
     for split, values in {"test": test, "validation": validation}.items():
         if values is not None:
             measured = {"ndcg_10": _by_round(values, seeds)} | ({"cosine": _by_round(cosine, seeds)} if cosine else {})
             record.record_evaluation(range(0, every * len(measured["ndcg_10"]), every), split, measured)
     for round, sizes in (blocks or {}).items():
-        record.record_blocks(round, torch.tensor(sizes))
+        record.record_places(BLOCKS, round, np.array(sizes) > 0, {"block_size": np.array(sizes)})
     record.finish()
     manifest = Manifest(
         directory,

@@ -9,11 +9,13 @@ import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.composer import compose
+from ol2r_cli.plugins import added_lines
 from ol2r_cli.run.experiment import Experiment, RunSettings
 
 
 def test_every_setting_of_run_yaml_has_a_declared_range():
-    assert [field.name for field in fields(RunSettings)] == list(Catalogue().root.values)
+    of_plugins = added_lines()
+    assert [*(field.name for field in fields(RunSettings)), *of_plugins] == list(Catalogue().root.values)
 
 
 def test_seeds_of_all_replicas_are_within_64_bits(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -27,10 +28,10 @@ def written(directory: RunDirectory) -> Run:
 
 def test_names_and_types_of_columns_are_public(directory: RunDirectory):
     """docs/reference/files.md promises them: a change of a name or a type breaks scripts of users."""
-    trace = Trace(directory, [1])
+    trace = Trace(directory, [1], tables=[BLOCKS])
     trace.record(1, {"clicks": torch.tensor([2])})
     trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.5])})
-    trace.record_blocks(1, torch.tensor([[1]]))
+    trace.record_places(BLOCKS, 1, np.array([[True]]), {"block_size": np.array([[1]])})
     trace.finish()
     by_round = {"seed": pl.Int64, "round": pl.Int64}
     assert pl.read_parquet_schema(directory / "trace.parquet") == by_round | {
@@ -57,11 +58,11 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
 
 def test_evaluations_and_blocks_of_different_length(directory: RunDirectory):
     """Evaluations of several rounds and blocks of queries of different length."""
-    trace = Trace(directory, [1, 2])
+    trace, sizes = Trace(directory, [1, 2], tables=[BLOCKS]), np.array([[1, 2, 2], [2, 2, 0]])
     trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
     trace.record_evaluation([10, 20], "test", {"ndcg_10": torch.tensor([[0.5, 0.625], [0.75, 0.875]])})
     trace.record_evaluation([10, 20], "validation", {"ndcg_10": torch.zeros(2, 2)})
-    trace.record_blocks(10, torch.tensor([[1, 2, 2], [2, 2, 0]]))
+    trace.record_places(BLOCKS, 10, sizes > 0, {"block_size": sizes})
     trace.flush()
     run = written(directory)
     of_one = [(1, 0, 0.125, -1.0), (1, 10, 0.5, None), (1, 20, 0.75, None)]

@@ -69,9 +69,9 @@ def settings(subject: Subject) -> None:
 class _Interrupted(Runner):
     """A runner that is interrupted, as by Ctrl-C."""
 
-    def _record_details(self, t: int, interaction: Interaction | None) -> None:
-        super()._record_details(t, interaction)
-        if t == _INTERRUPTED_IN:
+    def record(self, interaction: Interaction | None) -> None:
+        super().record(interaction)
+        if int(self.simulation.round) >= _INTERRUPTED_IN:
             raise KeyboardInterrupt
 
 

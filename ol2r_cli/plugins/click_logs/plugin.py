@@ -35,10 +35,12 @@ PLUGIN = Plugin(
     run_parts=[
         RunPart(
             setting="validation_sessions",
-            prepare=lambda experiment: None,
+            line="validation_sessions: 0  # after the last round: on validation queries, by the ranker alone, for ol2r "
+            "report --select clicks",
+            prepare=lambda experiment: validation_sessions.prepare(experiment),
             check=lambda experiment, _: validation_sessions.check(experiment),
             finish=lambda runner, _: validation_sessions.finish(runner),
-            differences=lambda run: validation_sessions.differences(run),
+            differences=lambda run, _: validation_sessions.differences(run),
         )
     ],
     criteria=[

@@ -9,12 +9,14 @@ data from past observations", SIGIR 2008), from which `click_values.py` estimate
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 import torch
 from torch import Tensor
 
+from ol2r_cli.config.ranges import WholeNumber, check_settings
 from ol2r_cli.metrics.evaluation import Evaluator, ScoresOverflow
 from ol2r_cli.run.run import VALIDATION_CLICKS, Run
 from ol2r_cli.simulation import Simulation
@@ -34,6 +36,18 @@ class _ShownLists(NamedTuple):
     document: Int[Tensor, "B Q K"]
     judged: Int[Tensor, "B Q K"]
     shown: Bool[Tensor, "Q K"]
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What the setting may be."""
+
+    validation_sessions: WholeNumber
+
+
+def prepare(experiment: Experiment) -> None:
+    """Raise ValueError for a wrong value."""
+    check_settings(SessionSettings, {_SETTING: experiment.settings[_SETTING]}, "")
 
 
 def check(experiment: Experiment) -> None:

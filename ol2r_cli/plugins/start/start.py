@@ -1,4 +1,4 @@
-"""Warm starts: the parameters from which a ranker begins (`start` of configs/run.yaml), of a finished run or of an
+"""Warm starts: the parameters from which a ranker begins (`start` of `ol2r run`), of a finished run or of an
 offline fit to some of the labels. The model of the score and the number of features must be those of the ranker."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from ol2r_cli.config.catalogue import Catalogue, targets
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.overrides import as_typed, split_words
-from ol2r_cli.config.ranges import PositiveShare, Share, check_settings
+from ol2r_cli.config.ranges import PositiveShare, Share, allowed_by, check_settings, check_value
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.interfaces import Oracle, Ranker, RunContext
 from ol2r_cli.plugins import kind_of
@@ -39,7 +39,7 @@ L2 = 0.01  # of the offline fit of a linear score: more than that of the skyline
 
 @dataclass(frozen=True)
 class StartSettings:
-    """What `start` of configs/run.yaml may have."""
+    """What `start` may have."""
 
     run: str | None
     labels: PositiveShare | None
@@ -54,6 +54,7 @@ class WarmStart:
     """
 
     def __init__(self, settings: Mapping[str, Any], ranker: Ranker):
+        check_value("start", settings["start"], allowed_by(Mapping[str, Any]))
         check_settings(StartSettings, settings["start"], "start")
         self.start, self.ranker = StartSettings(**settings["start"]), ranker
         self.settings = settings
