@@ -38,8 +38,8 @@ def test_every_shown_document_is_a_row_and_nothing_else_changes(tmp_path: Path):
     )
 
 
-def test_a_run_that_needs_the_plugin_says_so_and_others_keep_their_ids(tmp_path: Path, monkeypatch, capsys):
-    """Also where it is not there at its usual value."""
+def test_a_run_that_needs_the_plugin_says_so(tmp_path: Path, monkeypatch, capsys):
+    """And others keep their ids without it."""
     with_it = played(tmp_path / "with")
     without = {name: each for name, each in plugins.installed().plugins.items() if name != "recordings"}
     monkeypatch.setattr(plugins, "installed", lambda: plugins.Installed(without, {}))
