@@ -222,8 +222,7 @@ class Simulation(nn.Module):
         return what happened in it. ValueError unless `rounds` are among those that are left."""
         launch = self.prepare(rounds)
         if launch is None:
-            _, interaction = next(self.play())
-            return interaction
+            return self.play_round()
         launch.play()
         self.launched(launch)
         return None
@@ -295,40 +294,41 @@ class Simulation(nn.Module):
         self.round.fill_(last + 1)
 
     def play(self) -> Iterator[tuple[int, Interaction]]:
-        """Play the remaining rounds. Each yields its number, from 1, and what happened in it.
+        """Play the remaining rounds one by one. Each yields its number, from 1, and what happened in it.
 
-        `measurement` has recorded the round by then. Call `measurement.measures()` before the next round if
-        `measurement.full()`.
+        Call `measurement.measures()` before the next round if `measurement.full()`.
         """
-        streams, context, finished = self.streams, self.context, self.round
-        ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
-        for t in range(int(finished), context.rounds):
-            query = self.train_split.asked(streams.at("query", t).uniform(1)[:, 0])
-            intent = None if self.intents is None else self.intents.at(t)
-            candidates, labels = self.train_split.serve(query, intent=intent)
-            prediction = ranker.predict(candidates, streams.at("judge", t))
-            proposal = exploration.propose(prediction, candidates, streams.at("explore", t))
-            order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
-            ranking = order[:, : context.positions]
-            shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
-            judged = labels if context.attraction is None else self.train_split.of_intent(candidates.document, intent)
-            clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
-            preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
-            interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
-            for known_round, known in self._known(t, interaction):
-                ranker.learn_round(known, streams.at("learn/ranker", known_round))
-                exploration.learn(known, streams.at("learn/exploration", known_round))
-            fairness.learn(interaction, streams.at("learn/fairness", t))
-            finished.fill_(t + 1)
-            self.measurement.record(t + 1, interaction, labels)
-            yield t + 1, interaction
+        while int(self.round) < self.context.rounds:
+            interaction = self.play_round()
+            yield int(self.round), interaction
 
-    def _known(self, t: int, interaction: Interaction) -> Iterable[tuple[int, Interaction]]:
-        """Return the rounds to learn from after round `t`: this one, unless feedback comes late."""
-        if self.late is None:
-            return [(t, interaction)]
-        self.late.add(t, interaction)
-        return self.late.due(t)
+    def play_round(self) -> Interaction:
+        """Play the next round and return what happened in it, which `measurement` has recorded by then."""
+        streams, context, t = self.streams, self.context, int(self.round)
+        ranker, exploration, fairness, user = self.ranker, self.exploration, self.fairness, self.click
+        query = self.train_split.asked(streams.at("query", t).uniform(1)[:, 0])
+        intent = None if self.intents is None else self.intents.at(t)
+        candidates, labels = self.train_split.serve(query, intent=intent)
+        prediction = ranker.predict(candidates, streams.at("judge", t))
+        proposal = exploration.propose(prediction, candidates, streams.at("explore", t))
+        order = fairness.rerank(proposal, candidates, streams.at("arrange", t))
+        ranking = order[:, : context.positions]
+        shown = candidates.mask[:, : context.positions]  # in every order, real documents come before padding
+        judged = labels if context.attraction is None else self.train_split.of_intent(candidates.document, intent)
+        clicks = user.click(judged.gather(1, ranking), shown, streams.at("click", t))
+        preferences = infer_preferences(ranking, clicks, shown, ranker.pairs, streams.at("pairs", t))
+        interaction = Interaction(candidates, prediction, proposal, order, ranking, shown, clicks, preferences)
+        known: Iterable[tuple[int, Interaction]] = [(t, interaction)]
+        if self.late is not None:
+            self.late.add(t, interaction)
+            known = self.late.due(t)
+        for known_round, happened in known:
+            ranker.learn_round(happened, streams.at("learn/ranker", known_round))
+            exploration.learn(happened, streams.at("learn/exploration", known_round))
+        fairness.learn(interaction, streams.at("learn/fairness", t))
+        self.round.fill_(t + 1)
+        self.measurement.record(t + 1, interaction, labels)
+        return interaction
 
     def _recording_together(self) -> list[Measure] | None:
         """Return the measures that receive every round, if rounds are played together; None if they must be single.
@@ -337,7 +337,8 @@ class Simulation(nn.Module):
         inherits does not count, because the class may do something else. Rounds that are learned from at once are
         played together where theta alone decides what is shown.
         """
-        if self.context.attraction is not None or not self._has_stages():
+        parts: list[Role] = [self.ranker, self.exploration, self.fairness, self.click]
+        if self.context.attraction is not None or any(part.own_stages() is None for part in parts):
             return None
         with_blocks = CERTAIN in self.exploration.offers
         recording: list[Any] = [
@@ -361,8 +362,3 @@ class Simulation(nn.Module):
         ranker: Any = self.ranker
         theta: Tensor = ranker.stages().state.theta
         return theta
-
-    def _has_stages(self) -> bool:
-        """Return whether ranker, exploration, fairness and user are stages of loops."""
-        parts: list[Role] = [self.ranker, self.exploration, self.fairness, self.click]
-        return all(part.own_stages() is not None for part in parts)

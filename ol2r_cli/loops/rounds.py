@@ -1,4 +1,4 @@
-"""The rounds of one replica, stage by stage, as `Simulation.play` plays them with roles."""
+"""The rounds of one replica, stage by stage, as `Simulation.play_round` plays one with roles."""
 
 from __future__ import annotations
 
