@@ -65,7 +65,7 @@ LEGEND = {"frameon": False, "fontsize": 8.5, "columnspacing": 1.2, "handletextpa
 
 def drawn() -> Figure:
     """Return the figure: a block for each metric, a column for each user, a line for each ranker, the best first."""
-    tables = {page: published_tables(page) for page, _ in USERS.values()}
+    tables = {page: published_tables(page) for page in dict(USERS.values())}
     with figure_settings():
         figure = Figure(figsize=SIZE)
         FigureCanvasAgg(figure)

@@ -81,8 +81,11 @@ def half(values: np.ndarray) -> float:
 
 def spread(page: str, key: tuple[str, str, str], row: pl.DataFrame, metric: str) -> float:
     """The standard deviation over choices that are made again from drawn folds and seeds."""
-    if row["aim"][0] == "":
-        return 0.0
+    return spread_of_choices(page, key, metric) if row["aim"][0] else 0.0
+
+
+@cache
+def spread_of_choices(page: str, key: tuple[str, str, str], metric: str) -> float:
     runs = choices_of(page)[key].sort("settings", "fold", "seed")
     cells, folds, seeds = (runs[name].n_unique() for name in ("settings", "fold", "seed"))
     offline = metric.startswith("test_")

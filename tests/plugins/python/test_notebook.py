@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import linecache
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -33,6 +36,7 @@ def executed(tmp_path_factory) -> dict:
     return nbclient.NotebookClient(notebook, timeout=500, resources=folder).execute()
 
 
+@pytest.mark.slow
 def test_it_gives_what_it_shows_from_a_class_to_a_figure(executed):
     shown = json.loads(NOTEBOOK.read_text())
     for again, cell in zip(code_cells(executed), code_cells(shown), strict=True):
@@ -45,6 +49,23 @@ def test_it_gives_what_it_shows_from_a_class_to_a_figure(executed):
     again, told = ({_id(cell) for cell in code_cells(notebook)} - {""} for notebook in (executed, shown))
     assert len(told) == 1
     assert again == told, "the code of a class in a notebook is part of the id"
+
+
+def test_its_classes_run_in_this_process(tmp_path, monkeypatch):
+    """Without its checks, its processes and its figure, and with fewer rounds; the slow test executes all of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", main := ModuleType("__main__"))
+    monkeypatch.setattr(linecache, "cache", dict(linecache.cache))
+    texts = ["".join(cell["source"]) for cell in code_cells(json.loads(NOTEBOOK.read_text()))]
+    for number, text in enumerate(texts):
+        if not any(call in text for call in ("ol2r.check(", "ol2r.sweep(", "ol2r.draw(")):
+            short, name = text.replace("rounds=300", "rounds=20"), f"<cell {number}>"
+            linecache.cache[name] = (len(short), None, short.splitlines(True), name)
+            exec(compile(short, name, "exec"), vars(main))
+    assert [len(each.trace) for each in (main.run, main.measured)] == [3 * 20] * 2
+    assert main.run.id != main.measured.id
+    assert main.measured.summary["abandoned"]["n"] == 3
+    assert main.clicks > 0
 
 
 def _id(cell: dict) -> str:
