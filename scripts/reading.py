@@ -31,7 +31,7 @@ TASKS = {
     "with loops": "stages ranker/pdgd/pdgd_loops loops/gradient_steps loops/rounds loops/launch loops/workspace "
     "loops/lanes",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
-    "add a column to the report": "report/document text/table report/run_groups report/measures",
+    "add a column to the report": "report/columns report/run_groups text/table",
     "add a figure": "plugins/figures/kinds plugins/figures/drawing plugins/figures/look plugins/figures/series "
     "plugins/figures/panels plugins/figures/drawn/over_rounds",
     "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin commands/command",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from typing import Any
 from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.collection import chosen_runs
+from ol2r_cli.report.columns import choices, differing_settings
 from ol2r_cli.report.finished_run import FinishedRun, read_tables
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.parts import PARTS
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run import run as run_reader
 
@@ -114,13 +114,3 @@ def as_csv(table: pl.DataFrame) -> str:
     """Return CSV in which text is marked by a quote that a spreadsheet would calculate; numbers are not."""
     mark = partial(_FORMULA.sub, "'")
     return table.rename(mark).with_columns(pl.col(pl.String).map_elements(mark, pl.String)).write_csv()
-
-
-def choices(group: Group) -> dict[str, str | None]:
-    """Return dataset, click, intent, ranker, model, exploration and fairness; None for a model that is lacking."""
-    return {part.rpartition("/")[2]: group.choices.get(part) for part in PARTS}
-
-
-def differing_settings(groups: Iterable[Group], labels: Labels) -> list[str]:
-    """Return the names of the settings that distinguish groups, in the order of the table."""
-    return list(dict.fromkeys(setting for group in groups for setting in labels.settings[group]))

@@ -9,18 +9,17 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, takewhile
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from ol2r_cli.text.program import as_called
+from ol2r_cli.text.widths import fitting_widths, longest_line, possible_widths, split_columns, total_width
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 _RAISED = dict(zip("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 LETTERS = "".join(_RAISED)  # Unicode has no superscript q
-_WORD = re.compile(r"[^\W\d_]{4}|.{31}")  # what is not in a number with its signs and units: 3m 05s, 1.4 MB
-_NARROW = 16  # columns of a terminal that a column of text with longer words keeps beside numbers
 _GAP, _NARROW_GAP = 2, 1  # blanks between two columns; where there is no room, one
 
 Item = TypeVar("Item")
@@ -92,7 +91,7 @@ class TextTable:
     def fitting(self, width: int) -> tuple[TextTable, str]:
         """Return the table where it has this width, otherwise `without_same`."""
         columns = [[heading, *map(str, cells)] for heading, *cells in zip(self.headings, *self.rows, strict=True)]
-        return (self, "") if _total(map(_longest_line, columns), _GAP) <= width else self.without_same()
+        return (self, "") if total_width(map(longest_line, columns), _GAP) <= width else self.without_same()
 
     def without_same(self) -> tuple[TextTable, str]:
         """Return the table without the columns that have one value in several rows, and a line with these, or none.
@@ -189,12 +188,13 @@ def _print_wrapped(table: TextTable, indent: int = 0) -> None:
     console = Console(highlight=False)
     room, gap = console.width - indent, _GAP
     headings = list(table.headings) or [""] * len(table.numbers)
-    columns = _columns(table, headings, room)
-    if _total([column.full for column in columns], gap) > room:
+    texts = [[str(row[place]) for row in table.rows] for place in range(len(headings))]
+    columns = possible_widths(headings, texts, table.numbers, room)
+    if total_width([column.full for column in columns], gap) > room:
         headings = [re.sub(r" |(?<=-)\b", "\n", heading) for heading in headings]
-        columns, gap = _columns(table, headings, room), _NARROW_GAP
-    for number, part in enumerate(_parts(columns, room, gap)):
-        widths = _fitting_widths([columns[place] for place in part], room, gap)
+        columns, gap = possible_widths(headings, texts, table.numbers, room), _NARROW_GAP
+    for number, places in enumerate(split_columns(columns, room, gap)):
+        widths = fitting_widths([columns[place] for place in places], room, gap)
         rich_table = Table(
             box=None,
             pad_edge=False,
@@ -202,11 +202,11 @@ def _print_wrapped(table: TextTable, indent: int = 0) -> None:
             show_header=bool(table.headings),
             header_style="bold",
         )
-        for place, width in zip(part, widths, strict=True):
+        for place, width in zip(places, widths, strict=True):
             justify: Literal["right", "left"] = "right" if table.numbers[place] else "left"
             rich_table.add_column(Text(headings[place]), justify=justify, width=width, overflow="fold")
         for row in table.rows:
-            rich_table.add_row(*(_rich_text(row[place], width) for place, width in zip(part, widths, strict=True)))
+            rich_table.add_row(*(_rich_text(row[place], width) for place, width in zip(places, widths, strict=True)))
         above = 1 if number else 0
         console.print(Padding(rich_table, (above, 0, 0, indent)))
 
@@ -218,69 +218,3 @@ def _rich_text(cell: Cell, width: int) -> Text:
     words = re.split(r"(\s)", str(cell))
     text = "".join(word.replace("=", "=\n") if len(word) > width else word for word in words)
     return Text(text, style="bold" if cell.best else "")
-
-
-@dataclass(frozen=True)
-class _Widths:
-    """The widths that a column may have on a terminal: no line, no word, or at least not everything is broken."""
-
-    full: int
-    unbroken: int
-    least: int
-    is_text: bool
-
-
-def _columns(table: TextTable, headings: Sequence[str], room: int) -> list[_Widths]:
-    """Return the widths of the columns of a table below these headings."""
-    columns = []
-    for place, heading in enumerate(headings):
-        texts = [str(row[place]) for row in table.rows]
-        full = _longest_line([heading, *texts])
-        if table.numbers[place] or not any(map(_WORD.search, texts)):
-            columns.append(_Widths(full, full, full, is_text=False))
-            continue
-        longest_word = min(_longest_word(texts), 2 * room // 5)  # an address may be broken, and leaves room for others
-        unbroken = max(_longest_word([heading]), longest_word)
-        columns.append(_Widths(full, unbroken, min(unbroken, _NARROW), is_text=True))
-    return columns
-
-
-def _parts(columns: Sequence[_Widths], room: int, gap: int) -> list[list[int]]:
-    """Return the places of the columns of each table: all that have room, behind those that say what a row is."""
-    first = list(takewhile(lambda place: columns[place].is_text, range(len(columns)))) or [0]
-    parts = [list(first)]
-    for place in range(len(first), len(columns)):
-        least = _total([columns[inner].least for inner in [*parts[-1], place]], gap)
-        if least > room and len(parts[-1]) > len(first):
-            parts.append(list(first))
-        parts[-1].append(place)
-    return parts
-
-
-def _fitting_widths(columns: Sequence[_Widths], room: int, gap: int) -> list[int]:
-    """Return widths with which the columns fit, if there are any.
-
-    The widest text becomes narrower first, down to its longest word, and then the last text, whose words are broken.
-    """
-    widths = [column.full for column in columns]
-    while _total(widths, gap) > room:
-        narrowed = [place for place, column in enumerate(columns) if widths[place] > column.unbroken]
-        if not narrowed:
-            narrowed = [place for place, column in enumerate(columns) if widths[place] > column.least][-1:]
-        if not narrowed:
-            break
-        widths[max(narrowed, key=lambda place: widths[place])] -= 1
-    return widths
-
-
-def _total(widths: Iterable[int], gap: int) -> int:
-    """Return the width of columns with a gap between two of them."""
-    return sum(width + gap for width in widths) - gap
-
-
-def _longest_line(texts: Iterable[str]) -> int:
-    return max((len(line) for text in texts for line in text.split("\n")), default=0)
-
-
-def _longest_word(texts: Iterable[str]) -> int:
-    return max((len(word) for text in texts for word in text.split()), default=0)

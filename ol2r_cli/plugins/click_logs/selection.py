@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ol2r_cli.plugins.click_logs import click_values
 from ol2r_cli.plugins.click_logs.click_values import ClickValue
 from ol2r_cli.report.best_settings import Selection
-from ol2r_cli.report.document import p_text, unless_none
+from ol2r_cli.report.columns import p_text, unless_none
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.text.formatting import plural, plus_minus

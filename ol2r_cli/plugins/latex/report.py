@@ -10,6 +10,7 @@ from ol2r_cli.plugins.latex.references import bibtex
 from ol2r_cli.plugins.latex.results_table import ResultsTable
 from ol2r_cli.report import notes
 from ol2r_cli.report.collection import chosen_runs
+from ol2r_cli.report.columns import difference_table
 from ol2r_cli.report.document import Document
 from ol2r_cli.report.names import Legend
 
@@ -23,7 +24,8 @@ def latex(document: Document) -> LatexTable:
     if document.differences_only:
         legend = Legend(groups, labels)
         places = {group: (panel.dataset, panel.users, "") for panel in legend.panels for group in legend.panels[panel]}
-        return plain_table(document.differences_of(legend.names, places), document.notes)
+        differences = document.comparison.differences if document.comparison else ()
+        return plain_table(difference_table(differences, legend.names, places), document.notes)
     remarks = []
     if document.selection and document.selection.chose:
         remarks.append(notes.choice_note(document.selection))
