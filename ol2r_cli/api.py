@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli import report
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.config.overrides import command_of, full_names, split_launcher, split_search_path
+from ol2r_cli.config.overrides import full_names, split_launcher, split_search_path
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.figures import drawing
@@ -193,15 +193,15 @@ def experiment(*settings: Any, **more: Any) -> runner.Experiment:
     return _prepared(as_overrides(*settings, **more))[0]
 
 
-def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, str]:
-    """Return the experiment of these overrides, and the command that runs it."""
+def _prepared(overrides: Sequence[str]) -> tuple[runner.Experiment, list[str]]:
+    """Return the experiment of these overrides, and the words of the command that runs it."""
     composition_of = composer.Composer(overrides)
     words = full_names(split_search_path(overrides)[0], composition_of.catalogue.choices)
     job, _ = split_launcher(words)
     composition = composition_of(job)
     composer.check_grid(composition, job, "use its settings one by one, with sweep()")
     prepared = runner.Experiment(composition.settings, composition.choices)
-    return prepared, command_of([*words, *composition_of.options])
+    return prepared, [*words, *composition_of.options]
 
 
 def check(
@@ -224,10 +224,10 @@ def run(*settings: Any, progress: bool = False, **more: Any) -> Run:
     error. An interrupted run keeps its rounds, and the same call resumes it.
     """
     with device.restored(), torch.inference_mode():
-        prepared, command = _prepared(as_overrides(*settings, **more))
+        prepared, words = _prepared(as_overrides(*settings, **more))
         path = prepared.directory.path
         if not prepared.finished():
-            playing = runner.Runner(prepared, command)  # before the directory is made: it refuses bad settings
+            playing = runner.Runner(prepared, words)  # before the directory is made: it refuses bad settings
             with prepared.directory, contextlib.ExitStack() as printed:
                 if not progress:  # discard what is for the command line
                     printed.enter_context(contextlib.redirect_stdout(io.StringIO()))

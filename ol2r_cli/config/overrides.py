@@ -143,6 +143,12 @@ def _quoted(text: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda end: 2 * end[1] + (r"\'" if end[2] else ""), text) + "'"
 
 
+def names_of(words: Iterable[str]) -> list[str]:
+    """Return the names of the choices and settings that words of a command line have, each once."""
+    settings = [word.lstrip("+~") for word in words if "=" in word and not word.startswith("-")]
+    return list(dict.fromkeys(word.partition("=")[0] for word in settings))
+
+
 def replaced(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return overrides without effect, each with the one behind it that has another value."""
     settings = [word.lstrip("+") for word in words if not word.startswith("~")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -27,42 +27,72 @@ FOLD = "dataset.fold"
 IGNORED = NOT_HASHED | {"seed", "replicas", FOLD}
 _REFERENCE = re.compile(r"\$\{(?:oc\.select:)?([\w.]+)(?:,[^{}]*)?\}")  # ${ranker.l2}, ${oc.select:ranker.l2,1.0}
 _OF_MEASURE = re.compile(r"measure\.(\w+)(?:@\d+)?\.(\w+)")
-_TYPED = re.compile(r"(?<!\S)['\"]*[+~]*([^\s'\"=]+)=")  # the name of a setting in a command
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """One finished run.
+    """One finished run, of a directory (`read_run`) or of a file that publishes runs (`plugins.Source`).
 
+    manifest: what its run.json has, or as much of this as was published: id, choices, dataset, columns and typed.
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
-    dataset.fold, and the hashes of its own code, as `ranker.own_code`. fingerprint: that of the dataset. values: the
-    metrics of each seed, or of what `units` has in place of seeds, None where one does not apply. typed: names of
-    settings on the command line. columns: those of its tables. cpu_seconds, peak_memory_gb, note: as in run.json; None
-    or empty where an earlier version wrote it. start_seeds: for each seed that of the run that it started from, if any.
+    dataset.fold, and the hashes of its own code, as `ranker.own_code`. values: the metrics of each seed, or of what
+    `units` has in place of seeds, None where one does not apply.
     """
 
     path: Path
-    choices: Mapping[str, str]
+    manifest: Mapping[str, Any]
     settings: Mapping[str, Any]
     fold: Any
-    fingerprint: str
     values: Mapping[int, Mapping[str, float | None]]
-    typed: frozenset[str] = frozenset()
-    id: str = ""
-    columns: RunColumns = field(default_factory=RunColumns)
-    cpu_seconds: float | None = None
-    peak_memory_gb: float | None = None
-    note: str = ""
-    start_seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Make text, which may be of others, printable; ValueError for what is no number."""
-        for name in ("choices", "settings", "fold", "fingerprint", "typed", "id", "note"):
+        for name in ("manifest", "settings", "fold"):
             vars(self)[name] = _printable(getattr(self, name))
         declare(self.columns)
         metrics = [value for of_seed in self.values.values() for value in of_seed.values()]
         if not {*map(type, metrics)} <= {int, float, type(None)} or {*map(type, self.values)} != {int}:
             raise ValueError("it must have a number or null of every metric for each seed")
+
+    @property
+    def id(self) -> str:
+        return self.manifest["id"]
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        return self.manifest["choices"]
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the dataset."""
+        return self.manifest["dataset"]["fingerprint"]
+
+    @cached_property
+    def columns(self) -> RunColumns:
+        """Those of its tables."""
+        return RunColumns.of(self.manifest)
+
+    @cached_property
+    def typed(self) -> frozenset[str]:
+        """Names of choices and settings on its command line."""
+        return frozenset(self.manifest["typed"])
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        return self.manifest.get("cpu_seconds")
+
+    @property
+    def peak_memory_gb(self) -> float | None:
+        return self.manifest.get("peak_memory_gb")
+
+    @property
+    def note(self) -> str:
+        return self.manifest.get("note") or ""
+
+    @property
+    def start_seeds(self) -> tuple[int, ...]:
+        """For each seed that of the run that it started from, if any."""
+        return tuple((self.manifest.get("start") or {}).get("seeds", ()))
 
     @cached_property
     def kind(self) -> RunKind:
@@ -91,8 +121,8 @@ def _units(kind: RunKind) -> Units:
 def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_printable(name): _printable(inner) for name, inner in value.items()}
-    if isinstance(value, list | frozenset):
-        return type(value)(map(_printable, value))
+    if isinstance(value, list):
+        return list(map(_printable, value))
     return printable(value) if isinstance(value, str) else value
 
 
@@ -106,21 +136,8 @@ def read_run(run: Run) -> FinishedRun:
     settings |= {"results_version": run.manifest["results_version"]} | run.code_settings | start_setting(run)
     settings = {kind.as_shown(name): value for name, value in settings.items()}
     settings.setdefault("rounds", run.rounds)
-    return FinishedRun(
-        path=run.path,
-        choices=choices,
-        settings=settings,
-        fold=flat.get(kind.fold),
-        fingerprint=run.fingerprint,
-        values=_units(kind).read(run),
-        typed=frozenset(_TYPED.findall(run.command)),
-        id=run.id,
-        columns=run.columns,
-        cpu_seconds=run.manifest.get("cpu_seconds"),
-        peak_memory_gb=run.manifest.get("peak_memory_gb"),
-        note=run.manifest.get("note") or "",
-        start_seeds=tuple(_start_of(run).get("seeds", ())),
-    )
+    manifest = run.manifest | {"choices": choices, "typed": sorted(run.typed), "start": _start_of(run)}
+    return FinishedRun(run.path, manifest, settings, flat.get(kind.fold), _units(kind).read(run))
 
 
 def start_setting(run: Run) -> dict[str, str]:

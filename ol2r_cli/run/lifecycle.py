@@ -7,12 +7,13 @@ import logging
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
 
+from ol2r_cli.config.overrides import command_of
 from ol2r_cli.plugins import Render
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, LOG, MANIFEST, stop_signals
 from ol2r_cli.run.own_code import explained, is_own
@@ -31,7 +32,8 @@ _log = logging.getLogger(LOGGER)
 class Lifecycle(ABC):
     """Does the work of a run, and keeps its directory, which must be locked, up to date.
 
-    The constructor writes nothing. `render` gives what is printed at the end; None prints no progress either.
+    The constructor writes nothing. `words` are those of the command that runs it again. `render` gives what is printed
+    at the end; None prints no progress either.
     `settings` has `force` and, where the run has checkpoints, `keep_checkpoint`.
 
     `run` does all of the work. The parts of it are `start`, work that `attempt` does within `working`, and `_close`.
@@ -44,9 +46,11 @@ class Lifecycle(ABC):
     check: Callable[[], None] = staticmethod(check_unchanged)  # a batch has one for all of its runs
     manifest: Manifest
 
-    def __init__(self, settings: Mapping[str, Any], directory: RunDirectory, command: str, render: Render | None):
+    def __init__(
+        self, settings: Mapping[str, Any], directory: RunDirectory, words: Sequence[str], render: Render | None
+    ):
         self.settings, self.directory = settings, directory
-        self.command, self.render = command, render
+        self.words, self.command, self.render = words, command_of(words, self.kind), render
 
     @abstractmethod
     def _resume(self) -> int:

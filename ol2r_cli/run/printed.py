@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def _experiment(run: Run) -> str:
     choices, seeds = run.choices, run.seeds
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     roles = [f"ranker {choices['ranker']}{model}"]
-    if _was_typed(run, "exploration="):
+    if "exploration" in run.typed:
         roles.append(f"exploration {choices['exploration']}")
     if choices.get("fairness", "none") != "none":
         roles.append(f"fairness {choices['fairness']}")
@@ -57,15 +57,10 @@ def _experiment(run: Run) -> str:
     return ", ".join([*roles, f"{run.rounds:,} rounds", which_seeds])
 
 
-def _was_typed(run: Run, *beginnings: str) -> bool:
-    """Return whether a word of the command of a run begins with one of these."""
-    return any(word.lstrip("+").startswith(beginnings) for word in shlex.split(run.command))
-
-
 def _main_metrics(run: Run) -> dict[str, str]:
     """Return the lines of NDCG of the trained ranker and of the lists shown, and of unfairness where it is shown."""
     online, cumulative, ndcg = ndcg_columns(main_cutoff(run.summary))
-    test, start = f"test_{ndcg.name}", "at the start" if _was_typed(run, "start.run=", "start.labels=") else "untrained"
+    test, start = f"test_{ndcg.name}", "at the start" if {"start.run", "start.labels"} & run.typed else "untrained"
     of_test = {
         f"{test}_untrained": f"{{}} {start}, ",
         test: f"{{}} after {run.rounds:,} rounds",
@@ -76,7 +71,7 @@ def _main_metrics(run: Run) -> dict[str, str]:
         f"test {ndcg.heading}": "".join(_metric(run, name, 4, words) for name, words in of_test.items()),
         online.heading: "".join(_metric(run, name, 4, words) for name, words in of_lists.items()),
         cumulative.heading: _metric(run, cumulative.name, 2),
-        "|unfairness|": _metric(run, "unfairness", 3) if shows_unfairness(run.manifest) else "",
+        "|unfairness|": _metric(run, "unfairness", 3) if shows_unfairness(run.choices, run.typed) else "",
     }
 
 
@@ -136,10 +131,11 @@ def _next_commands(run: Run) -> list[tuple[str, str]]:
     return [(shlex.join(["ol2r", "list", *as_options(own)]), "other users, rankers and datasets to try"), status]
 
 
-def shows_unfairness(manifest: Mapping[str, Any]) -> bool:
-    """Return whether the user chose a fairness, groups (which generated data has), exposure, or what is measured."""
-    choices = manifest["choices"]
+def shows_unfairness(choices: Mapping[str, str], typed: Iterable[str]) -> bool:
+    """Return whether the user chose a fairness, groups (which generated data has), exposure, or what is measured.
+
+    typed: the names of what was typed.
+    """
     if choices["dataset"] != "synthetic" or choices.get("fairness", "none") != "none":
         return True
-    names = (word.lstrip("+").partition("=")[0] for word in shlex.split(manifest["command"]))
-    return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in names)
+    return any(name.startswith(("dataset.group", "beta", "exposure", "measures")) for name in typed)

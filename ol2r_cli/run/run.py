@@ -15,6 +15,7 @@ import os
 import pickle
 import platform
 import re
+import shlex
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from zipfile import BadZipFile, ZipFile
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, Column, RunColumns
 from ol2r_cli.config.catalogue import dotted
+from ol2r_cli.config.overrides import names_of
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.config.ranges import with_whole_numbers
 from ol2r_cli.files import invalid_fields, is_held, open_file, parse_json, parse_yaml, read_json, text_of
@@ -45,6 +47,7 @@ _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not kno
     **dict.fromkeys(("note", "error", "checksum", "device", "host"), (str, None)),
     **dict.fromkeys(("seconds", "startup_seconds", "cpu_seconds"), (int, float, None)),
     **dict.fromkeys(("peak_memory_gb", "rounds_per_second"), (int, float, None)),
+    "typed": ([str], None),
     "ran": ([{"after": int}], None),
     "files": (_FILES, None),
     "versions": ({...: (str, None)}, None),
@@ -268,6 +271,18 @@ class Run:
     def flat_settings(self) -> dict[str, Any]:
         """All settings by dotted name; whole numbers are equal written 1 or 1.0, as in the id of a run."""
         return with_whole_numbers(dict(dotted(self.settings)))
+
+    @cached_property
+    def typed(self) -> frozenset[str]:
+        """The names of the choices and settings of its command line, which an earlier version recorded by the command
+        alone."""
+        recorded = self.manifest.get("typed")
+        if recorded is None:
+            try:
+                recorded = names_of(shlex.split(self.command))
+            except ValueError:  # a quote without an end
+                recorded = names_of(self.command.split())
+        return frozenset(recorded)
 
     @property
     def code_settings(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import command_of
+from ol2r_cli.config.overrides import names_of
 from ol2r_cli.dataset.cache import with_absolute_paths
 from ol2r_cli.dataset.prepare import large_features
 from ol2r_cli.dataset.table import LARGE_FEATURE
@@ -139,7 +139,7 @@ def prepare_run(
         print(f"starts afresh: {printable(stored.error or '')}", file=sys.stderr)
     # With force=true the command would start over instead of resuming the run.
     words = [word for word in overrides if word.lstrip("+").partition("=")[0] != "force"]
-    runner: Lifecycle = kind.runner(experiment, command_of(words, kind.name), render=render)
+    runner: Lifecycle = kind.runner(experiment, words, render=render)
     return runner
 
 
@@ -182,8 +182,8 @@ class Runner(Lifecycle):
     kind = "run"
     progress: Progress
 
-    def __init__(self, experiment: Experiment, command: str, render: Render | None = render):
-        super().__init__(experiment.settings, experiment.directory, command, render)
+    def __init__(self, experiment: Experiment, words: Sequence[str], render: Render | None = render):
+        super().__init__(experiment.settings, experiment.directory, words, render)
         self.experiment = experiment
         self.simulation = experiment.simulation()
         self.evaluators = experiment.evaluators() if self.simulation.ranker.generalises else []
@@ -230,6 +230,7 @@ class Runner(Lifecycle):
             threads=experiment.device.threads,
             packages=[package for role in experiment.roles.values() for package in role.packages],
             command=self.command,
+            typed=names_of(self.words) or None,
             note=self.settings["note"],
             columns=experiment.columns().declared() or None,
             began=experiment.began,
@@ -248,7 +249,7 @@ class Runner(Lifecycle):
             _log.warning("%s", line)
             print(f"warning: {line}", file=sys.stderr)
         title = " · ".join(choices[group] for group in ("ranker", "click", "dataset"))
-        unfairness = shows_unfairness(self.manifest.content)
+        unfairness = shows_unfairness(choices, names_of(self.words))
         progress = Progress(title, rounds, first, unfairness, quiet=self.render is None)
         self.progress = self._open.enter_context(progress)
         self.saved = time.monotonic()

@@ -100,7 +100,10 @@ def test_a_file_of_results_has_the_same_runs_once_and_no_traces(tmp_path):
     make(tmp_path / "runs", "ranker.l2=1", "dataset.fold=1", test={0: 0.25, 1: 0.5})
     make(tmp_path / "runs", "ranker.l2=1", "dataset.fold=2", test={0: 0.75, 2: 0.1}, validation={0: 0.3, 2: 0.2})
     make(tmp_path / "runs", "ranker=pdgd", "click=navigational", test={3: 1 / 3})
-    runs = [replace(run, id=f"run{number}") for number, run in enumerate(collect([tmp_path / "runs"]).runs)]
+    runs = [
+        replace(run, manifest={**run.manifest, "id": f"run{number}"})
+        for number, run in enumerate(collect([tmp_path / "runs"]).runs)
+    ]
     folder = tmp_path / "published"
     folder.mkdir()
     file = folder / "results.parquet"

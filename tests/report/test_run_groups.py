@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from ol2r_cli.config.overrides import names_of
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.finished_run import start_setting
@@ -20,6 +22,7 @@ from ol2r_cli.report.tasks import tasks
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import Run, parse_settings
+from tests.manifests import manifest
 from tests.report.runs import groups_below, make, only
 
 
@@ -65,6 +68,16 @@ def test_settings_have_dotted_names_if_they_change_results(tmp_path):
     assert not (never | {"device.threads"}) & run.settings.keys()
     assert {"device.dtype", "dataset.normalise", "click.stop"} <= run.settings.keys()
     assert run.typed >= {"ranker.l2", "rounds", "force", "exploration.alpha"}
+
+
+def test_what_was_typed_is_recorded_and_before_was_the_command(tmp_path):
+    """A value may have words like settings. A command from elsewhere need not end its quotes."""
+    words = ["ranker=pdgd", "start.run='pairrank ranker.l2=1'", "~fairness=none", "--config-dir=choices"]
+    command = f"ol2r run {shlex.join(words)}"
+    assert names_of(words) == ["ranker", "start.run", "fairness"]
+    assert Run(tmp_path, manifest("finished", command=command)).typed == {*names_of(words)}
+    assert Run(tmp_path, manifest("finished", command=command, typed=["seed"])).typed == {"seed"}
+    assert Run(tmp_path, manifest("finished", command="ol2r run seed=1 note='it")).typed == {"seed", "note"}
 
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=9)

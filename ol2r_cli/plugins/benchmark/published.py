@@ -9,7 +9,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ol2r_cli.columns import RunColumns
 from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.lazy import pl
 from ol2r_cli.report.finished_run import FinishedRun
@@ -83,14 +82,10 @@ def _runs(rows: Sequence[dict[str, Any]], file: Path) -> Iterator[tuple[Finished
         wrong = invalid_fields(content, _SCHEMA)
         if wrong:
             raise ValueError(f"no valid {', '.join(wrong)}")
-        run = FinishedRun(
-            path=file / content["run"],
-            typed=frozenset(content["typed"]),
-            id=content["run"],
-            columns=RunColumns.of(content),
-            values=_values_by_seed(of_run),
-            **{name: content[name] for name in ("choices", "settings", "fold", "fingerprint", *_COST)},
-        )
+        manifest = {name: content[name] for name in ("choices", "typed", "columns", *_COST)}
+        manifest |= {"id": content["run"], "dataset": {"fingerprint": content["fingerprint"]}}
+        path, values = file / content["run"], _values_by_seed(of_run)
+        run = FinishedRun(path, manifest, content["settings"], content["fold"], values)
         yield run, content["about"]
 
 

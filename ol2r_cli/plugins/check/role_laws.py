@@ -112,7 +112,7 @@ def files_of_run(
     experiment = Experiment(plain, subject.composition.choices, lambda node, name: made.get(name) or build(node, name))
     printed = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(printed), experiment.directory:
-        code = runner(experiment, "ol2r check").run()
+        code = runner(experiment, []).run()
     if runner is Runner and code != DONE:
         what = (printed.getvalue().strip() or f"exit code {code}").splitlines()[0]
         raise Stopped(f"a run of {settings['rounds']} rounds on {dataset.name}", what)

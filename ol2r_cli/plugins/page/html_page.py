@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -29,7 +29,6 @@ from ol2r_cli.report.parts import defines_task
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
 from ol2r_cli.report.tasks import tasks
-from ol2r_cli.run.run import Run
 from ol2r_cli.text.formatting import duration, plural, plus_minus, printable
 from ol2r_cli.text.table import TextTable
 
@@ -51,21 +50,12 @@ class PageContent:
     comparison: Comparison | None
 
 
-class Member(NamedTuple):
-    """A run of a group, with the content of its run.json."""
-
-    group: Group
-    run: FinishedRun
-    manifest: Manifest
-
-
 def page(content: PageContent) -> str:
     """Return the page; the same runs give the same text.
 
     The page has every figure that the runs have data for. Without matplotlib it has none, and says so.
     """
     groups, labels = content.groups, content.labels
-    members = [Member(group, run, Run.read_finished(run.path).manifest) for group in groups for run in group.runs]
     figures, not_drawn = page_figures(groups, labels, content.look, content.comparison)
     environment = templates(Path(__file__).parent)
     environment.filters |= {"plural": plural, "commit": _commit, "device": _device, "time": _time}
@@ -78,8 +68,8 @@ def page(content: PageContent) -> str:
         least_units=LEAST_UNITS,
         choice_note=choice_note,
         **_extent(groups),
-        **_settings(members, groups, labels),
-        **_provenance(members, labels),
+        **_settings(groups, labels),
+        **_provenance(groups, labels),
     )
 
 
@@ -92,36 +82,35 @@ def _extent(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def _settings(members: Sequence[Member], groups: Sequence[Group], labels: Labels) -> dict[str, Any]:
+def _settings(groups: Sequence[Group], labels: Labels) -> dict[str, Any]:
     """Return the settings of each group, and those that all groups have with the same value, as typed."""
     first, *others = [{name: as_typed(value) for name, value in group.settings.items()} for group in groups]
     shared = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-    of_groups = []
-    for group in groups:
-        own_members = [member for member in members if member.group is group]
-        of_groups.append(_settings_of(group, own_members, labels, shared))
-    return {"groups": of_groups, "shared_settings": shared.items()}
+    return {
+        "groups": [_settings_of(group, labels, shared) for group in groups],
+        "shared_settings": shared.items(),
+    }
 
 
-def _settings_of(group: Group, members: Sequence[Member], labels: Labels, shared: Mapping[str, str]) -> dict[str, Any]:
+def _settings_of(group: Group, labels: Labels, shared: Mapping[str, str]) -> dict[str, Any]:
     """Return the name of a group, its choices, settings and seeds, the commands of its runs, and its other settings."""
     told = {*labels.settings[group]}
     if group.settings.keys() != shared.keys():
         told |= shared.keys()
-    commands = dict.fromkeys(printable(member.manifest["command"]) for member in members)
+    commands = dict.fromkeys(run.manifest["command"] for run in group.runs)
     return {
         "name": _row_name(group, labels),
-        "distinguishing": [*labels.words(group).items(), *_seeds_by_fold(members)],
+        "distinguishing": [*labels.words(group).items(), *_seeds_by_fold(group.runs)],
         "commands": Markup("\n").join(commands),
         "others": [(name, as_typed(value)) for name, value in group.settings.items() if name not in told],
     }
 
 
-def _seeds_by_fold(members: Sequence[Member]) -> list[tuple[str, str]]:
+def _seeds_by_fold(runs: Iterable[FinishedRun]) -> list[tuple[str, str]]:
     """Return the seeds of each fold, by the manifests, since values may be of other units."""
     seeds: dict[Any, list[int]] = {}
-    for member in members:
-        seeds.setdefault(member.run.fold, []).extend(member.manifest["seeds"])
+    for run in runs:
+        seeds.setdefault(run.fold, []).extend(run.manifest["seeds"])
     if seeds.keys() == {None}:
         return [("seeds", ranges(seeds[None]))]
     return [(f"seeds of fold {fold}", ranges(of_fold)) for fold, of_fold in sorted(seeds.items(), key=str)]
@@ -132,16 +121,17 @@ def _row_name(group: Group, labels: Labels) -> str:
     return ", ".join(filter(None, words))
 
 
-def _provenance(members: Sequence[Member], labels: Labels) -> dict[str, Any]:
+def _provenance(groups: Sequence[Group], labels: Labels) -> dict[str, Any]:
     """Return where the numbers are from: versions, data, and a table of the runs."""
-    manifests = [member.manifest for member in members]
+    runs = [run for group in groups for run in group.runs]
+    manifests = [run.manifest for run in runs]
     return {
         "manifests": manifests,
         "is_dirty": any((manifest.get("git") or {}).get("dirty") for manifest in manifests),
         "versions": _versions(manifests),
         "seconds": duration(sum(manifest.get("seconds") or 0 for manifest in manifests)),
-        "data": dict.fromkeys(map(_data, members)),
-        "runs": _table_of_runs(members, labels),
+        "data": dict.fromkeys(map(_data, runs)),
+        "runs": _table_of_runs(groups, labels),
     }
 
 
@@ -152,24 +142,25 @@ def _versions(manifests: Sequence[Manifest]) -> dict[str, list[str]]:
     return {package: [str(of_run.get(package, "unknown")) for of_run in versions] for package in packages}
 
 
-def _data(member: Member) -> tuple[str, Any, str]:
+def _data(run: FinishedRun) -> tuple[str, Any, str]:
     """Return the name, the fold and the fingerprint of the data of a run."""
-    dataset = member.manifest["dataset"]
-    return dataset["name"], member.run.fold, dataset["fingerprint"]
+    dataset = run.manifest["dataset"]
+    return dataset["name"], run.fold, dataset["fingerprint"]
 
 
-def _table_of_runs(members: Sequence[Member], labels: Labels) -> TextTable:
+def _table_of_runs(groups: Sequence[Group], labels: Labels) -> TextTable:
+    runs = [(group, run) for group in groups for run in group.runs]
     columns = {
-        "directory": lambda member: str(member.run.path),
-        "group": lambda member: _row_name(member.group, labels),
-        "fold": lambda member: "" if member.run.fold is None else str(member.run.fold),
-        "seeds": lambda member: ranges(member.manifest["seeds"]),
-        "ended (UTC)": lambda member: _time(member.manifest, "ended"),
-        "time": lambda member: duration(member.manifest.get("seconds") or 0),
-        "device": lambda member: _device(member.manifest),
-        "git commit": lambda member: _commit(member.manifest)[:19],
+        "directory": lambda group, run: str(run.path),
+        "group": lambda group, run: _row_name(group, labels),
+        "fold": lambda group, run: "" if run.fold is None else str(run.fold),
+        "seeds": lambda group, run: ranges(run.manifest["seeds"]),
+        "ended (UTC)": lambda group, run: _time(run.manifest, "ended"),
+        "time": lambda group, run: duration(run.manifest.get("seconds") or 0),
+        "device": lambda group, run: _device(run.manifest),
+        "git commit": lambda group, run: _commit(run.manifest)[:19],
     }
-    return TextTable.of([*columns], (), [[text(member) for text in columns.values()] for member in members])
+    return TextTable.of([*columns], (), [[text(*of_run) for text in columns.values()] for of_run in runs])
 
 
 def templates(folder: Path) -> Environment:

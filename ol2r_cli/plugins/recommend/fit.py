@@ -11,7 +11,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from ol2r_cli.columns import EVALUATION_COLUMNS, TRACE_COLUMNS, RunColumns, ndcg_columns
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.overrides import names_of
 from ol2r_cli.config.ranges import WholeNumber, check_settings
 from ol2r_cli.plugins import Render
 from ol2r_cli.plugins.recommend.evaluation import CUTOFFS, ndcg, rankings, users_of
@@ -171,8 +172,8 @@ class FitRunner(Lifecycle):
 
     kind = "recommend"
 
-    def __init__(self, experiment: Fit, command: str, render: Render | None = None):
-        super().__init__(experiment.settings, experiment.directory, command, render)
+    def __init__(self, experiment: Fit, words: Sequence[str], render: Render | None = None):
+        super().__init__(experiment.settings, experiment.directory, words, render)
         self.fit, self.seed = experiment, int(experiment.settings["seed"])
         self.steps: list[dict[str, float]] = []
         self.line = sys.stderr if render and sys.stderr.isatty() else None  # where to show the last step
@@ -208,6 +209,7 @@ class FitRunner(Lifecycle):
             threads=self.settings["device"]["threads"],
             packages=["scikit-learn", "scipy", *fit.model.packages],
             command=self.command,
+            typed=names_of(self.words) or None,
             note=self.settings["note"],
             columns=RunColumns(TRACE_COLUMNS, {**EVALUATION_COLUMNS, **columns}).declared(),
             began=fit.began,

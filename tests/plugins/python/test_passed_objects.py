@@ -126,6 +126,7 @@ def test_a_sweep_of_objects():
     runs = ol2r.sweep(({**job, **SMALL} for job in jobs), rounds=20, launcher={"launcher.jobs": 2})
     assert runs[0].manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.1, ")
     assert "--config-dir" not in runs[0].manifest["command"]
+    assert {"ranker", "ranker.rate", "seed", "rounds"} <= {*runs[0].manifest["typed"]}
     rates = [each.settings["ranker"].get("rate") for each in runs]
     assert rates == [0.1, 0.1, 0.4, 0.4, None, None]
     assert ol2r.run(SMALL, ranker=Perceptron(0.4), seed=1, rounds=20).id == runs[3].id, "alone and in a sweep"

@@ -89,6 +89,7 @@ def test_it_does_the_run_of_the_command_line_and_finds_it(folder, capsys):
         assert (run.path / name).read_bytes() == (typed / name).read_bytes()
     sizes = f"'{words(TINY)[0]}' {' '.join(words(TINY)[1:])}"
     assert run.manifest["command"] == f"ol2r run {sizes} click=navigational rounds=20", "the whole name of nav"
+    assert run.manifest["typed"] == [word.partition("=")[0] for word in words(TINY)] + ["click", "rounds"]
     before = (run.path / "run.json").stat().st_mtime_ns
     assert ol2r.run(TYPED, "rounds=20", click="navigational").path == run.path
     assert ol2r.Run(run.id).path.resolve() == run.path.resolve()
