@@ -142,7 +142,7 @@ def select(groups: Sequence[Group], labels: Labels, keep: Collection[str] = (), 
     settings = _settings_of_grids(groups, keep)
     selection, undecided = Selection({}, [], by, settings), ""
     for cells in grids(groups, settings):
-        extents = {cell: _extent(cell) for cell in cells}
+        extents = {cell: {fold: len(seeds) for fold, seeds in cell.seeds.items()} for cell in cells}
         fullest = max(extents.values(), key=lambda extent: (sum(extent.values()), len(extent)))
         for cell, extent in extents.items():
             if extent != fullest:
@@ -196,8 +196,3 @@ def _settings_of_grids(groups: Sequence[Group], keep: Collection[str]) -> frozen
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
     # Another version of the code is another competitor.
     return frozenset(name for name in of_chosen_parts if not name.endswith(f".{CODE}")) - set(keep)
-
-
-def _extent(cell: Group) -> dict[object, int]:
-    """Return the number of seeds of each fold."""
-    return {fold: len(seeds) for fold, seeds in cell.seeds.items()}

@@ -138,7 +138,10 @@ def compare(
         bases = frozenset(base for base in base_of_tasks if base)
         if not bases:
             raise ValueError(f"--baseline must be {some_row(baseline, groups)}")
-        pairs_by_task = [_pairs_with(base, task) for base, task in zip(base_of_tasks, by_task, strict=True)]
+        pairs_by_task = [
+            [(group, base) for group in task if group is not base] if base else []
+            for base, task in zip(base_of_tasks, by_task, strict=True)
+        ]
     pairs = list(chain(*pairs_by_task))
     if not pairs:
         raise ValueError(
@@ -156,11 +159,6 @@ def _all_pairs(task: Sequence[Group], labels: Labels) -> list[Pair]:
             f"{task_name(task[0], labels)}: type --select validation, or --baseline RANKER"
         )
     return list(combinations(task, 2))
-
-
-def _pairs_with(base: Group | None, task: Sequence[Group]) -> list[Pair]:
-    """Return each other group of a task with the baseline; none where the task has no baseline."""
-    return [(group, base) for group in task if group is not base] if base else []
 
 
 def paired(group: Group, rival: Group, metric: str) -> dict[tuple[Any, int], float]:

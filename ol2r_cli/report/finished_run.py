@@ -95,14 +95,14 @@ class FinishedRun:
         return tuple((self.manifest.get("start") or {}).get("seeds", ()))
 
     @cached_property
-    def kind(self) -> RunKind:
+    def run_kind(self) -> RunKind:
         """Its kind of run."""
         return kind_of(self.choices)
 
     @cached_property
     def units(self) -> Units:
         """What its values are of."""
-        return _units(self.kind)
+        return _units(self.run_kind)
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -202,10 +202,10 @@ def distinguishes(setting: str) -> bool:
 
     False for the dataset's data_dir and cache_dir, and for what the columns of a measure say: its class and cutoff.
     """
-    parts = setting.split(".")
-    prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-    never = {"dataset": NOT_HASHED, "measure": {"_target_", "cutoff"}}.get(parts[0], ())
-    return not prefixes & IGNORED and parts[-1] not in never
+    words = setting.split(".")
+    prefixes = {".".join(words[:length]) for length in range(1, len(words) + 1)}
+    never = {"dataset": NOT_HASHED, "measure": {"_target_", "cutoff"}}.get(words[0], ())
+    return not prefixes & IGNORED and words[-1] not in never
 
 
 @cache

@@ -247,7 +247,7 @@ class Labels:
         for name, value in self.words(group).items():
             if _NO_CHOICES.get(name) == value or name.endswith(_NOT_TYPED):
                 continue
-            overrides.append(f"{group.kind.as_typed(name)}={value}")
+            overrides.append(f"{group.run_kind.as_typed(name)}={value}")
         return shlex.join(overrides)
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:

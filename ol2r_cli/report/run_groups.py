@@ -43,9 +43,9 @@ class Group:
         return seeds
 
     @property
-    def kind(self) -> RunKind:
+    def run_kind(self) -> RunKind:
         """The kind of its runs."""
-        return self.runs[0].kind
+        return self.runs[0].run_kind
 
     @property
     def units(self) -> Units:
@@ -150,7 +150,7 @@ def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]
     Runs of one fold with the same settings but different fingerprints (replaced files, another version of the
     generator) get the fingerprint as a setting.
     """
-    settings = [_dataset_settings(run) for run in runs]
+    settings = [{name: value for name, value in run.settings.items() if name.startswith("dataset.")} for run in runs]
     keys = [_key(run.choices["dataset"], of_data) for run, of_data in zip(runs, settings, strict=True)]
     settings_of = dict(zip(keys, settings, strict=True))
     leads = _keys_of_the_data(runs, keys)
@@ -159,10 +159,6 @@ def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]
         _with_dataset_settings(run, settings_of[leads[key]], leads[key] in ambiguous)
         for run, key in zip(runs, keys, strict=True)
     ]
-
-
-def _dataset_settings(run: FinishedRun) -> dict[str, Any]:
-    return {name: value for name, value in run.settings.items() if name.startswith("dataset.")}
 
 
 def _keys_of_the_data(runs: Sequence[FinishedRun], keys: Sequence[str]) -> dict[str, str]:
@@ -191,5 +187,5 @@ def _with_dataset_settings(run: FinishedRun, settings: Mapping[str, Any], is_amb
     return replace(run, settings={**settings, **fingerprint, **others})
 
 
-def _key(*parts: Any) -> str:
-    return json.dumps(parts, sort_keys=True, default=str)
+def _key(*values: Any) -> str:
+    return json.dumps(values, sort_keys=True, default=str)

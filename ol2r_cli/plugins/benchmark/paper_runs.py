@@ -85,7 +85,7 @@ def _write_figures(recipe: Recipe, runs: RecipeRuns, line: str, directory: RunDi
 def at_point(row: PlayedTrial) -> Group:
     """Return the group of a row with the setting of its point: its runs may have been typed otherwise for others."""
     name, _, value = row.trial.condition.point.partition("=")
-    of_point = {row.group.kind.as_shown(name): yaml.safe_load(value)} if name else {}
+    of_point = {row.group.run_kind.as_shown(name): yaml.safe_load(value)} if name else {}
     return replace(row.group, settings={**row.group.settings, **of_point})
 
 

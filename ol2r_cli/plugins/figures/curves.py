@@ -19,7 +19,7 @@ from ol2r_cli.report.run_groups import Group
 _MANY_CURVES = 8  # in a panel, which is higher from there on
 FAINT = 0.1  # opacity of a band among many
 Read = Callable[[Group], Series | None]
-SeriesByPart = dict[str, Series]  # by the end of the title of a panel
+SeriesBySubtitle = dict[str, Series]  # by the end of the title of a panel
 
 
 def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = False) -> Figure:
@@ -29,7 +29,7 @@ def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = 
     evaluated: whether the rounds are those of evaluations.
     """
     series = _read_series(shown, reads)
-    all_series = chain.from_iterable(by_part.values() for by_part in series.values())
+    all_series = chain.from_iterable(by_subtitle.values() for by_subtitle in series.values())
     y = y.decided([float(curve.mean[-1]) for curve in all_series])
     legend = Legend(list(series), shown.labels)
     most = max(len(groups) for groups in legend.panels.values())
@@ -39,9 +39,9 @@ def curves(shown: Shown, y: YAxis, reads: Mapping[str, Read], evaluated: bool = 
     for row in rows:
         row_series: list[Series] = []
         row_groups: list[Group] = []
-        for panel, part, axes in row:
+        for panel, subtitle, axes in row:
             groups = legend.panels[panel]
-            panel_series = {group: series[group][part] for group in groups if part in series[group]}
+            panel_series = {group: series[group][subtitle] for group in groups if subtitle in series[group]}
             _draw_series(axes, panel_series, legend, shown.look, y)
             row_series += panel_series.values()
             row_groups += groups
@@ -64,15 +64,15 @@ def _are_spaced_by_log(groups: Iterable[Group]) -> bool:
     return {run.settings.get("evaluate_rounds") for run in runs} == {"log"}
 
 
-def _read_series(shown: Shown, reads: Mapping[str, Read]) -> dict[Group, SeriesByPart]:
+def _read_series(shown: Shown, reads: Mapping[str, Read]) -> dict[Group, SeriesBySubtitle]:
     """Return the series of all groups that have some; ValueError where a panel would have too many groups."""
-    series: dict[Group, SeriesByPart] = {}
+    series: dict[Group, SeriesBySubtitle] = {}
     for panel, groups in Legend(shown.groups, shown.labels).panels.items():
         curves_in_panel = 0
         for group in groups:
-            by_part = _series_of(group, reads)
-            if by_part:
-                series[group] = by_part
+            by_subtitle = {subtitle: found for subtitle, read in reads.items() if (found := read(group)) is not None}
+            if by_subtitle:
+                series[group] = by_subtitle
                 curves_in_panel += 1
             if curves_in_panel > MOST_CURVES:
                 raise ValueError(
@@ -82,12 +82,6 @@ def _read_series(shown: Shown, reads: Mapping[str, Read]) -> dict[Group, SeriesB
     if not series:
         raise NothingToDraw
     return series
-
-
-def _series_of(group: Group, reads: Mapping[str, Read]) -> SeriesByPart:
-    """Return the series that a group has."""
-    by_part = {part: read(group) for part, read in reads.items()}
-    return {part: series for part, series in by_part.items() if series is not None}
 
 
 def _draw_series(axes: Axes, series_by_group: Mapping[Group, Series], legend: Legend, look: Look, y: YAxis) -> None:

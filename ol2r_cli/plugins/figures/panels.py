@@ -134,33 +134,33 @@ class Panels:
 
 
 class Place(NamedTuple):
-    """One panel of a figure: the panel of the legend that it shows, a part of that, and its axes."""
+    """One panel of a figure: the panel of the legend that it shows, the end of its title, and its axes."""
 
     panel: Panel
-    part: str
+    subtitle: str
     axes: Axes
 
 
 def legend_panels(
-    legend: Legend, look: Look, parts: Sequence[str] = ("",), share: bool = False, height: float = HEIGHT
+    legend: Legend, look: Look, subtitles: Sequence[str] = ("",), share: bool = False, height: float = HEIGHT
 ) -> tuple[Panels, list[list[Place]]]:
     """Return panels in which a figure shows those of a legend; and their places, those with a common y axis together.
 
-    parts: the ends of titles, where a panel of the legend is a row of several. share: whether all panels of a row have
-    a common y axis; otherwise only those of one dataset. height: that of `Panels`.
+    subtitles: the ends of titles, where a panel of the legend is a row of several. share: whether all panels of a row
+    have a common y axis; otherwise only those of one dataset. height: that of `Panels`.
     """
     by_dataset: dict[tuple[str, ...], list[Panel]] = {}
     for panel in legend.panels:
         by_dataset.setdefault(panel.data, []).append(panel)
     rows = _rows(by_dataset, look.inches(len(legend.panels)))
-    if len(parts) > 1:
+    if len(subtitles) > 1:
         rows = [[panel] for panel in legend.panels]
-    shown = [list(product(row, parts)) for row in rows]
-    share = share or len(parts) > 1 or len(by_dataset) < len(legend.panels)
-    titles = [[", ".join(filter(None, (panel.title, part))) for panel, part in row] for row in shown]
+    shown = [list(product(row, subtitles)) for row in rows]
+    share = share or len(subtitles) > 1 or len(by_dataset) < len(legend.panels)
+    titles = [[", ".join(filter(None, (panel.title, subtitle))) for panel, subtitle in row] for row in shown]
     panels = Panels(titles, look, share, height)
     places = [
-        [Place(panel, part, axes) for (panel, part), axes in zip(row, row_axes, strict=True)]
+        [Place(panel, subtitle, axes) for (panel, subtitle), axes in zip(row, row_axes, strict=True)]
         for row, row_axes in zip(shown, panels.rows, strict=True)
     ]
     return panels, places if share else [[place] for place in chain.from_iterable(places)]
@@ -199,9 +199,9 @@ def _of_equal_height(titles: Sequence[str]) -> list[str]:
 def _wrapped(text: str, letters: int) -> str:
     """Return a text in lines of at most so many letters, wrapped behind commas where possible."""
     lines: list[str] = []
-    for part in text.split(", "):
-        if lines and len(lines[-1]) + 2 + len(part) <= letters:
-            lines[-1] += f", {part}"
+    for words in text.split(", "):
+        if lines and len(lines[-1]) + 2 + len(words) <= letters:
+            lines[-1] += f", {words}"
         else:
-            lines += textwrap.wrap(part, letters)
+            lines += textwrap.wrap(words, letters)
     return "\n".join(lines)

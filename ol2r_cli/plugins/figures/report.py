@@ -37,7 +37,9 @@ def draw_figures(options: argparse.Namespace) -> None:
     if not kinds:
         show([(name, kind.shows) for name, kind in KINDS.items()])
         return
-    _check_kinds(kinds)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(must_be_one_of("--figure", KINDS, kind))
     files = _figure_files(kinds, options)
     given = figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
@@ -62,13 +64,6 @@ def draw_figures(options: argparse.Namespace) -> None:
     say(without_intervals)
     if not written:
         raise ValueError("none of the figures could be drawn")
-
-
-def _check_kinds(kinds: Sequence[str]) -> None:
-    """Raise ValueError for a word of --figure that is no kind."""
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(must_be_one_of("--figure", KINDS, kind))
 
 
 def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:

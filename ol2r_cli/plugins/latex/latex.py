@@ -43,13 +43,13 @@ class LatexTable:
 
     def text(self) -> str:
         """Return the table, for \\usepackage{booktabs}; ValueError where it is higher than a page."""
-        parts = self._parts()
-        lines = sum(len(block.rows) + 2 for block in self.blocks) * len(parts)
+        tabulars = self._tabulars()
+        lines = sum(len(block.rows) + 2 for block in self.blocks) * len(tabulars)
         if lines > MOST_LINES:
             raise ValueError(
                 f"a table of LaTeX must have at most {MOST_LINES} lines, to fit a page, got {lines}: name {self.fewer}"
             )
-        float_name = "table" if max(map(self._width, parts)) <= COLUMN else "table*"
+        float_name = "table" if max(map(self._width, tabulars)) <= COLUMN else "table*"
         text = [f"% {note}" for note in ("\\usepackage{booktabs}", *self.notes)]
         text += [
             f"\\begin{{{float_name}}}[t]",
@@ -59,7 +59,7 @@ class LatexTable:
             "\\setlength{\\belowcaptionskip}{4pt}",
         ]
         text += [f"\\caption{{{escaped(' '.join(self.caption))}}}"] if self.caption else []
-        for number, columns in enumerate(parts):
+        for number, columns in enumerate(tabulars):
             if number:
                 text.append("\\par\\medskip")
             text += self._tabular(columns)
@@ -75,15 +75,15 @@ class LatexTable:
             letters += max([len(self.headings[column]), *(len(str(row[column])) for row in self._rows())])
         return _LETTER * letters + _GAP * len(columns)
 
-    def _parts(self) -> list[list[int]]:
+    def _tabulars(self) -> list[list[int]]:
         """Return the columns of each tabular: all, or as many as fit the page behind the name, one tabular below the
         other."""
-        parts = [[0]]
+        tabulars = [[0]]
         for column in range(1, len(self.headings)):
-            if len(parts[-1]) > 1 and self._width([*parts[-1], column]) > PAGE:
-                parts.append([0])
-            parts[-1].append(column)
-        return parts
+            if len(tabulars[-1]) > 1 and self._width([*tabulars[-1], column]) > PAGE:
+                tabulars.append([0])
+            tabulars[-1].append(column)
+        return tabulars
 
     def _tabular(self, columns: Sequence[int]) -> list[str]:
         places = "".join("r" if self.numbers[column] else "l" for column in columns)

@@ -121,13 +121,13 @@ class ResultsTable:
         return lines
 
     def _common(self) -> list[str]:
-        """Return what is common to all cells, as parts of a sentence."""
+        """Return what is common to all cells, in the words of a sentence."""
         common = [heading(self.metrics[0]) if len(self.metrics) == 1 else "results"]
         if len(self.datasets) == 1:
             common.append(f"on {self.datasets[0]}")
         if len(self.users) == 1 and self.users[0]:
             common.append(f"with {self.users[0]} users")
-        if all(group.kind.plays_rounds for group in self.groups):
+        if all(group.run_kind.plays_rounds for group in self.groups):
             rounds = {int(group.settings["rounds"]) for group in self.groups}
             if len(rounds) == 1:
                 common.append(f"after {max(rounds):,} rounds")

@@ -39,7 +39,7 @@ class SettingCurve:
 
 def by_setting(shown: Shown, setting: str = "", metric: str = "") -> Figure:
     """Draw a metric of summary.json over the numbers of a setting; groups without the setting are level lines."""
-    setting = shown.groups[0].kind.as_shown(setting)
+    setting = shown.groups[0].run_kind.as_shown(setting)
     metric = shown.metric(metric)
     curves, called = _curves(shown, setting, metric)
     xs = sorted(set().union(*(curve.points for curve in curves.values())))

@@ -77,7 +77,7 @@ def _columns(groups: Sequence[Group]) -> tuple[dict[str, Column], dict[str, Colu
 def smoothed(columns: Mapping[str, str], y: YAxis, shown: Shown, window: Integer | None = None) -> Figure:
     """Draw columns of trace.parquet, by the titles of their panels, as means over windows."""
     rounds = _spacing(shown, "window", window)
-    reads = {part: partial(window_means, column=column, window=rounds) for part, column in columns.items()}
+    reads = {subtitle: partial(window_means, column=column, window=rounds) for subtitle, column in columns.items()}
     extent = "" if rounds == 1 else f"mean of the last {rounds} rounds"
     return curves(shown, y._replace(label=f"{y.label}, {extent}"), reads)
 
