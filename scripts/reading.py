@@ -32,8 +32,8 @@ TASKS = {
     "loops/lanes",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
     "add a column to the report": "report/columns report/run_groups text/table",
-    "add a figure": "plugins/figures/kinds plugins/figures/drawing plugins/figures/look plugins/figures/series "
-    "plugins/figures/panels plugins/figures/drawn/over_rounds",
+    "add a figure over rounds": "plugins/figures/kinds plugins/figures/drawn/over_rounds plugins/figures/curves "
+    "plugins/figures/look plugins/figures/series",
     "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin commands/command",
 }
 
