@@ -26,17 +26,11 @@ from typing import TYPE_CHECKING
 from ol2r_cli.columns import main_cutoff
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.lazy import lazy
-from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED, exits_when_interrupted
 from ol2r_cli.text.formatting import say_start
 
 if TYPE_CHECKING:
-    from ol2r_cli.plugins.search import result, searcher
-    from ol2r_cli.plugins.search import space as spaces
-    from ol2r_cli.plugins.search import study as studies
-else:
-    spaces, studies = lazy("ol2r_cli.plugins.search.space"), lazy("ol2r_cli.plugins.search.study")
-    result, searcher = lazy("ol2r_cli.plugins.search.result"), lazy("ol2r_cli.plugins.search.searcher")
+    from ol2r_cli.plugins.search.space import Space
 
 
 @command(
@@ -77,31 +71,38 @@ def _check_numbers(given: argparse.Namespace) -> None:
 
 def _search(given: argparse.Namespace, until: float) -> int:
     """Play all trials, and print the best one; return the exit code."""
-    space = spaces.Space([*as_options(given.config_dir), *given.words])
+    with exits_when_interrupted():
+        from ol2r_cli.plugins.search.space import Space, check_space, direction
+
+    space = Space([*as_options(given.config_dir), *given.words])
     config = space.composed().config
     metric = given.metric or f"validation_ndcg_{main_cutoff(map(str, config.measure))}"
-    better = spaces.direction(metric)
+    better = direction(metric)
     if find_spec("optuna") is None:
         raise ValueError("search needs Optuna: type pip install 'ol2r[search]'")
+    with exits_when_interrupted():
+        from ol2r_cli.plugins.search.result import render_result
+        from ol2r_cli.plugins.search.searcher import Searcher
+        from ol2r_cli.plugins.search.study import Study, search_plan, study_folder
+
     at_a_time, launcher = _at_a_time(given.jobs, space)
-    plan = studies.search_plan(space, metric, given.seed)
-    folder = studies.study_folder(config.output_dir, given.name, plan)
-    checked = spaces.check_space(space, metric, launcher)
+    plan = search_plan(space, metric, given.seed)
+    study = Study(study_folder(config.output_dir, given.name, plan), space, plan, better)
+    checked = check_space(space, metric, [*launcher, study.output_dir])
     if refusal := checked.refusal():
         raise ValueError(refusal)
-    with studies.Study(folder, space, plan, better) as study:
+    with study:
         print(f"search in {study.folder}", flush=True)
-        if not searcher.Searcher(study, given.trials, at_a_time, until).run(checked):
+        if not Searcher(study, given.trials, at_a_time, until).run(checked):
             return INTERRUPTED
-        print(result.render_result(study, metric))
+        print(render_result(study, metric))
         return FAILED if study.best() is None else DONE
 
 
-def _at_a_time(jobs: int | None, space: spaces.Space) -> tuple[int, list[str]]:
+def _at_a_time(jobs: int | None, space: Space) -> tuple[int, list[str]]:
     """Return how many trials are played at a time, and the words of the launcher, which plays as many by default."""
     settings = space.composer([*space.fixed, *next(space.choices()), *space.launcher]).settings["launcher"]
     at_a_time = jobs or (settings["jobs"] if isinstance(settings.get("jobs"), int) else 1)
     typed = {word.partition("=")[0] for word in space.launcher}
-    own = {name: f"launcher.{name}" for name in ("jobs", "per_gpu") if name in settings}  # those of `Processes`
-    added = [f"{name}={at_a_time}" for name in own.values() if name not in typed]
-    return at_a_time, [*space.launcher, *added]
+    own = [f"launcher.{name}" for name in ("jobs", "per_gpu") if name in settings]  # those of `Processes`
+    return at_a_time, [*space.launcher, *(f"{name}={at_a_time}" for name in own if name not in typed)]

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from ol2r_cli.config.overrides import as_typed, split_search_path
+from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.plugins.search.study import ActiveTrial, Study
 from ol2r_cli.run.run import Run
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob
@@ -25,8 +25,7 @@ class Searcher:
         self.study, self.max_trials, self.at_a_time, self.until = study, max_trials, at_a_time, until
         overrides = split_search_path(study.space.fixed)[0]
         self.fixed = [word for word in overrides if not word.startswith("output_dir=")]
-        self.output_dir = f"output_dir={as_typed(study.runs, 'output_dir')}"
-        self.plan = Plan([], study.space.composer, shared=[*self.fixed, self.output_dir])
+        self.plan = Plan([], study.space.composer, shared=[*self.fixed, study.output_dir])
         self.active: dict[int, ActiveTrial] = {}  # by the number of its job
         combinations = study.space.combinations()
         most = min(max_trials, len(combinations)) if combinations else max_trials
@@ -48,7 +47,7 @@ class Searcher:
             active = self.study.ask(self.max_trials)
             if active is None:
                 return
-            sweep_job = self.plan.add([*self.fixed, *active.drawn, self.output_dir])
+            sweep_job = self.plan.add([*self.fixed, *active.drawn, self.study.output_dir])
             self.active[sweep_job.number] = active
             if sweep_job.ending == Ending.BAD:
                 self.ended(sweep_job)

@@ -21,6 +21,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.files import Lock, LockHeld, no_link
 from ol2r_cli.plugins.search.space import Direction, Space
 from ol2r_cli.run.identity import NOT_HASHED
@@ -80,14 +81,14 @@ class Study:
     """Opens the study in `folder`, or creates it, for a `with` block; ValueError when the study there has another
     `plan`, and where another process has it open.
 
-    direction: of the metric. runs: the folder in which those of its trials are.
+    direction: of the metric. output_dir: the override of its trials that says where their runs are.
 
     The settings of a trial are a function of the plan's `seed`, the number of the trial and the trials before it.
     """
 
     def __init__(self, folder: Path, space: Space, plan: Mapping[str, Any], direction: Direction):
         self.folder, self.space, self.plan, self.direction = folder, space, dict(plan), direction
-        self.runs = folder.parents[1] / RUNS
+        self.output_dir = f"output_dir={as_typed(folder.parents[1] / RUNS, 'output_dir')}"
         self._active: set[int] = set()  # numbers of the trials that this process plays
 
     def __enter__(self) -> Study:
@@ -137,24 +138,21 @@ class Study:
         combinations = self.space.combinations()
         while True:
             trial = self._left()
+            before = [other for other in self.trials() if trial is None or other.number < trial.number]
+            tried = {tuple(self.space.overrides(other.params)) for other in before}
             if trial is None:
-                tried = {tuple(self.space.overrides(other.params)) for other in self.trials()}
-                if len(self.trials()) >= max_trials or (combinations and len(tried) >= len(combinations)):
+                if len(before) >= max_trials or (combinations and len(tried) >= len(combinations)):
                     return None
                 trial = self._optuna_trial()
             drawn = self.space.draw(trial)
-            before = (other for other in self.trials() if other.number < trial.number)
-            tried = {tuple(self.space.overrides(other.params)) for other in before}
             if not combinations or tuple(drawn) not in tried:
-                break
+                self._active.add(trial.number)
+                return ActiveTrial(len(before) + 1, drawn, trial)
             # None is drawn twice where all can be listed. What takes its place is stored first, in case of a kill.
             if not self.optuna_study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
                 untried = [values for values in combinations if tuple(self.space.overrides(values)) not in tried]
                 self.optuna_study.enqueue_trial(untried[self._random(trial.number) % len(untried)])
             self.tell(trial, repeats=True)  # the sampler does not learn from failed trials
-        self._active.add(trial.number)
-        position = [other.number for other in self.trials()].index(trial.number) + 1
-        return ActiveTrial(position, drawn, trial)
 
     def _left(self) -> Trial | None:
         """Return the first trial that has begun and that nobody plays; None where there is none."""

@@ -178,6 +178,7 @@ def test_trials_at_a_time_fill_the_processes_of_a_launcher(tmp_path, capsys, lau
         found = events(launcher)
         assert found[: len(expected)] == expected
         assert " ".join(found[1:]) == "0 1 2", "each is submitted once"
+        assert not list((tmp_path / str(number)).rglob(".sweep")), "the folder of logs is removed"
     assert "3 trials (3 finished)" in capsys.readouterr().out
 
 
