@@ -19,17 +19,20 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from ol2r_cli.config.catalogue import Choice, targets
 from ol2r_cli.config.overrides import as_typed, package_folder
 from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.plugins import entry_points_of
 from ol2r_cli.text.formatting import one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PROJECT_FILE = "ol2r.yaml"
 VARIABLE = "OL2R_CHOICES"
@@ -168,7 +171,7 @@ def installed_packages() -> frozenset[str]:
 @cache
 def _installed(_: tuple[str, ...]) -> tuple[ChoiceFolder, ...]:
     """Return the folders of installed distributions. The argument is `sys.path`, on which they depend."""
-    return tuple(_folder_of(point) for point in entry_points(group=ENTRY_POINTS))
+    return tuple(_folder_of(point) for point in entry_points_of(ENTRY_POINTS))
 
 
 def _folder_of(point: EntryPoint) -> ChoiceFolder:

@@ -42,9 +42,9 @@ def own(folder: Path, name: str, module: str | None = None) -> Path:
     return folder
 
 
-def install(folder: Path, name: str, value: str) -> None:
+def install(folder: Path, name: str, value: str, ending: str = "dist-info") -> None:
     """The metadata of an installed distribution."""
-    metadata = folder / f"{name}-1.dist-info"
+    metadata = folder / f"{name}-1.{ending}"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
     (metadata / "entry_points.txt").write_text(f"[ol2r.choices]\nmine = {value}\n")
@@ -63,6 +63,17 @@ def test_names_that_are_values_of_yaml_are_names_of_choices(tmp_path, capsys):
     assert run.main(["ranker=null", "--config-dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "ol2r run: ranker=null must have quotes: type \"ranker='null'\"\n"
     assert Composer(["--config-dir", str(tmp_path)])(["ranker='null'"]).choices["ranker"] == "null"
+
+
+@pytest.mark.parametrize("ending", ["dist-info", "egg-info"])
+def test_packages_are_found_by_either_kind_of_metadata(tmp_path, here, monkeypatch, ending):
+    """Those of pip, and of `setup.py develop`."""
+    package = tmp_path / f"bundle_{ending[:3]}"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    install(tmp_path, "bundle-b", package.name, ending)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [(folder.path, folder.package) for folder in choice_folders()] == [(package, package.name)]
 
 
 def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeypatch):
