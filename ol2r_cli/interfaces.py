@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ol2r_cli.columns import Column
-from ol2r_cli.config.signatures import settings_signature
+from ol2r_cli.config.ranges import settings_signature
 from ol2r_cli.stages import other_method
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random

@@ -1,9 +1,15 @@
-"""The values that a setting may have, declared in the annotation of the constructor's keyword, and their check.
+"""The settings that a class takes, which are its constructor's keywords, and the values that each may have, declared in
+its annotation; and their check.
 
-    def __init__(self, l2: NonNegative, share: Share, batch: Count | None, pairs: Literal["all", "matching"]): ...
+    class Steps(TypedDict):
+        steps: Count
+        learning_rate: Positive
 
-`check_settings` words the error: "ranker.l2 must be 0 or more, got -1". YAML's whole numbers are numbers too. A `float`
-without a range is any finite number.
+    def __init__(self, l2: NonNegative, share: Share, pairs: Literal["all", "matching"], **steps: Unpack[Steps]): ...
+
+takes the settings `l2`, `share`, `pairs`, `steps` and `learning_rate`: classes that pass settings on name them once, as
+a record. `check_settings` words the error: "ranker.l2 must be 0 or more, got -1". YAML's whole numbers are numbers too.
+A `float` without a range is any finite number.
 """
 
 from __future__ import annotations
@@ -12,12 +18,12 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol
 
-from ol2r_cli.config.signatures import settings_annotations, settings_signature
 from ol2r_cli.text.formatting import nearest
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
@@ -189,6 +195,29 @@ def allowed_by(annotation: Any) -> Allowed:
     return Anything()
 
 
+def settings_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a class or function, in which the keys of a record follow as keywords."""
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if parameters and (record := _record(function, parameters[-1])):
+        keys = typing.get_type_hints(record, include_extras=True)
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters[-1:] = [inspect.Parameter(key, kind, annotation=keys[key]) for key in keys]
+    return signature.replace(parameters=parameters)
+
+
+def _record(function: Callable[..., Any], parameter: inspect.Parameter) -> type | None:
+    """Return the record that a function takes as this parameter; None if it takes none, or it cannot be resolved."""
+    if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        return None
+    constructor = function.__init__ if inspect.isclass(function) else function
+    with suppress(NameError, TypeError):
+        annotation = typing.get_type_hints(constructor, include_extras=True).get(parameter.name)
+        if typing.get_origin(annotation) is typing.Unpack:
+            return typing.get_args(annotation)[0]
+    return None
+
+
 def keywords(target: Any) -> dict[str, inspect.Parameter]:
     """Return the keywords of a class or function that have a name; ValueError for a class of C without a signature.
 
@@ -204,11 +233,16 @@ def keywords(target: Any) -> dict[str, inspect.Parameter]:
 
 @cache
 def annotations_of(target: Any) -> dict[str, Any]:
-    """Return the annotations of the constructor, with ranges; empty where they cannot be resolved at run time."""
+    """Return the annotation of every setting, with its range; empty where they cannot be resolved at run time."""
     try:
-        return settings_annotations(target.__init__ if inspect.isclass(target) else target)
+        annotations = typing.get_type_hints(target.__init__ if inspect.isclass(target) else target, include_extras=True)
+        for name, annotation in list(annotations.items()):
+            if typing.get_origin(annotation) is typing.Unpack:
+                del annotations[name]
+                annotations |= typing.get_type_hints(typing.get_args(annotation)[0], include_extras=True)
     except (NameError, TypeError):
         return {}
+    return annotations
 
 
 @cache

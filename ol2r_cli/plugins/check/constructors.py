@@ -12,7 +12,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ol2r_cli.config.signatures import settings_signature
+from ol2r_cli.config.ranges import settings_signature
 
 SHIPPED = "ol2r_cli."  # how the paths of ol2r's own classes begin
 

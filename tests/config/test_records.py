@@ -9,8 +9,7 @@ import pytest
 from torch import nn
 
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.ranges import Count, Positive, annotations_of, keywords
-from ol2r_cli.config.signatures import settings_signature
+from ol2r_cli.config.ranges import Count, Positive, annotations_of, keywords, settings_signature
 from ol2r_cli.interfaces import Configured
 
 
