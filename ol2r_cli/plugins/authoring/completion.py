@@ -25,7 +25,6 @@ from ol2r_cli.text.program import commands
 
 _OVERRIDES = ("override", "overrides", "words", "folders", "directory")  # arguments that are or may be overrides
 _FILES = ("RUN", "DIR", "FILE", "PATH")  # how metavars of files and folders begin
-_FOLDERS = ("path", "output_dir", "data_dir", "cache_dir")  # settings, in any group
 
 
 @command(argument("shell", metavar="SHELL", choices=("bash", "zsh", "fish", "tcsh"), help="bash, zsh, fish or tcsh"))
@@ -39,7 +38,7 @@ class _Finder(CompletionFinder):
     typed = ""
 
     def collect_completions(self, active_parsers: list[Any], parsed_args: Any, cword_prefix: str) -> list[str]:
-        parser, self.typed = active_parsers[-1], cword_prefix.rpartition("=")[2]
+        parser, self.typed = active_parsers[-1], cword_prefix
         if not parser.active_actions:
             parser.active_actions = [action for action in parser._actions if action.dest in _OVERRIDES]
         return super().collect_completions(active_parsers, parsed_args, cword_prefix)
@@ -118,14 +117,20 @@ class Line:
         return None
 
     def _overrides(self, prefix: str) -> list[str]:
-        """Return overrides that begin so; `+`, `++` and `~` before a name are kept."""
+        """Return overrides that begin so: names of settings, and behind `=` and commas those of choices.
+
+        `+`, `++` and `~` before a name are kept.
+        """
         setting, equals, value = prefix.lstrip("+~").partition("=")
         sign = prefix[: len(prefix) - len(prefix.lstrip("+~"))]
         if not equals:
             return [f"{sign}{name}=" for name in self._groups_and_settings(setting)]
-        if setting.rpartition(".")[2] in _FOLDERS:
-            return _paths(value, f"{sign}{setting}=")
-        return [f"{sign}{setting}={listed}" for listed in self._values(setting, value)]
+        before, comma, _ = value.rpartition(",")
+        if setting == "measures":
+            names, before = self.catalogue.choices.get(MEASURE, ()), f"{before}{comma or '['}"
+        else:
+            names, before = self.catalogue.choices.get(setting, ()), f"{before}{comma}"
+        return [f"{sign}{setting}={before}{name}" for name in names]
 
     def _groups_and_settings(self, typed: str) -> list[str]:
         """Return the names of groups, and of settings as deep as the one that is typed or one deeper.
@@ -140,18 +145,10 @@ class Line:
         settings = [name for name, _ in dotted(self.catalogue.tree(self.words)) if name.count(".") <= deepest]
         return [*groups, *settings]
 
-    def _values(self, setting: str, typed: str) -> list[str]:
-        """Return the choices of a group, or the measures, behind the values that are typed before the last comma."""
-        before, comma, _ = typed.rpartition(",")
-        if setting == "measures":
-            bracket = "" if comma else "["
-            return [f"{before}{comma}{bracket}{name}" for name in self.catalogue.choices.get(MEASURE, ())]
-        return [f"{before}{comma}{name}" for name in self.catalogue.choices.get(setting, ())]
 
-
-def _paths(prefix: str, before: str = "") -> list[str]:
+def _paths(prefix: str) -> list[str]:
     """Return the paths that begin so; a `~` stays as typed."""
     typed = os.path.expanduser(prefix)
     paths = sorted(glob(f"{escape(typed)}*"))
     ends = [f"{path}/" if os.path.isdir(path) else path for path in paths]
-    return [f"{before}{prefix}{end[len(typed) :]}" for end in ends]
+    return [f"{prefix}{end[len(typed) :]}" for end in ends]
