@@ -30,7 +30,7 @@ from ol2r_cli.config.overrides import full_names, split_launcher, split_search_p
 from ol2r_cli.lazy import lazy, pl, torch
 from ol2r_cli.metrics.intervals import LEVEL, with_interval
 from ol2r_cli.plugins.figures import drawing
-from ol2r_cli.plugins.python.passed_objects import as_overrides
+from ol2r_cli.plugins.python.passed_classes import as_overrides
 from ol2r_cli.report import comparison
 from ol2r_cli.report.collection import chosen_runs
 from ol2r_cli.report.document import Document

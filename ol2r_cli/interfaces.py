@@ -286,15 +286,9 @@ class _ConstructorSignature:
 
 
 class Configured(nn.Module):
-    """An object whose settings are the keywords of its constructor. It remembers them, so it can be built again."""
+    """An object whose settings are the keywords of its constructor."""
 
     __signature__ = _ConstructorSignature()
-
-    def __new__(cls, *arguments: Any, **settings: Any) -> Any:
-        """Keep what the constructor is given."""
-        made = super().__new__(cls)
-        object.__setattr__(made, "_given", (arguments, settings))
-        return made
 
 
 class Role(Configured):

@@ -169,11 +169,11 @@ def split_words(words: Iterable[str | PathLike[str]]) -> tuple[list[Path], list[
     return [Path(text) for text in texts if text not in chosen], chosen
 
 
-OF_PYTHON = "ol2r-passed-"  # how folders begin whose choices are objects that were passed from Python
+OF_PYTHON = "ol2r-passed-"  # how folders begin whose choices are classes that were passed from Python
 
 
 def command_of(words: Sequence[str], command: str = "run") -> str:
-    """Return the command of overrides: of a shell, or the call in Python if there are objects among its choices."""
+    """Return the command of overrides: of a shell, or the call in Python if there are such classes among them."""
     rest, folders = split_search_path(words)
     lasting = [f"--config-dir={path}" for path in folders if not path.name.startswith(OF_PYTHON)]
     if len(lasting) == len(folders):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ol2r_cli.config.catalogue import targets
-from ol2r_cli.plugins import launching, run_kinds
+from ol2r_cli.plugins import launching, plugins, run_kinds
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED, MANIFEST
 from ol2r_cli.run.own_code import own_code
 from ol2r_cli.run.run import read_manifest
@@ -162,12 +162,8 @@ def payload(
     run["kind"] = kind
     run |= {"shares_gpu": True} if shares_gpu else {}
     if names := [target.removeprefix("__main__.") for _, target in targets(config) if target.startswith("__main__.")]:
-        try:
-            import cloudpickle
-        except ImportError:  # joblib before 1.6 has a copy of it
-            from joblib.externals import cloudpickle
-        classes = {name: getattr(sys.modules["__main__"], name) for name in names}
-        run |= {"classes": cloudpickle.dumps(classes), "code": own_code(config)}
+        code = own_code(config)  # ValueError where no plug-in knows such classes
+        run |= {"classes": next(plugin.pickled for plugin in plugins() if plugin.pickled)(names), "code": code}
     return pickle.dumps(run | {"folder": os.getcwd(), "modules": [os.path.abspath(folder) for folder in sys.path]})
 
 

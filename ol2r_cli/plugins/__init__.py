@@ -207,7 +207,8 @@ class Plugin(NamedTuple):
 
     needs: other plug-ins without which it is left out. files: what belongs to it outside its folder, as patterns below
     the root of the repository, so that all of it can be deleted. meant: words that are no commands, with what to type.
-    texts_of: of a class that is in no file, the hashes of its source by name, and what it uses of elsewhere.
+    texts_of: of a class that is in no file, the hashes of its source by name, and what it uses of elsewhere. pickled:
+    of the names of such classes in `__main__`, bytes from which `pickle` makes them in another process, by name.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Plugin(NamedTuple):
     sources: Sequence[Source] = ()
     launching: Launching | None = None
     texts_of: Callable[[Any], tuple[set[tuple[str, str]], list[Any]]] | None = None
+    pickled: Callable[[Sequence[str]], bytes] | None = None
 
 
 class Installed(NamedTuple):

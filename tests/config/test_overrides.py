@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path, translate
-from ol2r_cli.plugins.python.passed_objects import as_overrides
+from ol2r_cli.plugins.python.passed_classes import as_overrides
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 PARSER = OverridesParser.create()

@@ -1,5 +1,5 @@
-"""Own code of a notebook or a script, which has no file that could be hashed: the statements that define a class, and
-what of the notebook these refer to.
+"""Own code of a notebook or a script, which has no file that could be hashed or imported: the statements that define a
+class, what of the notebook these refer to, and the class for other processes.
 
 A cell is a file of `linecache` for Python; its text is there after it was executed.
 """
@@ -13,7 +13,7 @@ import json
 import linecache
 import symtable
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ol2r_cli.run.own_code import module_name
@@ -40,6 +40,15 @@ def texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:
         else:
             texts[name] = _as_json(value, name, cls)
     return {(name, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}, elsewhere
+
+
+def pickled(names: Sequence[str]) -> bytes:
+    """Return classes of this notebook or script with their code, by name, for `pickle.loads` in another process."""
+    try:
+        import cloudpickle
+    except ImportError:  # joblib before 1.6 has a copy of it
+        from joblib.externals import cloudpickle
+    return bytes(cloudpickle.dumps({name: getattr(sys.modules["__main__"], name) for name in names}))
 
 
 def _text_of(defined: Any, name: str) -> str:

@@ -17,6 +17,7 @@ PLUGIN = Plugin(
     about="ol2r from Python, in a script or a notebook",
     needs=["check", "figures"],
     texts_of=lambda cls: notebook_code.texts_of(cls),
+    pickled=lambda names: notebook_code.pickled(names),
     files=[
         "ol2r_cli/api.py",
         "docs/how-to/python.md",

@@ -1,4 +1,4 @@
-"""Objects and classes in place of choices, from Python: what is run, under which id, and what is refused."""
+"""Classes in place of choices, from Python: what is run, under which id, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
-import torch
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.click.models import DependentClick
 from ol2r_cli.columns import Column
 from ol2r_cli.fairness.by_merit import NoFairness
 from ol2r_cli.interfaces import Measure
-from ol2r_cli.plugins.python.passed_objects import as_overrides
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from tests.worlds import handmade
@@ -61,7 +58,7 @@ class Clicked(Measure):
 
 
 class Data:
-    """A dataset whose settings are attributes."""
+    """A dataset with a setting."""
 
     def __init__(self, queries: int):
         self.queries = queries
@@ -79,28 +76,28 @@ def run(*settings, **more) -> ol2r.Run:
     return ol2r.run(SMALL, *settings, **{"rounds": 30, "evaluate_every": 10, "click": "navigational", **more})
 
 
-def test_an_object_is_run_under_the_name_of_its_class():
-    """An object is run with its settings under the name of its class."""
-    found = run(ranker=Perceptron(0.25))
+def test_a_class_is_run_under_its_name():
+    found = run({"ranker.rate": 0.25}, ranker=Perceptron)
     assert found.choices["ranker"] == "Perceptron"
     assert found.path.name == f"Perceptron-navigational-{found.id}"
     assert found.settings["ranker"] == {"_target_": f"{__name__}.Perceptron", "rate": 0.25, "model": None}
     assert list(found.manifest["code"]) == ["ranker"]
     command = found.manifest["command"]
-    assert command.startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.25, "), "it is none of a shell"
+    assert command.startswith("ol2r.run(ranker=Perceptron, "), "it is none of a shell"
+    assert "ranker.rate=0.25" in command
     assert "--config-dir" not in command, "no other process has the folder"
     assert found.trained_ranker.deployed.shape == (1, 6)
     assert [path.name for path in Path().iterdir()] == ["outputs"]
-    assert run({"ranker.rate": 0.25}, ranker=Perceptron).id == found.id
-    assert run(Perceptron(0.25)).id == found.id, "an object alone knows its group"
-    assert run({"ranker.rate": 0.25}, ranker=Perceptron(0.7)).id == found.id, "a typed setting decides"
-    assert run(ranker=Perceptron(0.5)).id == run(ranker=Perceptron).id != found.id
+    assert run(Perceptron, {"ranker.rate": 0.25}).id == found.id, "a class alone knows its group"
+    assert run({"ranker.rate": 0.5}, ranker=Perceptron).id == run(ranker=Perceptron).id != found.id
 
 
-def test_an_object_of_every_role_and_in_another():
-    settings = {"click": DependentClick([0.0, 0.5, 0.5, 0.9, 1.0], [0.0] * 5, {}, False), "dataset": Data(9)}
-    ranker = Perceptron(0.25, Linear())
-    found = ol2r.run(rounds=20, evaluate_every=10, ranker=ranker, fairness=NoFairness(), **settings)
+def test_a_class_of_every_role_and_one_within_another():
+    settings = {"click": DependentClick, "dataset": Data, "dataset.queries": 9, "ranker.rate": 0.25}
+    settings |= {"click.click": [0.0, 0.5, 0.5, 0.9, 1.0], "click.stop": [0.0] * 5, "click.tables": {}}
+    settings |= {"click.stop_without_click": False}
+    settings |= {"ranker.model": {"_target_": "ol2r_cli.ranker.model.linear.Linear"}}
+    found = ol2r.run(settings, rounds=20, evaluate_every=10, ranker=Perceptron, fairness=NoFairness)
     assert found.choices["dataset"] == "Data"
     assert found.choices["click"] == "DependentClick"
     assert found.settings["dataset"]["queries"] == 9
@@ -108,28 +105,28 @@ def test_an_object_of_every_role_and_in_another():
     assert found.trace["query"].max() < 9
 
 
-def test_objects_in_the_list_of_measures():
-    found = run(measures=["ndcg", Clicked(0.5)])
+def test_classes_in_the_list_of_measures():
+    found = run({"measure.Clicked.factor": 0.5}, measures=["ndcg", Clicked])
     assert found.trace["clicked"].to_list() == [0.5 * clicks for clicks in found.trace["clicks"]]
-    assert run(measures=["ndcg", Clicked(0.5)]).id == found.id
     whole = run(measures=["ndcg", Clicked], replicas=2)
     assert whole.trace["clicked"].sum() == whole.trace["clicks"].sum()
     text = whole._repr_markdown_()  # what a notebook displays
     assert all(part in text for part in ("| test NDCG@10 |", "| clicked | ", "±"))
-    assert as_overrides(measures=[Clicked(np.float32(0.25))]) == as_overrides(measures=[Clicked(0.25)])
-    sub = run(measures=[Sub(3.0)])
-    assert sub.settings["measures"] == [next(iter(sub.settings["measure"]))]
 
 
-def test_a_sweep_of_objects():
-    jobs = ol2r.grid({"ranker": [Perceptron(0.1), Perceptron(0.4), "random"], "seed": range(2)})
-    runs = ol2r.sweep(({**job, **SMALL} for job in jobs), rounds=20, launcher={"launcher.jobs": 2})
+def test_a_sweep_of_classes():
+    rankers = [{"ranker": Perceptron, "ranker.rate": 0.1}, {"ranker": Perceptron, "ranker.rate": 0.4}, "ranker=random"]
+    jobs = ol2r.grid({"job": rankers, "seed": range(2)})
+    runs = ol2r.sweep(
+        ([job["job"], {"seed": job["seed"]}, SMALL] for job in jobs), rounds=20, launcher={"launcher.jobs": 2}
+    )
     assert runs[0].manifest["command"].startswith("ol2r.run(ranker=Perceptron, ranker.rate=0.1, ")
     assert "--config-dir" not in runs[0].manifest["command"]
     assert {"ranker", "ranker.rate", "seed", "rounds"} <= {*runs[0].manifest["typed"]}
     rates = [each.settings["ranker"].get("rate") for each in runs]
     assert rates == [0.1, 0.1, 0.4, 0.4, None, None]
-    assert ol2r.run(SMALL, ranker=Perceptron(0.4), seed=1, rounds=20).id == runs[3].id, "alone and in a sweep"
+    alone = ol2r.run(SMALL, {"ranker.rate": 0.4}, ranker=Perceptron, seed=1, rounds=20)
+    assert alone.id == runs[3].id, "alone and in a sweep"
     report = ol2r.compare(*runs, baseline="random")
     assert "Perceptron" in repr(report)
     assert "rate=0.4" in report._repr_markdown_()
@@ -146,20 +143,20 @@ class Lern(GradientRanker):
         """Is never called."""
 
 
-def test_an_object_is_held_to_the_laws():
-    report = ol2r.check(Perceptron(0.25))
+def test_a_class_is_held_to_the_laws():
+    report = ol2r.check(Perceptron, {"ranker.rate": 0.25})
     assert report.ok, report
     assert not report.notes
-    assert ol2r.check(measure=Clicked(0.5)).ok
-    (violation,) = ol2r.check(Lern()).violations
+    assert ol2r.check(measure=Clicked).ok
+    (violation,) = ol2r.check(Lern).violations
     assert "Lern must define `learn`" in violation.difference
 
 
-class Sub(Clicked):
-    """Passes settings on without names."""
+class Held(Perceptron):
+    """Has an object as a default."""
 
-    def __init__(self, power: float = 2.0, **others):
-        super().__init__(**others)
+    def __init__(self, held=Linear()):  # noqa: B008
+        super().__init__()
 
 
 def local_class() -> type:
@@ -174,13 +171,28 @@ def test_what_cannot_be_passed_is_told_in_one_line():
         ({"ranker": Needy}, "ranker.rate"),
         ({"measures": ["ndcg", type("Other", (Needy,), {})]}, "Other must be defined at the top level"),
         ({"ranker": local_class()}, "Local must be defined at the top level of a module or a notebook, got "),
-        ({"measures": [Clicked(torch.zeros(2))]}, r"Clicked\(factor=..\) must be a number, text, .*, got tensor"),
-        ({"ranker": Clicked(1.0)}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
-        ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
+        ({"ranker": Clicked}, "ranker._target_ must be a class that is ol2r_cli.interfaces.Ranker"),
         (
-            {"measures": [Sub(3.0, factor=0.5)]},
-            r"Sub must name its settings in its constructor, .*, got values for \*others$",
+            {"ranker": Perceptron(0.5)},
+            r"ranker must be a class, got an object of Perceptron: type ranker=Perceptron, {'ranker.rate': ..}$",
         ),
+        (
+            {"measures": [Clicked(0.5)]},
+            r"measure must be a class, .* of Clicked: type measures=\[Clicked\], {'measure.Clicked.factor': ..}$",
+        ),
+        (
+            {"dataset": Data(9)},
+            "dataset must be a class, got an object of Data: type dataset=Data, {'dataset.queries': ..}$",
+        ),
+        (
+            {"fairness": NoFairness()},
+            "fairness must be a class, got an object of NoFairness: type fairness=NoFairness$",
+        ),
+        (
+            {"ranker": Held},
+            r"Held\(held=..\) must be a number, text, a list or a mapping of such settings, got <",
+        ),
+        ({"ranker": object()}, "ranker must be a number, text, true, false, null, a list or a mapping, got <object"),
     ):
         with pytest.raises(ValueError, match=f"^{message}") as error:
             run(settings)
@@ -190,7 +202,7 @@ def test_what_cannot_be_passed_is_told_in_one_line():
 
 NOTEBOOK = '''
 from ol2r_cli import api as ol2r
-from tests.plugins.python.test_passed_objects import SMALL, Perceptron
+from tests.plugins.python.test_passed_classes import SMALL, Perceptron
 
 class Mine(Perceptron):
     """As in a notebook: another process can neither import nor read it."""
@@ -202,9 +214,10 @@ class Slow(Mine):
     pass
 
 if not number:
-    runs = ol2r.sweep([{**SMALL, "ranker": each} for each in (Mine(0.1), Mine, Slow)], rounds=20)
+    each = [{"ranker": Mine, "ranker.rate": 0.1}, {"ranker": Mine}, {"ranker": Slow}]
+    runs = ol2r.sweep([{**SMALL, **job} for job in each], rounds=20)
     print(*(run.id for run in runs))
-print(ol2r.run(SMALL, ranker=Mine(0.1), rounds=20).id)
+print(ol2r.run(SMALL, {"ranker.rate": 0.1}, ranker=Mine, rounds=20).id)
 '''
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from ol2r_cli import api as ol2r
 from ol2r_cli import cli
-from ol2r_cli.plugins.python.passed_objects import as_overrides as words
+from ol2r_cli.plugins.python.passed_classes import as_overrides as words
 from ol2r_cli.run.run import Run, find_runs
 from tests.moments import at_round
 
