@@ -9,21 +9,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options
-from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.loops import clock
 from ol2r_cli.run.store import peak_memory_gb
 from ol2r_cli.text.formatting import number
 from ol2r_cli.text.table import show
-
-if TYPE_CHECKING:
-    from ol2r_cli.config import composer
-    from ol2r_cli.run import runner
-else:
-    composer, runner = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.run.runner")
 
 # One fold of MSLR-WEB10K has 6,000 / 2,000 / 2,000 queries of 120 documents. The number of training queries does not
 # change the speed of learning.
@@ -94,6 +86,11 @@ def measure(
 
 def _timed(words: Sequence[str]) -> tuple[float, float, float, float]:
     """Return the seconds of learning, of evaluation, of the processor and of a late round of a run."""
+    import torch
+
+    from ol2r_cli.config import composer
+    from ol2r_cli.run import runner
+
     composition = composer.compose(words)
     rounds, evaluation, queue = composition.config.rounds, 0.0, []
     with torch.inference_mode():

@@ -70,11 +70,6 @@ def _attributes_of(*nodes: ast.AST) -> set[str]:
     return {each.attr for each in walked if isinstance(each.value, ast.Name) and each.value.id in ("self", "cls")}
 
 
-def _used_by(node: ast.AST) -> set[str]:
-    """Return the names of variables that code uses."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-
-
 def _bound_by(node: ast.stmt) -> set[str]:
     """Return the names that a statement gives to classes, functions, imports and values."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -90,7 +85,8 @@ def _needed(copied: ast.ClassDef, nodes: Mapping[str, ast.stmt], bases: Collecti
     needed: set[str] = set()
     waiting: list[ast.stmt] = [copied]
     while waiting:
-        for name in _used_by(waiting.pop()) & nodes.keys() - needed - {copied.name}:
+        used = {each.id for each in ast.walk(waiting.pop()) if isinstance(each, ast.Name)}
+        for name in used & nodes.keys() - needed - {copied.name}:
             needed.add(name)
             if name not in bases:
                 waiting.append(nodes[name])

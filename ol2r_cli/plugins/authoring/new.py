@@ -172,18 +172,14 @@ def next_commands(new: NewChoice) -> list[str]:
     words = [f"run {chosen} rounds=500{options}", listed]
     if new.group in ROLES:
         words.append(f"check {new.group}={new.name}{options}")
-    words.append(f"run -m {_with_another(new, chosen)} rounds=500 'seed=range(0,3)'{options}")
+    compared = chosen.replace(f"{new.group}={new.name}", f"{new.group}={new.name},{new.default}")
+    if new.group in ("dataset", "measure"):
+        compared = f"{chosen} ranker=pairrank,random"
+    words.append(f"run -m {compared} rounds=500 'seed=range(0,3)'{options}")
     words.append("report")
     if new.group == "ranker":
         words.append(f"benchmark linear dataset=synthetic click=perfect --add {chosen}{options}")
     return words
-
-
-def _with_another(new: NewChoice, chosen: str) -> str:
-    """Return the words of a sweep: a choice and the default of its group, or two rankers with data or a measure."""
-    if new.group in ("dataset", "measure"):
-        return f"{chosen} ranker=pairrank,random"
-    return chosen.replace(f"{new.group}={new.name}", f"{new.group}={new.name},{new.default}")
 
 
 def _files(group: str, name: str, folder: Path, like: Choice | None) -> dict[Path, str]:

@@ -46,7 +46,7 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     A class of ol2r has to be in the package of its group as well.
     """
     target: Any = resolve_name(node._target_)
-    owner = _constructor_owner(target)
+    owner: Any = next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))  # may be inherited
     is_of_torch = owner.__module__.partition(".")[0] in ("torch", "builtins")
     choice = ChosenClass(
         target=target,
@@ -60,11 +60,6 @@ def setting_faults(node: DictConfig, group: str) -> Iterator[str]:
     yield from _misplaced(choice, group)
     if choice.keywords:
         yield from _unused(choice, owner)
-
-
-def _constructor_owner(target: Any) -> Any:
-    """Return the class that defines the constructor, which may be inherited."""
-    return next(parent for parent in inspect.getmro(target) if "__init__" in vars(parent))
 
 
 def _missing(choice: ChosenClass) -> Iterator[str]:

@@ -76,17 +76,12 @@ def _run(job: Job, folder: Path, threads: int) -> int:
     finally:
         with suppress(BrokenPipeError):
             process.stdin.close()
-        _wait_or_kill(process)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     return process.returncode
-
-
-def _wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has ended that was asked to."""
-    try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def play() -> None:

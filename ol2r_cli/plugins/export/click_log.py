@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -89,12 +88,10 @@ def write(table: pl.DataFrame, dataset: Dataset, out: Path) -> None:
         table = table.hstack(pl.DataFrame(named))
         write_parquet(out, table) if out.suffix == ".parquet" else write_text(out, as_csv(table))
         return
-    lines = map(_letor_line, table.iter_rows(named=True), features.tolist())
+    lines = []
+    for row, values in zip(table.iter_rows(named=True), features.tolist(), strict=True):
+        click, session = row.pop("click"), row.pop("session")
+        numbers = " ".join(f"{number}:{value:.9g}" for number, value in enumerate(values, 1))
+        comment = " ".join(f"{name} = {value}" for name, value in row.items())
+        lines.append(f"{click} qid:{session} {numbers} # {comment}\n")
     write_text(out, "".join(lines))
-
-
-def _letor_line(row: dict[str, Any], features: Sequence[float]) -> str:
-    click, session = row.pop("click"), row.pop("session")
-    numbers = " ".join(f"{number}:{value:.9g}" for number, value in enumerate(features, 1))
-    comment = " ".join(f"{name} = {value}" for name, value in row.items())
-    return f"{click} qid:{session} {numbers} # {comment}\n"

@@ -60,26 +60,21 @@ def tracked_run(path: Path, points: int = POINTS) -> TrackedRun:
         for what, name in ("an id", run.id), ("a dataset name", dataset):  # which become parts of paths
             if not re.fullmatch(r"\w[\w.-]*", name):
                 raise ValueError(f"run.json must have {what} of letters and digits, got {name!r}")
+        means = {name: metric["mean"] for name, metric in run.summary.items()}
+        deviations = {f"{name}_sd": metric["sd"] for name, metric in run.summary.items() if metric["sd"] is not None}
         facts = {"run": run.id, **dict(dotted({name: run.manifest[name] for name in _FACTS}))}
         return TrackedRun(
             run=run,
             name=f"{dataset}/{path.resolve().name}",
             settings={name: value for name, value in dotted(run.settings) if name.rpartition(".")[2] != "_target_"},
             facts={name: str(value) for name, value in facts.items()},
-            summary=_summary(run),
+            summary=means | deviations,
             curves=dict(sorted(_curves(run, points).items())),
             started=datetime.fromisoformat(run.manifest["started"]),
             ended=datetime.fromisoformat(run.manifest["ended"]),
         )
     except (OSError, ValueError, LookupError) as error:
         raise ValueError(f"{path} is damaged ({error_line(error)}): type {run.command} force=true") from error
-
-
-def _summary(run: Run) -> dict[str, float]:
-    """Return the means of all metrics, and behind them the standard deviations of those with several values."""
-    means = {name: metric["mean"] for name, metric in run.summary.items()}
-    deviations = {f"{name}_sd": metric["sd"] for name, metric in run.summary.items() if metric["sd"] is not None}
-    return means | deviations
 
 
 def _curves(run: Run, points: int) -> dict[str, Curve]:

@@ -199,11 +199,7 @@ def ptx(loop: Any, arguments: Any) -> str:
 
 def signature(arguments: Any) -> Any:
     """Return the types for which the kernel of a loop is compiled, given arguments with tensors on a CPU."""
-    given = types.Tuple([_type_of(each) for each in arguments])
-    return types.void(boolean, types.Array(float64, 2, "C"), types.Array(int64, 1, "C"), given)
-
-
-def _type_of(value: Any) -> Any:
     from numba import typeof
 
-    return typeof(as_arrays(value, lambda tensor: tensor.numpy()))
+    given = types.Tuple([typeof(as_arrays(each, lambda tensor: tensor.numpy())) for each in arguments])
+    return types.void(boolean, types.Array(float64, 2, "C"), types.Array(int64, 1, "C"), given)

@@ -40,18 +40,16 @@ def _side_by_side(parts: Sequence[Any], axis: int, replicas: Sequence[int], made
     if isinstance(first, Tensor):
         memory = tuple((part.data_ptr(), part.shape, part.stride()) for part in parts)
         if memory not in made:
-            rows = [_of_each(part, axis, count) for part, count in zip(parts, replicas, strict=True)]
+            rows = [
+                part.expand(count, *part.shape[1:]) if axis == 0 and len(part) == 1 else part  # a row for each replica
+                for part, count in zip(parts, replicas, strict=True)
+            ]
             made[memory] = torch.cat(rows, axis)
         return made[memory]
     if isinstance(first, tuple):
         columns = [_side_by_side(column, axis, replicas, made) for column in zip(*parts, strict=True)]
         return type(first)(*columns) if hasattr(first, "_fields") else tuple(columns)
     return first
-
-
-def _of_each(values: Tensor, axis: int, replicas: int) -> Tensor:
-    """Return a tensor with a row for each replica."""
-    return values.expand(replicas, *values.shape[1:]) if axis == 0 and len(values) == 1 else values
 
 
 def _copy_back(joint: Any, parts: Sequence[Any], axis: int, replicas: Sequence[int]) -> None:

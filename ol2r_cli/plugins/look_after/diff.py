@@ -67,7 +67,10 @@ def main(given: argparse.Namespace) -> int:
     if metrics:
         print()
         show(metrics, ("metric", "first", "second", "difference", "95 % interval", "n"), numbers=True)
-        print(wrapped(_means_are(len(set(first_trace["seed"]) & set(second_trace["seed"])))))
+        common = len(set(first_trace["seed"]) & set(second_trace["seed"]))
+        pairs = "second less first, paired by seed, with Student's t interval"
+        means = f"means over {plural(common, 'common seed')}; {pairs}"
+        print(wrapped(means if common else "no common seed: means over the seeds of each, and no pairs"))
         if first.fingerprint != second.fingerprint:
             print("the data differ: pairs of seeds are not of the same queries")
     for line in lines:
@@ -206,14 +209,6 @@ def _mean(values: BySeed, common: Collection[int]) -> float | None:
     """Return the mean over the common seeds, or over all where there are none; None without values."""
     of_seeds = [value for seed, value in values.items() if seed in common or not common]
     return fmean(of_seeds) if of_seeds else None
-
-
-def _means_are(common_seeds: int) -> str:
-    """Return the line that says of what the means and the differences are."""
-    if not common_seeds:
-        return "no common seed: means over the seeds of each, and no pairs"
-    pairs = "second less first, paired by seed, with Student's t interval"
-    return f"means over {plural(common_seeds, 'common seed')}; {pairs}"
 
 
 def compare_results(

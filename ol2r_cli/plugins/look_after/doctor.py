@@ -17,29 +17,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ol2r_cli import loops
 from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.overrides import split_search_path
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders
 from ol2r_cli.files import Lock, is_held
-from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.plugins import installed, launching
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.versions import version_line
 from ol2r_cli.text.formatting import byte_size, error_line, wrapped
 from ol2r_cli.text.program import as_called
 from ol2r_cli.text.table import show
-
-if TYPE_CHECKING:
-    from ol2r_cli import device
-    from ol2r_cli.config import composer
-    from ol2r_cli.config.catalogue import Catalogue
-    from ol2r_cli.dataset import letor
-else:
-    device = lazy("ol2r_cli.device")
-    composer, letor = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.letor")
 
 PACKAGES = {  # that `ol2r run` imports, with their modules
     "torch": "torch",
@@ -103,6 +93,9 @@ def _examine_packages(findings: Findings) -> None:
 
 
 def _examine(words: list[str], findings: Findings) -> None:
+    from ol2r_cli.config import composer
+    from ol2r_cli.dataset import letor
+
     how = "compiled" if loops.compiled() else "left to Python by NUMBA_DISABLE_JIT, which is slow"
     findings.add("loops", f"{how} (numba {metadata.version('numba')})")
     _examine_gpu(findings)
@@ -117,6 +110,10 @@ def _examine(words: list[str], findings: Findings) -> None:
 
 def _examine_gpu(findings: Findings) -> None:
     """Find which GPUs there are, when device=auto takes one, and whether loops can be compiled for it."""
+    import torch
+
+    from ol2r_cli import device
+
     devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
     gpus = ", ".join(f"{gpu.name} ({gpu.total_memory / 2**30:.0f} GiB)" for gpu in devices)
     built = torch.version.cuda or torch.version.hip
@@ -152,6 +149,8 @@ def _examine_folder(setting: str, path: Path, findings: Findings) -> None:
 
 def _examine_datasets(root: Path, catalogue: Catalogue, findings: Findings) -> None:
     """Find the datasets below the folder of data."""
+    from ol2r_cli.dataset import letor
+
     findings.add("data_dir", root)
     before = len(findings.rows)
     for name, choice in catalogue.choices["dataset"].items():
@@ -180,6 +179,8 @@ def _numba_cuda(has_gpu: bool, notes: list[str]) -> str:
         if has_gpu:
             notes.append(f"GPU: {reason}, and a GPU needs it for linear rankers: type: pip install 'ol2r[gpu]'")
         return f"none: {reason}; only a GPU needs it"
+    import torch
+
     version = metadata.version("numba-cuda")
     try:
         of_gpu.try_loops(torch.device("cuda") if has_gpu else None)

@@ -20,19 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.files import is_special, write_text
-from ol2r_cli.lazy import lazy, torch
 from ol2r_cli.run.own_code import trusted_targets
 from ol2r_cli.run.run import Run, find_run
-
-if TYPE_CHECKING:
-    from ol2r_cli.run import recomputed
-else:
-    recomputed = lazy("ol2r_cli.run.recomputed")
 
 
 @command(
@@ -47,8 +40,12 @@ else:
 )
 def main(given: argparse.Namespace) -> None:
     path = find_run(given.run)
+    import torch
+
+    from ol2r_cli.run.recomputed import TrainedRanker
+
     with torch.inference_mode():
-        ranker = recomputed.TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
+        ranker = TrainedRanker(Run.read_finished(path), trusted_targets(given.config_dir))
         replica = ranker.replica(given.seed, "--seed")
         with _regular(given.file) as file:
             documents = ranker.feature_source(given.data).of_file(file)

@@ -12,19 +12,13 @@ import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import default_output_dir
-from ol2r_cli.lazy import lazy
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.run.run import Run, named_runs
 from ol2r_cli.text.formatting import plural, printable, wrapped
-
-if TYPE_CHECKING:
-    from ol2r_cli.run import recomputed
-else:
-    recomputed = lazy("ol2r_cli.run.recomputed")
 
 
 @command(argument("run", metavar="RUN|DIR", nargs="*", help="default: output_dir of ol2r.yaml, or outputs"))
@@ -45,6 +39,8 @@ def _verify(path: Path, notes: list[str]) -> Literal["intact", "bad", "unfinishe
     run = Run.read(path)
     if run is None or (run.manifest and run.state not in ("finished", "damaged")):
         return "unfinished"
+    from ol2r_cli.run import recomputed
+
     differences = list(recomputed.differences(run, notes)) if run.manifest else [str(run.error)]
     for difference in differences:
         print(wrapped(printable(f"{path}: {difference}")), flush=True)
