@@ -36,7 +36,7 @@ def loss(parts: list[Layer], lambdarank: bool) -> float:
 
 
 @pytest.mark.parametrize("lambdarank", [False, True])
-def test_the_first_step_is_the_rate_against_the_sign_of_the_gradient(lambdarank):
+def test_the_first_step_goes_against_the_sign_of_the_gradient(lambdarank):
     moved = reference.fit(layers(), LISTS, PAIRS, [[[0, 1, 2]]], RATE, L2, lambdarank)
     for number, side in ((0, 0), (0, 1), (1, 0), (1, 1)):
         before = layers()[number][side]
@@ -51,7 +51,7 @@ def test_the_first_step_is_the_rate_against_the_sign_of_the_gradient(lambdarank)
             assert moved[number][side][place] - before[place] == pytest.approx(-RATE * np.sign(slope), abs=1e-5)
 
 
-def test_a_last_batch_of_fewer_than_half_is_left_out_by_ollambdarank():
+def test_a_last_batch_below_half_is_left_out_by_ollambdarank():
     assert reference.batches(range(9), 4, False) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
     assert reference.batches(range(9), 4, True) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert reference.batches(range(6), 4, True) == [[0, 1, 2, 3], [4, 5]]

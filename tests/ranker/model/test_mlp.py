@@ -174,7 +174,8 @@ def test_the_start_is_that_of_the_port(layers, init):
         assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
 
 
-def test_the_start_of_pytorch_is_uniform_within_one_over_the_root_of_the_inputs():
+def test_the_start_of_pytorch_is_uniform():
+    """Within one over the root of the inputs of a layer."""
     model = MLP(6, 2, "pytorch")
     uniform = Streams(torch.tensor([3, 7])).at("setup", 0).uniform(N * model.size(F), "network").numpy()
     for b, n in product(range(B), range(N)):
