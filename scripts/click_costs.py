@@ -13,12 +13,10 @@ import sys
 from dataclasses import replace
 
 from ol2r_cli.plugins.benchmark import click_costs
-from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.entries import tables_of
-from ol2r_cli.plugins.benchmark.overrides import name_of, role
-from ol2r_cli.plugins.benchmark.play import run_recipe
-from ol2r_cli.plugins.benchmark.recipe import load_recipe
-from ol2r_cli.plugins.benchmark.results import choice_frame, played
+from ol2r_cli.plugins.benchmark.play import rows_of_benchmark, run_recipe
+from ol2r_cli.plugins.benchmark.recipe import load_recipe, name_of, role
+from ol2r_cli.plugins.benchmark.results import tables_of
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 
 
 def main(typed: list[str], name: str = "clicks") -> int:
@@ -26,12 +24,10 @@ def main(typed: list[str], name: str = "clicks") -> int:
     user = [word for word in typed if role(name_of(word)) == "click"]
     recipe = load_recipe("benchmark", name)
     words = [word for word in shlex.split(recipe.words) if role(name_of(word)) != "click"]
-    plan = benchmark_plan(
-        replace(recipe, words=shlex.join([*user, *words])), [word for word in typed if word not in user]
-    )
+    plan = plan_of(replace(recipe, words=shlex.join([*user, *words])), [word for word in typed if word not in user])
     plan.check_data()
     runs = run_recipe(plan)
-    click_costs.show(recipe, tables_of(played(plan, runs), choice_frame(runs.grids)))
+    click_costs.show(recipe, tables_of(rows_of_benchmark(runs)))
     return runs.code
 
 

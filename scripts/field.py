@@ -19,7 +19,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from ol2r_cli.plugins.benchmark.entries import Difference, Entry, differences, for_metric, published_tables
+from ol2r_cli.plugins.benchmark.differences import Difference, differences, for_metric
+from ol2r_cli.plugins.benchmark.results import Row, published, tables_of
 from ol2r_cli.plugins.figures.drawing import figure_settings, save
 from ol2r_cli.report.styles import INK
 
@@ -65,7 +66,7 @@ LEGEND = {"frameon": False, "fontsize": 8.5, "columnspacing": 1.2, "handletextpa
 
 def drawn() -> Figure:
     """Return the figure: a block for each metric, a column for each user, a line for each ranker, the best first."""
-    tables = {page: published_tables(page) for page in dict(USERS.values())}
+    tables = {page: tables_of(published(page)) for page in dict(USERS.values())}
     with figure_settings():
         figure = Figure(figsize=SIZE)
         FigureCanvasAgg(figure)
@@ -86,7 +87,7 @@ def add_heading(figure: Figure) -> None:
     figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0, 0.972), ncols=3, **LEGEND)
 
 
-def add_block(figure: Figure, metric: str, entries: Mapping[str, Mapping[str, Entry]], bottom: float) -> None:
+def add_block(figure: Figure, metric: str, entries: Mapping[str, Mapping[str, Row]], bottom: float) -> None:
     """Draw a panel for each user, by the rows of the table of each."""
     title, limits, ticks, number = METRICS[metric]
     of_users = {user: differences(rows, metric, BASELINE) for user, rows in entries.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from ol2r_cli.plugins.authoring.bench import Benchmark, measure
-from ol2r_cli.plugins.benchmark.results import processor
+from ol2r_cli.plugins.benchmark.play import processor
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"

@@ -35,11 +35,9 @@ from ol2r_cli.config.composer import Composer  # noqa: E402
 from ol2r_cli.config.instantiate import build  # noqa: E402
 from ol2r_cli.files import write_parquet  # noqa: E402
 from ol2r_cli.plugins.benchmark import results  # noqa: E402
-from ol2r_cli.plugins.benchmark.overrides import by_name  # noqa: E402
-from ol2r_cli.plugins.benchmark.recipe import recipe_names  # noqa: E402
+from ol2r_cli.plugins.benchmark.recipe import by_name, recipe_names  # noqa: E402
 from ol2r_cli.plugins.benchmark.repeat import is_other  # noqa: E402
-from ol2r_cli.plugins.benchmark.results import PROCESSORS_FILE, TEST, About  # noqa: E402
-from ol2r_cli.plugins.benchmark.trials import Condition  # noqa: E402
+from ol2r_cli.plugins.benchmark.results import PROCESSORS_FILE, TEST, Row  # noqa: E402
 from ol2r_cli.report.finished_run import FinishedRun  # noqa: E402
 from ol2r_cli.run import DONE  # noqa: E402
 from ol2r_cli.run.experiment import Experiment  # noqa: E402
@@ -158,7 +156,7 @@ class PublishedSetting:
     """
 
     run: FinishedRun
-    rows: list[tuple[str, About]]
+    rows: list[tuple[str, Row]]
 
     @property
     def is_single(self) -> bool:
@@ -204,8 +202,8 @@ class PublishedSetting:
         return Play(processor, self.name, seeds, rounds, (*words, f"rounds={rounds}", f"replicas={seeds}", *evaluated))
 
 
-def _words_of(run: FinishedRun, about: About) -> list[str]:
-    named = by_name(about.words)
+def _words_of(run: FinishedRun, row: Row) -> list[str]:
+    named = by_name(row.words)
     if run.fold is not None:
         named["dataset.fold"] = f"dataset.fold={run.fold}"
     return [word for name, word in named.items() if name != "replicas" and not name.startswith("evaluate_")]
@@ -231,15 +229,11 @@ def published_settings(names: Iterable[str]) -> list[PublishedSetting]:
     """Return what these benchmarks have published, each setting of the first fold once, cheap ones first."""
     found: dict[str, PublishedSetting] = {}
     for name in names:
-        first: dict[Condition, tuple[FinishedRun, About]] = {}
-        for run, about in results.published(name):
-            row = about.row(run)
-            if row not in first or (run.fold or 0) < (first[row][0].fold or 0):
-                first[row] = run, about
-        for run, about in first.values():
-            setting = PublishedSetting(run, [(name, about)])
+        for row in results.published(name):
+            run = min(row.group.runs, key=lambda run: run.fold or 0)
+            setting = PublishedSetting(run, [(name, row)])
             if setting.name in found:
-                found[setting.name].rows.append((name, about))
+                found[setting.name].rows.append((name, row))
             else:
                 found[setting.name] = setting
     return sorted(found.values(), key=lambda setting: setting.seconds)
@@ -301,14 +295,14 @@ def _lines(
     expected: Mapping[str, float | None],
 ) -> Iterator[dict[str, Any]]:
     """Yield what the table has of a seed, for each published row with these settings."""
-    for benchmark, about in setting.rows:
+    for benchmark, row in setting.rows:
         yield {
             "benchmark": benchmark,
-            "table": about.table,
+            "table": row.condition.data,
             "click": setting.run.choices["click"],
-            "competitor": about.competitor,
-            "aim": about.aim,
-            "overrides": shlex.join(about.words),
+            "competitor": row.competitor,
+            "aim": row.aim,
+            "overrides": shlex.join(row.words),
             "fold": setting.run.fold,
             "seed": seed,
             "rounds": play.rounds,

@@ -3,7 +3,7 @@
 A criterion is NDCG on validation queries, cumulative NDCG, or one of a plug-in (`plugins.Criterion`).
 
 `select` finds what competes in whatever runs a folder holds, for `ol2r report --select` and report.html; recipes
-(`recipes.grid`) say themselves what competes. `best_cell` chooses for both. The test split has no part in the choice.
+say themselves what competes. `best_cell` chooses for both. The test split has no part in the choice.
 `ol2r search` asks Optuna for its best trial (`Study.best`).
 """
 

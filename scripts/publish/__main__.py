@@ -17,11 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ol2r_cli.plugins.benchmark import click_costs, results
-from ol2r_cli.plugins.benchmark.entries import Tables, for_metric, published_tables
-from ol2r_cli.plugins.benchmark.figures import drawn
-from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe, recipe_names
-from ol2r_cli.plugins.benchmark.results import TEST
-from ol2r_cli.plugins.benchmark.trials import Condition
+from ol2r_cli.plugins.benchmark.differences import for_metric
+from ol2r_cli.plugins.benchmark.paper import drawn
+from ol2r_cli.plugins.benchmark.recipe import Condition, Recipe, load_recipe, recipe_names
+from ol2r_cli.plugins.benchmark.results import TEST, Tables, published, tables_of
 from ol2r_cli.plugins.figures.drawing import save
 from ol2r_cli.plugins.figures.look import MOST_CURVES, NothingToDraw
 from ol2r_cli.report.collection import collect
@@ -41,8 +40,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--runs", metavar="DIR", type=Path, help="a folder of runs, of which figures are drawn")
     parser.add_argument("--out", metavar="DIR", type=Path, default=results.published_dir(), help="(docs/benchmark)")
     given = parser.parse_args(words)
-    published = {name: published_tables(name) for name in recipe_names("benchmark")}
-    pages = [(load_recipe("benchmark", name), tables) for name, tables in published.items() if tables]
+    every = {name: tables_of(published(name)) for name in recipe_names("benchmark")}
+    pages = [(load_recipe("benchmark", name), tables) for name, tables in every.items() if tables]
     if not pages:
         parser.error("there are no published results: type ol2r benchmark linear --run --out docs/benchmark")
     paths = {run.id: run.path for run in collect([given.runs]).runs} if given.runs else {}

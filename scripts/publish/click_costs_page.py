@@ -7,8 +7,8 @@ from itertools import chain
 
 from ol2r_cli.metrics.intervals import LEVEL
 from ol2r_cli.plugins.benchmark.click_costs import EXPLAINED, Cost, claim, cost_text, costs, rows_table, users_table
-from ol2r_cli.plugins.benchmark.entries import Entry, Tables
 from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.results import Row, Tables
 from ol2r_cli.plugins.benchmark.tables import made_with, outdated
 from ol2r_cli.report.estimates import ALPHA, holm, paired_t, unit_values
 from ol2r_cli.text.table import markdown
@@ -18,7 +18,7 @@ from scripts.publish.pages import GENERATED, command_of, costs_of_runs
 def click_costs_page(recipe: Recipe, tables: Tables) -> str:
     """Return the page of a benchmark as markdown: what the claim comes to, and the costs of users and of rows."""
     found = costs(tables)
-    warning = outdated(tables)
+    warning = outdated(chain(*tables.values()))
     paragraphs = [
         GENERATED,
         f"# {recipe.title}",
@@ -73,6 +73,6 @@ def _rows_that_differ(found: Sequence[Cost]) -> str:
     )
 
 
-def _units(tables: Mapping[str, Sequence[Entry]]) -> str:
+def _units(tables: Mapping[str, Sequence[Row]]) -> str:
     """Return what the units of intervals are on a dataset."""
     return "folds" if any(len(row.group.seeds) > 1 for row in chain(*tables.values())) else "seeds"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 
 import numpy as np
 
 from ol2r_cli.metrics.intervals import LEVEL
-from ol2r_cli.plugins.benchmark.choice_spread import SEED, times_drawn
-from ol2r_cli.plugins.benchmark.entries import Entry, Tables, by_unit, for_metric, of_two_settings, places
+from ol2r_cli.plugins.benchmark.differences import SEED, for_metric, of_two_settings, places, times_drawn
 from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.results import Row, Tables
 from ol2r_cli.plugins.benchmark.tables import outdated
 from ol2r_cli.report.measures import digits, gain, heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.text.table import TextTable, markdown
+from scripts.publish.orders import by_unit
 from scripts.publish.pages import GENERATED, what_is_better
 
 _TOP = """# Expected results
@@ -54,9 +56,10 @@ def index(pages: Sequence[tuple[Recipe, Tables]]) -> str:
     for recipe, tables in pages:
         data = "; ".join(dict.fromkeys(title for title, _ in tables))
         users = ", ".join(sorted({click for _, click in tables}, key=click_order))
-        competitors = {row.about.competitor for rows in tables.values() for row in rows}
-        warning = f", **{outdated(tables)}**" if outdated(tables) else ""
-        lines.append(f"| [{recipe.title}]({recipe.name}.md){warning} | {data} | {users} | {len(competitors)} |")
+        competitors = {row.competitor for rows in tables.values() for row in rows}
+        warning = outdated(chain(*tables.values()))
+        shown_warning = f", **{warning}**" if warning else ""
+        lines.append(f"| [{recipe.title}]({recipe.name}.md){shown_warning} | {data} | {users} | {len(competitors)} |")
     shown = (
         "Each page begins with mean ranks. Its tables have intervals, settings, costs and commands. A row is a ranker "
         "or a variant of one."
@@ -91,7 +94,7 @@ def _overview_table(tables: Tables, metrics: Sequence[str]) -> TextTable:
     return TextTable.of(["ranker"], ["mean rank", *(", ".join(table) for table in tables)], lines)
 
 
-def _means(competitor: str, rows: Sequence[Entry], metrics: Sequence[str]) -> str:
+def _means(competitor: str, rows: Sequence[Row], metrics: Sequence[str]) -> str:
     """Return `0.41 / 812.3 †`: the mean of each metric; empty where the competitor lacks the first."""
     by_metric = [for_metric(rows, metric) for metric in metrics]
     if competitor not in by_metric[0]:
@@ -101,7 +104,7 @@ def _means(competitor: str, rows: Sequence[Entry], metrics: Sequence[str]) -> st
     return f"{means} †" if of_two_settings(entries) else means
 
 
-def _mean(entry: Entry, metric: str) -> str:
+def _mean(entry: Row, metric: str) -> str:
     estimate = entry.group.estimate(metric)
     if estimate is None:
         return "-"
@@ -109,9 +112,7 @@ def _mean(entry: Entry, metric: str) -> str:
     return f"{estimate.mean:.{min(3 if is_small else 1, digits(metric))}f}"
 
 
-def rank_intervals(
-    tables: Mapping[tuple[str, str], Mapping[str, Entry]], metric: str
-) -> dict[str, tuple[float, float]]:
+def rank_intervals(tables: Mapping[tuple[str, str], Mapping[str, Row]], metric: str) -> dict[str, tuple[float, float]]:
     """Return the 95 % interval of each competitor's mean rank, when the folds or seeds of each dataset are redrawn.
 
     The same units are drawn for all competitors and click models of a dataset.

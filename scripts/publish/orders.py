@@ -6,17 +6,16 @@ docs/benchmark/protocol.md has the rule.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import NamedTuple
 
 import numpy as np
 
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.metrics.intervals import LEVEL
-from ol2r_cli.plugins.benchmark.choice_spread import RESAMPLES, SEED, times_drawn
-from ol2r_cli.plugins.benchmark.entries import Entry, Tables, by_unit, for_metric, published_tables
-from ol2r_cli.plugins.benchmark.overrides import by_name
-from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe
+from ol2r_cli.plugins.benchmark.differences import RESAMPLES, SEED, for_metric, times_drawn
+from ol2r_cli.plugins.benchmark.recipe import Recipe, by_name, load_recipe
+from ol2r_cli.plugins.benchmark.results import Row, Tables, published, tables_of
 from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float
@@ -36,6 +35,20 @@ class Tau(NamedTuple):
     low: float
     high: float
     apart: float
+
+
+def by_unit(rows: Sequence[Row], metric: str) -> Float[np.ndarray, "n folds seeds"]:
+    """Return the values of rows by fold and seed, both in order, so that an index is the same unit in all rows.
+
+    ValueError where a row lacks a fold or seed of the first one.
+    """
+    values = [row.group.values(metric) for row in rows]
+    folds = list(dict.fromkeys(fold for fold, _ in values[0]))
+    seeds = list(dict.fromkeys(seed for _, seed in values[0]))
+    for row, of_row in zip(rows, values, strict=True):
+        if list(of_row) != list(product(folds, seeds)):
+            raise ValueError(f"{row.competitor} must have the folds and seeds of {rows[0].competitor}")
+    return np.array([list(of_row.values()) for of_row in values]).reshape(len(rows), len(folds), len(seeds))
 
 
 def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple[str, str], Tau]:
@@ -77,7 +90,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     """Return the matrices of a recipe as markdown, one for each dataset and metric; empty without `orders`."""
     if not recipe.orders:
         return []
-    both = published_tables(recipe.orders) | tables
+    both = tables_of(published(recipe.orders)) | tables
     users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
     paragraphs = [
         "## Order of the field",
@@ -98,7 +111,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     return paragraphs
 
 
-def _compared_rankers(tables: Sequence[Mapping[str, Entry]]) -> list[str]:
+def _compared_rankers(tables: Sequence[Mapping[str, Row]]) -> list[str]:
     """Return the competitors that learn from clicks and that all users have."""
     learning = [name for name, row in tables[0].items() if row.group.choices["ranker"] not in WITHOUT_CLICKS]
     return [name for name in learning if all(name in rows for rows in tables)]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import median
 
-from ol2r_cli.plugins.benchmark.entries import Entry, Tables, differences, for_metric
+from ol2r_cli.plugins.benchmark.differences import differences, for_metric
 from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.results import TEST
+from ol2r_cli.plugins.benchmark.results import TEST, Row, Tables
 from ol2r_cli.plugins.benchmark.tables import legend, made_with, main_table, outdated, settings_table
 from ol2r_cli.report.measures import described, digits, heading
 from ol2r_cli.report.notes import discount_notes
@@ -44,7 +44,7 @@ def benchmark_page(
     overview: a section with all datasets and users in one table. figures: file names of the curves, by the title of the
     dataset. further: paragraphs before the tables.
     """
-    warning = outdated(tables)
+    warning = outdated(chain(*tables.values()))
     paragraphs = [
         GENERATED,
         f"# {recipe.title}",
@@ -56,7 +56,7 @@ def benchmark_page(
         "## How to read the tables",
         "\n".join(f"- {mark}: {meaning}.".replace("- *:", "- \\*:") for mark, meaning in legend(recipe).items()),
         detectable(recipe, tables),
-        *discount_notes([entry.group for entry in chain(*tables.values())], recipe.metrics),
+        *discount_notes([row.group for row in chain(*tables.values())], recipe.metrics),
         overview,
         *further,
     ]
@@ -95,19 +95,18 @@ def costs_of_runs(tables: Tables) -> str:
     of_runs: dict[object, float] = {}
     of_choices: dict[object, float] = {}
     for table, rows in tables.items():
-        for entry in rows:
-            of_choices[table, entry.about.competitor] = entry.about.choice_seconds
-            of_runs |= {run.path: run.cpu_seconds or 0 for run in entry.group.runs}
+        for row in rows:
+            of_choices[table, row.competitor] = row.choice_seconds
+            of_runs |= {run.path: run.cpu_seconds or 0 for run in row.group.runs}
     return (
         f"{len(of_runs)} runs in {sum(of_runs.values()) / 3600:.1f} CPU hours, "
         f"and {sum(of_choices.values()) / 3600:.1f} CPU hours of model selection."
     )
 
 
-def command_of(entries: Sequence[Entry]) -> str:
+def command_of(rows: Sequence[Row]) -> str:
     """Return the command of all rows of a dataset: the overrides that they share, with OVERRIDES for those of a row."""
-    rows = [entry.about.words for entry in entries]
-    shared = [word for word in rows[0] if all(word in words for words in rows)]
+    shared = [word for word in rows[0].words if all(word in row.words for row in rows)]
     if not any(word.startswith("click=") for word in shared):
         shared.append("click=CLICK")
     return f"    ol2r run -m {shlex.join(shared)} OVERRIDES"

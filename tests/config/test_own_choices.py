@@ -14,8 +14,8 @@ from ol2r_cli.commands import report, run, status
 from ol2r_cli.config.composer import Composer, compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import ChoiceFolder, ProjectFile, choice_folders, default_output_dir, read_project
-from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
 from ol2r_cli.plugins.benchmark.recipe import load_recipe
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.export import export
 from ol2r_cli.plugins.look_after import clean, verify
 from ol2r_cli.run.run import find_run
@@ -203,7 +203,7 @@ def test_its_output_dir_is_the_default_of_reading_commands(here, capsys):
         assert command.main([]) == 0
         assert "1 finished" in (out := capsys.readouterr().out) or "pairrank" in out or "1 run below results" in out
     assert export.main(["--to", "per-query", "--out", "values.csv"]) == 0
-    assert paper_plan(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
+    assert plan_of(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
 
 
 def test_a_slip_in_the_project_file_is_one_line_and_2(here, capsys):

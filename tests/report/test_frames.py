@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from ol2r_cli.plugins.benchmark.published import read_results, results_frame
+from ol2r_cli.plugins.benchmark.results import read_results, results_frame
 from ol2r_cli.report import load
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.frames import as_frame

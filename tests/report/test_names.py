@@ -8,8 +8,7 @@ from itertools import product
 import pytest
 
 from ol2r_cli.config.overrides import as_typed
-from ol2r_cli.plugins.benchmark.published import read_results
-from ol2r_cli.plugins.benchmark.results import published_dir
+from ol2r_cli.plugins.benchmark.results import published_dir, read_results
 from ol2r_cli.plugins.latex.results_table import ResultsTable
 from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.parts import TASK_PARTS, part_of

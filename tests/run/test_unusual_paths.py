@@ -10,7 +10,7 @@ import torch
 
 from ol2r_cli import api as ol2r
 from ol2r_cli.cli import main
-from ol2r_cli.plugins.benchmark.published import read_results, results_frame
+from ol2r_cli.plugins.benchmark.results import read_results, results_frame
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.frames import load
 from ol2r_cli.run import trace as trace_module

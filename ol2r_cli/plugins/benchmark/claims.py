@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from math import log2
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ import yaml
 
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import results
-from ol2r_cli.plugins.benchmark.entries import Difference, Entry, Tables, for_metric, mean_difference, published_tables
-from ol2r_cli.plugins.benchmark.results import published_dir
+from ol2r_cli.plugins.benchmark.differences import Difference, for_metric, mean_difference, spread
+from ol2r_cli.plugins.benchmark.results import Row, Tables, published, published_dir, tables_of
 from ol2r_cli.plugins.benchmark.tables import outdated
 from ol2r_cli.report.estimates import Values
 from ol2r_cli.report.measures import digits, heading
@@ -109,7 +109,7 @@ def _page(name: str) -> Tables:
 
 @cache
 def _tables(name: str, folder: Path) -> Tables:
-    return published_tables(name)
+    return tables_of(published(name))
 
 
 def judged(claim: Claim) -> list[Pair]:
@@ -143,19 +143,19 @@ def _difference(claim: Claim, dataset: str, row: str, against: str) -> Differenc
     return mean_difference({unit: sum(values) / len(values) for unit, values in by_unit.items()}, *spreads)
 
 
-def _values(row: Entry, metric: str) -> Values:
+def _values(row: Row, metric: str) -> Values:
     values = row.group.values(metric)
     if metric != "unfairness":
         return values
     return {unit: log2(max(abs(value), _LEAST_UNFAIRNESS)) for unit, value in values.items()}
 
 
-def _spread(row: Entry, metric: str) -> float:
+def _spread(row: Row, metric: str) -> float:
     """Return what the choice of settings adds to the standard error of `_values`."""
     if metric == "unfairness" and row.choices is not None:
         powers = pl.col(metric).abs().clip(_LEAST_UNFAIRNESS).log(2)
-        row = row._replace(choices=row.choices.with_columns(powers))
-    return row.spread(metric)
+        row = replace(row, choices=row.choices.with_columns(powers))
+    return spread(row, metric)
 
 
 def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -> str:
@@ -200,7 +200,7 @@ def show_claims(paper: str = "") -> int:
         print()
         print(wrapped(as_called("words, users and differences: type ol2r benchmark claims PAPER, such as PairRank")))
     for page in dict.fromkeys(claim.page for claim in claims):
-        warning = outdated(_page(page))
+        warning = outdated(chain(*_page(page).values()))
         if warning:
             print(f"page {page}: {warning}")
     counts = Counter(verdict(pairs) for _, pairs in pairs_of_claims)

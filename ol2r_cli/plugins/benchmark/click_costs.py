@@ -14,11 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ol2r_cli.config.grammar import expand
-from ol2r_cli.plugins.benchmark.choice_spread import values_of_choices, with_choice
-from ol2r_cli.plugins.benchmark.entries import Entry, Tables
-from ol2r_cli.plugins.benchmark.overrides import brief, by_name
-from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.trials import AIMS, BY_CLICKS
+from ol2r_cli.plugins.benchmark.differences import values_of_choices, with_choice
+from ol2r_cli.plugins.benchmark.recipe import AIMS, BY_CLICKS, Recipe, brief, by_name
+from ol2r_cli.plugins.benchmark.results import Row, Tables
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import Estimate, Values, of_values
 from ol2r_cli.text.formatting import plus_minus, wrapped
@@ -41,8 +39,8 @@ class Cost(NamedTuple):
     competitor: str
     compared: str
     difference: Estimate
-    by_labels: Entry
-    by_clicks: Entry
+    by_labels: Row
+    by_clicks: Row
 
     @property
     def paired(self) -> Values:
@@ -52,7 +50,7 @@ class Cost(NamedTuple):
     @property
     def is_same_cell(self) -> bool:
         """Return whether labels and clicks choose the same settings."""
-        return self.by_labels.about.words == self.by_clicks.about.words
+        return self.by_labels.words == self.by_clicks.words
 
 
 def asks_for_costs(recipe: Recipe) -> bool:
@@ -64,10 +62,10 @@ def costs(tables: Tables) -> list[Cost]:
     """Return all costs, in the order of tables, rows and `_COMPARED`; those of rows that lack a choice are left out."""
     found = []
     for table, rows in tables.items():
-        entries = {(row.about.competitor, row.about.aim): row for row in rows}
-        for competitor in dict.fromkeys(row.about.competitor for row in rows):
+        by_aim = {(row.competitor, row.aim): row for row in rows}
+        for competitor in dict.fromkeys(row.competitor for row in rows):
             for compared, (metric, labels, clicks) in _COMPARED.items():
-                by_labels, by_clicks = (entries.get((competitor, aim)) for aim in (labels, clicks))
+                by_labels, by_clicks = (by_aim.get((competitor, aim)) for aim in (labels, clicks))
                 if by_labels is None or by_clicks is None:
                     continue
                 difference = of_values(paired(by_labels.group, by_clicks.group, metric))
@@ -173,13 +171,12 @@ def cost_text(compared: str, estimate: Estimate | None, spread: float | None = N
     return f"{text} ({with_choice(estimate.half_width, spread):.{digits}f})"
 
 
-def _chosen(entry: Entry) -> str:
+def _chosen(row: Row) -> str:
     """Return the settings of a row that were chosen; * marks those at an end of their grid."""
-    words = by_name(entry.about.words)
     marked = []
-    for name in entry.about.settings:
-        (word,) = brief([words[name]])
-        marked.append(f"{word}*" if name in entry.about.edges else word)
+    for name, override in row.settings.items():
+        (word,) = brief([override])
+        marked.append(f"{word}*" if name in row.edges else word)
     return " ".join(marked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins import Command, Plugin, Source
 
-published = lazy("ol2r_cli.plugins.benchmark.published")
+results = lazy("ol2r_cli.plugins.benchmark.results")
 
 PLUGIN = Plugin(
     name="benchmark",
@@ -23,7 +23,7 @@ PLUGIN = Plugin(
             module="ol2r_cli.plugins.benchmark.reproduce",
         ),
     ],
-    sources=[Source(ending=".parquet", runs=lambda file: [run for run, _ in published.read_results(file)])],
+    sources=[Source(ending=".parquet", runs=lambda file: [run for run, _ in results.read_results(file)])],
     files=[
         "configs/benchmark",
         "configs/reproduce",

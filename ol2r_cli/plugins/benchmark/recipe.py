@@ -8,23 +8,20 @@ runs.
 from __future__ import annotations
 
 import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from ol2r_cli.config.catalogue import config_dir
-from ol2r_cli.lazy import lazy
 from ol2r_cli.report.names import dataset_name
 from ol2r_cli.text.formatting import nearest
 
-if TYPE_CHECKING:
-    from ol2r_cli.plugins.benchmark import trials
-else:
-    trials = lazy("ol2r_cli.plugins.benchmark.trials")
-
-SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}
+SCALES = {"reproduce": ("quick", "paper"), "benchmark": ("full", "check")}  # the first one where none is named
 
 PAPERS = {  # the name of a paper in recipes: its short name, its citation
     "pairrank": ("PairRank", "Jia, Wang, Guo and Wang, PairRank, WWW 2021"),
@@ -36,6 +33,14 @@ PAPERS = {  # the name of a paper in recipes: its short name, its citation
 }
 _ORDER = (*PAPERS, "linear")  # in which recipes are listed; those of other names follow
 
+# The aims for which a benchmark chooses settings, each by the mean of a metric of the choosing runs.
+AIMS = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
+# Further ones, of a benchmark that asks what it costs to choose without labels: by what clicks on validation queries
+# say (`report.click_values`), and by their number.
+BY_CLICKS = {"clicks": "click_dcg_10", "raw": "clicks_a_session"}
+
+Overrides = dict[str, str]  # by the name of the setting: {"ranker.l2": "ranker.l2=0.1"}
+
 
 @dataclass(frozen=True)
 class Competitor:
@@ -43,7 +48,7 @@ class Competitor:
 
     words: overrides that define the competitor. grid: settings that are chosen, as overrides with several values.
     unstable: those of the grid, in the same form, of which one is chosen only where it is clearly better, because
-    another processor gives other results (`grid.choose`). quick: the settings at scale=quick, which replace that
+    another processor gives other results (`play.choose`). quick: the settings at scale=quick, which replace that
     choice: one text for all click models, or a text for each click model, the last of which holds for click models that
     are not listed. over: an override with a value for each point of its line, in place of a grid.
     """
@@ -131,7 +136,7 @@ class Recipe:
     baseline: str = ""
     extend: int = 0
     orders: str = ""
-    aims: list[str] = field(default_factory=lambda: [*trials.AIMS])
+    aims: list[str] = field(default_factory=lambda: [*AIMS])
 
     @property
     def summary(self) -> str:
@@ -176,3 +181,59 @@ def load_recipe(kind: str, name: str) -> Recipe:
 
 def _read(kind: str, name: str) -> dict[str, Any]:
     return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))
+
+
+class Condition(NamedTuple):
+    """One line of a figure or row of a table: a competitor on a dataset, by its title, under a click model.
+
+    aim: for which its settings are chosen, one of `AIMS`; '' where one choice serves both, or there is none.
+    point: the value of `Competitor.over`. click: empty where runs have no click model.
+    """
+
+    data: str
+    click: str
+    competitor: str
+    aim: str = ""
+    point: str = ""
+
+
+def aim_of(metric: str) -> str:
+    """Return for which aim settings are chosen where a metric is compared: offline for a metric of test queries."""
+    return "offline" if metric.startswith("test_") else "online"
+
+
+def by_name(*overrides: str | Iterable[str]) -> Overrides:
+    """Return overrides by setting, in the order of first mention; the last of several with one name counts.
+
+    A text is split into overrides as a shell splits it.
+    """
+    named: Overrides = {}
+    for part in overrides:
+        for word in shlex.split(part) if isinstance(part, str) else part:
+            named[name_of(word)] = word
+    return named
+
+
+def name_of(override: str) -> str:
+    """Return the name of the setting or group: `ranker.l2` of `+ranker.l2=0.1`."""
+    return override.partition("=")[0].lstrip("+~")
+
+
+def value_of(overrides: Overrides, name: str) -> str:
+    """Return the value of a setting as typed; empty where there is none."""
+    return overrides.get(name, "").partition("=")[2]
+
+
+def role(name: str) -> str:
+    """Return the group of a setting: `ranker` of `ranker.l2` and `ranker/model`."""
+    return re.split(r"[./@]", name, maxsplit=1)[0]
+
+
+def brief(words: Iterable[str]) -> list[str]:
+    """Return overrides with the last parts of their names, such as `l2=1` of `ranker.l2=1`, where these differ."""
+    last_parts = {word: re.split("[./]", word.partition("=")[0])[-1] for word in words}
+    count = Counter(last_parts.values())
+    return [
+        word if count[last_part] > 1 else f"{last_part}={word.partition('=')[2]}"
+        for word, last_part in last_parts.items()
+    ]

@@ -10,12 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.overrides import Overrides, by_name
 from ol2r_cli.plugins.benchmark.play import run_recipe
-from ol2r_cli.plugins.benchmark.recipe import Recipe
-from ol2r_cli.plugins.benchmark.results import TEST, About, Results, differs_elsewhere, played, published_part
-from ol2r_cli.plugins.benchmark.trials import AIMS
+from ol2r_cli.plugins.benchmark.recipe import AIMS, Recipe
+from ol2r_cli.plugins.benchmark.results import TEST, Row, differs_elsewhere, published_part
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.report.estimates import of_values
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.run import DONE, FAILED, INTERRUPTED
@@ -63,14 +61,13 @@ def repeat(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
     """
     competitors = [word for word in words if "=" not in word]
     typed = [*typed, *(word for word in words if "=" in word)]
-    results = _of_rows(published_part(benchmark_plan(recipe, typed)), competitors)
-    settings = {about.row(run): _chosen_settings(about) for run, about in results}
-    plan = benchmark_plan(recipe, typed, settings=settings)
+    published = _of_competitors(published_part(plan_of(recipe, typed)), competitors)
+    plan = plan_of(recipe, typed, settings={row.condition: row.settings for row in published})
     plan.check_data()
     runs = run_recipe(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
-    lines = _comparison(results, played(plan, runs))
+    lines = _comparison(published, runs.rows)
     cells = [[*names, *compared.cells()] for names, compared in lines]
     if any(of_mean for *_, of_mean in cells):
         show(cells, [*_HEADINGS, _OF_MEAN])
@@ -95,37 +92,34 @@ def _conclusion(runs: Sequence[Compared]) -> str:
     )
 
 
-def _of_rows(results: Results, competitors: Sequence[str]) -> Results:
-    """Return the results of some competitors, in any case of letters; of all where none is named."""
-    names = {about.competitor.lower(): about.competitor for _, about in results}
+def _of_competitors(rows: Sequence[Row], competitors: Sequence[str]) -> list[Row]:
+    """Return the rows of some competitors, in any case of letters; all where none is named."""
+    names = {row.competitor.lower(): row.competitor for row in rows}
     for name in competitors:
         if name.lower() not in names:
             quoted = ", ".join(f"'{competitor}'" for competitor in names.values())
             near = nearest(name, list(names.values()))
             raise ValueError(f"--repeat must name rows, {quoted}, got {name}{near}")
     wanted = {names[name.lower()] for name in competitors or names}
-    return [(run, about) for run, about in results if about.competitor in wanted]
+    return [row for row in rows if row.competitor in wanted]
 
 
-def _chosen_settings(about: About) -> Overrides:
-    return {name: override for name, override in by_name(about.words).items() if name in about.settings}
-
-
-def _comparison(published: Results, repeated: Results) -> list[tuple[list[str], Compared]]:
+def _comparison(published: Sequence[Row], repeated: Sequence[Row]) -> list[tuple[list[str], Compared]]:
     """Return what each repeated run is, and how it compares; those with the same settings for several aims are one."""
-    before = {(about.row(run), run.fold): (run, about) for run, about in published}
+    before = {(row.condition, run.fold): (row, run) for row in published for run in row.group.runs}
     lines: dict[tuple[Any, ...], tuple[list[str], Compared]] = {}
     aims: dict[tuple[Any, ...], list[str]] = {}
-    for run, about in repeated:
-        row = about.row(run)
-        if (row, run.fold) not in before:
-            continue
-        earlier, made = before[row, run.fold]
-        settings = (row._replace(aim=""), run.fold, *about.words)
-        aims.setdefault(settings, []).append(row.aim)
-        aim = "both" if aims[settings] == [*AIMS] else ", ".join(aims[settings])
-        names = [row.slot, row.click, str(run.fold or ""), row.competitor, aim]
-        lines[settings] = names, _compared(earlier, run, differs_elsewhere(made))
+    for row in repeated:
+        condition = row.condition
+        for run in row.group.runs:
+            if (condition, run.fold) not in before:
+                continue
+            earlier_row, earlier = before[condition, run.fold]
+            settings = (condition._replace(aim=""), run.fold, *row.words)
+            aims.setdefault(settings, []).append(row.aim)
+            aim = "both" if aims[settings] == [*AIMS] else ", ".join(aims[settings])
+            names = [condition.data, condition.click, str(run.fold or ""), row.competitor, aim]
+            lines[settings] = names, _compared(earlier, run, differs_elsewhere(earlier_row))
     return list(lines.values())
 
 

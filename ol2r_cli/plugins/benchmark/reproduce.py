@@ -14,7 +14,6 @@ exit codes: 0 done, 2 bad configuration or data, 3 some runs failed (the others 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,9 @@ from ol2r_cli.run import DONE
 from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
-    from ol2r_cli.plugins.benchmark import paper_plan
-    from ol2r_cli.plugins.benchmark import paper_runs as reproduce
+    from ol2r_cli.plugins.benchmark import paper, run_plan
 else:
-    paper_plan, reproduce = lazy("ol2r_cli.plugins.benchmark.paper_plan"), lazy("ol2r_cli.plugins.benchmark.paper_runs")
+    paper, run_plan = lazy("ol2r_cli.plugins.benchmark.paper"), lazy("ol2r_cli.plugins.benchmark.run_plan")
 
 
 @command(
@@ -52,13 +50,9 @@ def main(given: argparse.Namespace) -> int:
     if given.name is None:
         show([(name, load_recipe("reproduce", name).summary) for name in recipe_names("reproduce")])
         return DONE
-    scale, overrides = _split_scale(given.overrides)
+    scales = [word.removeprefix("scale=") for word in given.overrides if word.startswith("scale=")]
+    overrides = [word for word in given.overrides if not word.startswith("scale=")]
     recipe = load_recipe("reproduce", given.name)
-    plan = paper_plan.paper_plan(recipe, given.scale or scale, [*overrides, *as_options(given.config_dir)])
-    return reproduce.show_plan(plan) if given.dry_run else reproduce.reproduce(plan, given.out)
-
-
-def _split_scale(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the last scale that was typed as an override, by default quick, and the other overrides."""
-    scales = [word.removeprefix("scale=") for word in words if word.startswith("scale=")]
-    return scales[-1] if scales else "quick", [word for word in words if not word.startswith("scale=")]
+    scale = given.scale or next(reversed(scales), None)
+    plan = run_plan.plan_of(recipe, [*overrides, *as_options(given.config_dir)], scale)
+    return paper.show_plan(plan) if given.dry_run else paper.reproduce(plan, given.out)

@@ -1,67 +1,93 @@
-"""The results of benchmarks: published tables and choices, and those of runs that were just played."""
+"""Rows of a benchmark's tables, and the files of published results: finished runs without their tables.
+
+A file has a row for each run and seed. What a row of a table says of its runs stands in the column `about`.
+"""
 
 from __future__ import annotations
 
-import platform
-import re
+import json
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.config.catalogue import config_dir
-from ol2r_cli.lazy import pl, torch
-from ol2r_cli.plugins.benchmark.benchmark_plan import WITHOUT_EFFECT
-from ol2r_cli.plugins.benchmark.grid import are_equally_good, at_an_end
-from ol2r_cli.plugins.benchmark.overrides import by_name, value_of
-from ol2r_cli.plugins.benchmark.play import RecipeRuns
-from ol2r_cli.plugins.benchmark.published import read_results, results_frame
-from ol2r_cli.plugins.benchmark.run_plan import RunPlan
-from ol2r_cli.plugins.benchmark.trials import AIMS, BY_CLICKS, Condition, PlayedTrial
-from ol2r_cli.report.best_settings import values_of
-from ol2r_cli.report.estimates import Values
+from ol2r_cli.files import invalid_fields, plain
+from ol2r_cli.lazy import pl
+from ol2r_cli.plugins.benchmark.recipe import Condition, Overrides, by_name, value_of
 from ol2r_cli.report.finished_run import FinishedRun
-from ol2r_cli.report.run_groups import Group
-from ol2r_cli.run.run import Run, scan
+from ol2r_cli.report.names import click_order
+from ol2r_cli.report.run_groups import Group, group_runs
+from ol2r_cli.run.run import scan
+from ol2r_cli.text.formatting import error_line, one_line
+
+if TYPE_CHECKING:
+    from ol2r_cli.plugins.benchmark.run_plan import RunPlan
 
 TEST = "test_ndcg_10"
 PROCESSORS_FILE = "processors.parquet"  # of scripts/processors.py
-_CHOICE_METRICS = (*AIMS.values(), "unfairness", "dynamic_regret")  # of choosing runs
+# Columns of a file of results that are the same for all seeds of a run; those of `_JSON` have JSON.
+_COST = ("cpu_seconds", "peak_memory_gb")
+_JSON = ("choices", "settings", "typed", "columns", "about")
+_OF_RUN = ("run", "rows", "dataset", "fold", "click", "ranker", "fingerprint", *_COST, *_JSON)
+_SCHEMA: dict[Any, Any] = {
+    **dict.fromkeys(("run", "fingerprint"), str),
+    **dict.fromkeys(_COST, (int, float, None)),
+    **{"choices": {...: str}, "settings": dict, "typed": ([str], list), "columns": dict},
+}
 
 
-@dataclass(frozen=True)
-class About:
-    """What the results of a run say of themselves beside its settings; published with them.
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row of a table, or a line of a figure: the finished runs of a competitor under a condition.
 
-    table: the title of the dataset. words: overrides of the row on one line of `ol2r run`. settings: the names of those
-    that were chosen. edges: those at an end of their grid. candidates: how many settings they were chosen from.
-    choice_seconds: the CPU seconds of that. versions: of ol2r and its libraries, and the processor. aim: for which
-    settings were chosen, '' without a choice.
+    settings: those that were chosen, or that a recipe has in place of a choice. words: all overrides of the row on one
+    line of `ol2r run`, which may list several values. edges: names of the settings at an end of their grid. candidates:
+    how many settings they were chosen from. choice_seconds: the CPU seconds of that. choices: the choosing runs, rows
+    of `play.choice_frame`; None without them. versions: by run, of ol2r and its libraries, and the processor.
     """
 
-    table: str
-    competitor: str
-    words: list[str]
-    settings: list[str] = field(default_factory=list)
-    edges: list[str] = field(default_factory=list)
+    condition: Condition
+    settings: Overrides
+    words: Sequence[str]
+    group: Group
+    edges: Sequence[str] = ()
     candidates: int = 0
     choice_seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=dict)
-    aim: str = ""
-
-    def row(self, run: FinishedRun) -> Condition:
-        """Return which row of which table a run belongs to."""
-        return Condition(self.table, run.choices["click"], self.competitor, self.aim)
+    choices: pl.DataFrame | None = None
+    versions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
-    def row_name(self) -> str:
-        """Return the competitor, with the aim where settings were chosen for one."""
-        return f"{self.competitor}, {self.aim}" if self.aim else self.competitor
+    def competitor(self) -> str:
+        """Return the name of the row."""
+        return self.condition.competitor
+
+    @property
+    def aim(self) -> str:
+        """Return for which aim its settings were chosen, '' without a choice."""
+        return self.condition.aim
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the ids of its runs, which other rows may have, too."""
+        return frozenset(run.id for run in self.group.runs)
 
 
-Results = list[tuple[FinishedRun, About]]  # a run that belongs to several rows occurs once for each
+Tables = dict[tuple[str, str], list[Row]]  # by dataset and click model
+
+
+def tables_of(rows: Sequence[Row]) -> Tables:
+    """Return rows by dataset and click model. Users are in the order of figures."""
+    tables: Tables = {}
+    for row in rows:
+        tables.setdefault(row.condition[:2], []).append(row)
+    titles = list(dict.fromkeys(title for title, _ in tables))
+    ordered = sorted(tables, key=lambda table: (titles.index(table[0]), click_order(table[1])))
+    return {table: tables[table] for table in ordered}
 
 
 def published_dir() -> Path:
@@ -70,23 +96,66 @@ def published_dir() -> Path:
     return beside if beside.is_dir() else Path(__file__).parents[2] / "published"
 
 
-def published(name: str) -> Results:
-    """Return the published results of a benchmark, those of its check for NAME_check; empty where there are none."""
+def published(name: str, has: Callable[[FinishedRun, Condition], bool] = lambda *_: True) -> list[Row]:
+    """Return the published rows of a benchmark, those of its check for NAME_check; empty where there are none.
+
+    has: whether a run belongs to what is wanted.
+    """
     file = published_dir() / f"{name}.parquet"
     if not file.is_file():
         return []
-    results: Results = []
+    rows: dict[Condition, list[tuple[FinishedRun, dict[str, Any]]]] = {}
     for run, about in read_results(file):
-        # files that were published before processors.parquet also say `unstable`, by a list of rates
-        rows = [{name: value for name, value in row.items() if name != "unstable"} for row in about["rows"]]
-        results += [(run, About(**row)) for row in rows]
-    return results
+        for row in about["rows"]:
+            condition = Condition(row["table"], run.choices["click"], row["competitor"], row["aim"])
+            if has(run, condition):
+                rows.setdefault(condition, []).append((run, row))
+    choices = by_condition(published_choices(name))
+    found = []
+    for condition, of_row in rows.items():
+        _, about = of_row[0]
+        named = by_name(about["words"])
+        for group in group_runs(run for run, _ in of_row):
+            row_of_group = Row(
+                condition,
+                settings={setting: named[setting] for setting in about["settings"]},
+                words=about["words"],
+                group=group,
+                edges=about["edges"],
+                candidates=about["candidates"],
+                choice_seconds=about["choice_seconds"],
+                choices=choices.get(condition[:3]),
+                versions={run.id: row["versions"] for run, row in of_row},
+            )
+            found.append(row_of_group)
+    return found
 
 
 def published_choices(name: str) -> pl.DataFrame | None:
-    """Return the choosing runs of published results, as `choice_frame` has them; None where there are none."""
+    """Return the choosing runs of published results, as `play.choice_frame` has them; None where there are none."""
     file = published_dir() / f"{name}_choice.parquet"
     return scan(file).collect() if file.is_file() else None
+
+
+def by_condition(choices: pl.DataFrame | None) -> dict[tuple[Any, ...], pl.DataFrame]:
+    """Return choosing runs by the first three fields of their condition."""
+    return {} if choices is None else choices.partition_by("table", "click", "competitor", as_dict=True)
+
+
+def published_part(plan: RunPlan) -> list[Row]:
+    """Return the published rows of the datasets, click models and folds of a plan; ValueError where none are."""
+    tables: set[tuple[str, str]] = set()
+    folds: set[str] = set()  # empty text for data without folds
+    for trial in plan.final():
+        tables.add(trial.condition[:2])
+        folds.update(value_of(by_name(run), "dataset.fold") for run in trial.runs)
+    name = plan.recipe.name
+    rows = published(
+        name, lambda run, condition: condition[:2] in tables and (run.fold is None or str(run.fold) in folds)
+    )
+    if not rows:
+        raise ValueError(f"there are no published results of {name} for this: type ol2r benchmark {name} --run")
+    return rows
 
 
 @cache
@@ -96,115 +165,104 @@ def _differing(file: Path) -> frozenset[str]:
     return frozenset(pl.read_parquet(file).filter("differs")["overrides"])
 
 
-def differs_elsewhere(about: About) -> bool:
+def differs_elsewhere(row: Row) -> bool:
     """Return whether the settings of a row gave other results with fewer instructions: the mark ‡; not if untried."""
-    return shlex.join(about.words) in _differing(published_dir() / PROCESSORS_FILE)
+    return shlex.join(row.words) in _differing(published_dir() / PROCESSORS_FILE)
 
 
-def published_part(plan: RunPlan) -> Results:
-    """Return the published results of the datasets, click models and folds of a plan; ValueError where none are."""
-    tables: set[tuple[str, str]] = set()
-    folds: set[str] = set()  # empty text for data without folds
-    for trial in plan.final():
-        tables.add((trial.condition.slot, trial.condition.click))
-        folds.update(value_of(by_name(run), "dataset.fold") for run in trial.runs)
-    results = []
-    for run, about in published(plan.recipe.name):
-        row = about.row(run)
-        if (row.slot, row.click) in tables and (run.fold is None or str(run.fold) in folds):
-            results.append((run, about))
-    if not results:
-        name = plan.recipe.name
-        raise ValueError(f"there are no published results of {name} for this: type ol2r benchmark {name} --run")
-    return results
-
-
-def as_published(results: Results) -> pl.DataFrame:
+def as_published(rows: Sequence[Row]) -> pl.DataFrame:
     """Return the table that `published` reads, with every run once. NDCG at other cut-offs than 10 is left out."""
-    runs = {run.path: run for run, _ in results}
-    rows: dict[Path, list[About]] = {}
-    for run, about in results:
-        rows.setdefault(run.path, []).append(about)
-    names = [[about.row_name for about in of_run] for of_run in rows.values()]
-    contents = [{"rows": list(map(asdict, of_run))} for of_run in rows.values()]
-    frame = results_frame(list(runs.values()), contents, names)
+    runs = {run.path: run for row in rows for run in row.group.runs}
+    of_runs: dict[Path, list[Row]] = {}
+    for row in rows:
+        for run in row.group.runs:
+            of_runs.setdefault(run.path, []).append(row)
+    names = [[", ".join(filter(None, (row.competitor, row.aim))) for row in of_run] for of_run in of_runs.values()]
+    abouts = [{"rows": [_about(row, runs[path]) for row in of_run]} for path, of_run in of_runs.items()]
+    frame = results_frame(list(runs.values()), abouts, names)
     return frame.select(pl.exclude(r"^.*_ndcg_[135](_untrained)?$"))
 
 
-def played(plan: RunPlan, runs: RecipeRuns) -> Results:
-    """Return the finished runs of a plan."""
-    results = []
-    for row in runs.rows:
-        about = _about(row, plan, runs)
-        for run in row.group.runs:
-            versions = Run.read_finished(run.path).manifest["versions"] | {"processor": processor()}
-            results.append((run, replace(about, versions=versions)))
-    return results
+def _about(row: Row, run: FinishedRun) -> dict[str, Any]:
+    """Return what a row says of one of its runs in a file."""
+    return {
+        "table": row.condition.data,
+        "competitor": row.competitor,
+        "words": list(row.words),
+        "settings": list(row.settings),
+        "edges": list(row.edges),
+        "candidates": row.candidates,
+        "choice_seconds": row.choice_seconds,
+        "versions": dict(row.versions[run.id]),
+        "aim": row.aim,
+    }
 
 
-def _about(row: PlayedTrial, plan: RunPlan, runs: RecipeRuns) -> About:
-    """Return what the results of a row say of themselves, without the versions of each run."""
-    condition = row.trial.condition
-    cells = runs.cells(condition)
-    edges = [] if are_equally_good(cells, condition.aim) else [name for name, _ in at_an_end(cells, row.settings)]
-    return About(
-        table=condition.slot,
-        competitor=condition.competitor,
-        words=[override for name, override in by_name(row.trial.words).items() if name not in WITHOUT_EFFECT],
-        settings=list(row.settings),
-        edges=edges,
-        candidates=len(cells),
-        choice_seconds=round(sum(cell.group.cpu_seconds or 0 for cell in cells), 1),
-        aim=condition.aim,
-    )
+def results_frame(
+    runs: Sequence[FinishedRun], about: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str]]
+) -> pl.DataFrame:
+    """Return a row for each run and seed: what identifies the run, its costs and settings, and all metrics.
 
-
-def choice_frame(grids: Mapping[Condition, Sequence[PlayedTrial]]) -> pl.DataFrame:
-    """Return a row for each cell of a grid, fold and choosing seed, with the metrics of a choice."""
-    rows: list[dict[str, Any]] = []
-    for condition, cells in grids.items():
-        by_clicks = _values_by_clicks([cell.group for cell in cells])
-        for cell in cells:
-            values: dict[str, Values] = {
-                metric: cell.group.values(metric) for metric in _CHOICE_METRICS if metric in cell.group.metrics
-            }
-            values |= {metric: of_cells[cell.group] for metric, of_cells in by_clicks.items()}
-            rows += _choosing_rows(condition, cell, values)
-    if rows:
-        return pl.from_dicts(rows, infer_schema_length=None)
-    return pl.DataFrame(schema={"table": str, "click": str, "competitor": str, "settings": str})
-
-
-def _values_by_clicks(cells: Sequence[Group]) -> dict[str, Mapping[Group, Values]]:
-    """Return what clicks say of cells, by the metrics of `BY_CLICKS`; empty where they have no validation sessions."""
-    if not cells[0].runs[0].settings.get("validation_sessions"):
-        return {}
-    return {metric: values_of(cells, aim) for aim, metric in BY_CLICKS.items()}
-
-
-def _choosing_rows(condition: Condition, cell: PlayedTrial, values: Mapping[str, Values]) -> list[dict[str, Any]]:
-    units = next(iter(values.values()))
-    rows = []
-    for fold, seed in units:
-        row = {
-            "table": condition.slot,
-            "click": condition.click,
-            "competitor": condition.competitor,
-            "settings": " ".join(cell.settings.values()),
-            "fold": fold,
-            "seed": seed,
-        }
-        rows.append(row | {metric: by_unit.get((fold, seed)) for metric, by_unit in values.items()})
-    return rows
-
-
-def processor() -> str:
-    """Return the name of the processor of this machine, as far as it is known, and the instructions that torch uses.
-
-    One name, such as AMD EPYC, may stand for several generations, which round differently.
+    about: what else to keep of each run. rows: what tables call each run; a run may have several names.
     """
-    linux = Path("/proc/cpuinfo")
-    text = linux.read_text(encoding="utf-8") if linux.exists() else ""
-    model = re.search(r"^model name\s*:(.*)", text, re.MULTILINE)
-    name = model[1].strip() if model else platform.processor()
-    return f"{name} ({torch.backends.cpu.get_cpu_capability()})"
+    values: list[dict[str, Any]] = []
+    for run, note, names in zip(runs, about, rows, strict=True):
+        of_run = {
+            "run": run.id,
+            "rows": list(names),
+            "dataset": run.choices["dataset"],
+            "fold": run.fold,
+            "click": run.choices["click"],
+            "ranker": run.choices["ranker"],
+            "fingerprint": run.fingerprint,
+            "cpu_seconds": run.cpu_seconds,
+            "peak_memory_gb": run.peak_memory_gb,
+            "choices": json.dumps(dict(run.choices)),
+            "settings": json.dumps(dict(run.settings)),
+            "typed": json.dumps(sorted(run.typed)),
+            "columns": json.dumps(run.columns.declared()),
+            "about": json.dumps(dict(note)),
+        }
+        values += [{**of_run, "seed": seed, **metrics} for seed, metrics in run.values.items()]
+    text = {"rows": pl.List(pl.String)}
+    return pl.from_dicts(values, schema_overrides=text, infer_schema_length=None, strict=False)
+
+
+def read_results(file: Path) -> list[tuple[FinishedRun, dict[str, Any]]]:
+    """Return the runs of a file that has the rows of `results_frame`, each with its `about`.
+
+    The path of a run is that of the file and its id: it has no tables. ValueError for another file.
+    """
+    try:
+        rows = scan(file).collect().to_dicts()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"{file} cannot be read: {one_line(error)}") from None
+    missing = [name for name in (*_OF_RUN, "seed") if rows and name not in rows[0]]
+    if missing:
+        raise ValueError(f"{file} must have the results of runs, got a table without {', '.join(missing)}")
+    try:
+        return list(_runs(rows, file))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{file} must have the results of runs, got a damaged row ({error_line(error)})") from None
+
+
+def _runs(rows: Sequence[dict[str, Any]], file: Path) -> Iterator[tuple[FinishedRun, dict[str, Any]]]:
+    """Yield the run of consecutive rows, one for each seed, with its `about`. ValueError for a damaged row."""
+    for _, group in groupby(rows, key=itemgetter(*_OF_RUN)):
+        of_run = list(group)
+        content = of_run[0] | {name: plain(json.loads(of_run[0][name])) for name in _JSON}
+        wrong = invalid_fields(content, _SCHEMA)
+        if wrong:
+            raise ValueError(f"no valid {', '.join(wrong)}")
+        manifest = {name: content[name] for name in ("choices", "typed", "columns", *_COST)}
+        manifest |= {"id": content["run"], "dataset": {"fingerprint": content["fingerprint"]}}
+        path, values = file / content["run"], _values_by_seed(of_run)
+        run = FinishedRun(path, manifest, content["settings"], content["fold"], values)
+        yield run, content["about"]
+
+
+def _values_by_seed(rows: Sequence[Mapping[str, Any]]) -> dict[int, dict[str, float | None]]:
+    """Return the metrics of a run that some seed has; None where one does not apply."""
+    metrics = [name for name in rows[0] if name not in (*_OF_RUN, "seed")]
+    measured = [name for name in metrics if any(row[name] is not None for row in rows)]
+    return {row["seed"]: {name: row[name] for name in measured} for row in rows}

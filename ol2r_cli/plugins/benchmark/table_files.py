@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.benchmark import click_costs
-from ol2r_cli.plugins.benchmark.entries import Difference, Tables
+from ol2r_cli.plugins.benchmark.differences import Difference
 from ol2r_cli.plugins.benchmark.recipe import Recipe
+from ol2r_cli.plugins.benchmark.results import Tables
 from ol2r_cli.plugins.benchmark.tables import MetricColumn, legend, made_with, main_table, with_names
 from ol2r_cli.plugins.figures import ENDINGS
 from ol2r_cli.plugins.figures.drawing import check_installed, figure_settings, save
@@ -98,15 +99,17 @@ def write_tables(recipe: Recipe, tables: Tables, names: Mapping[str, str], out: 
         elif suffix == ".md":
             write_text(out, _markdown(recipe, tables, names, shown))
         else:
-            frame = as_frame([_of_table(place, row) for place, table in shown.items() for row in table.values()])
+            frame = as_frame(
+                [
+                    {"data": title, "click": click, **row}
+                    for (title, click), table in shown.items()
+                    for row in table.values()
+                ]
+            )
             if suffix == ".parquet":
                 write_parquet(out, frame)
             else:
                 write_text(out, as_csv(frame) if suffix == ".csv" else frame.write_json() + "\n")
-
-
-def _of_table(place: tuple[str, str], row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"data": place[0], "click": place[1], **row}
 
 
 def _notes(recipe: Recipe, tables: Tables, names: Mapping[str, str], shown: Shown) -> list[str]:
@@ -116,7 +119,7 @@ def _notes(recipe: Recipe, tables: Tables, names: Mapping[str, str], shown: Show
     for mark, meaning in legend(replace(recipe, baseline=names[recipe.baseline]), settings_below=False).items():
         if mark[0].isalpha() or any(sign in texts for sign in mark.split()):
             lines.append(f"{mark}: {meaning}.")
-    rows = len({entry.about.competitor for entry in chain(*tables.values())})
+    rows = len({row.competitor for row in chain(*tables.values())})
     if len(names) < rows:
         lines.append(f"{len(names)} of {rows} rows are shown; Holm's correction is for all of a column.")
     return [*lines, made_with(chain(*tables.values()))]

@@ -46,9 +46,9 @@ def test_it_runs_chooses_and_writes(published, made, capfd):
     files = sorted(path.name for path in published.iterdir())
     assert files == ["tiny.parquet", "tiny_check.parquet", "tiny_choice.parquet"]
     rows = pl.read_parquet(published / "tiny.parquet")
-    runs = {(about.competitor, about.aim, about.row(run).click) for run, about in results.published("tiny")}
+    found = {(row.competitor, row.aim, row.condition.click) for row in results.published("tiny")}
     aims = {("random", ""), ("SGD", "offline"), ("SGD", "online")}
-    assert runs == {(*row, click) for row in aims for click in ("perfect", "informational")}
+    assert found == {(*row, click) for row in aims for click in ("perfect", "informational")}
     assert len(rows) == 3 * rows["run"].n_unique(), "each run once, with three seeds"
     assert rows["seed"].unique().sort().to_list() == [0, 1, 2]
     assert pl.read_parquet(published / "tiny_check.parquet")["click"].unique().to_list() == ["informational"]
@@ -84,18 +84,19 @@ def test_two_aims_choose(published, made):
     metrics = {"offline": "validation_ndcg_10", "online": "cumulative_ndcg"}
     choices = pl.read_parquet(published / "tiny_choice.parquet")
     candidates = collect([made / "out" / "benchmark" / "synthetic"], words=["seed=1000"]).runs
-    for run, about in results.published("tiny"):
-        if about.competitor == "SGD":
+    for row in results.published("tiny"):
+        if row.competitor == "SGD":
+            (run,) = row.group.runs
             data = (run.fingerprint, run.choices["click"])
             rivals = [each for each in candidates if (each.fingerprint, each.choices["click"]) == data]
-            assert len(rivals) == about.candidates == 3
-            metric = metrics[about.aim]
+            assert len(rivals) == row.candidates == 3
+            metric = metrics[row.aim]
             best = max(rivals, key=lambda each: each.values[1000][metric])
             tried = choices.filter(click=run.choices["click"])[metric]
             assert sorted(tried) == sorted(each.values[1000][metric] for each in rivals)
             rate = run.settings["ranker.learning_rate"]
             assert rate == best.settings["ranker.learning_rate"]
-            assert about.edges == (["ranker.learning_rate"] if rate != 0.01 else [])
+            assert row.edges == (["ranker.learning_rate"] if rate != 0.01 else [])
 
 
 def test_published_tables_are_shown(published, capsys, monkeypatch):
@@ -269,7 +270,7 @@ def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeyp
         rows.with_columns(other.otherwise(pl.col("test_ndcg_10"))).write_parquet(published / "tiny.parquet")
         tried = pl.DataFrame({"overrides": [], "differs": []}, schema={"overrides": str, "differs": bool})
         if marked:
-            words = [shlex.join(about.words) for _, about in results.published("tiny")]
+            words = [shlex.join(row.words) for row in results.published("tiny")]
             tried = pl.DataFrame({"overrides": words, "differs": True})
         tried.write_parquet(published / "processors.parquet")
         assert main(again) == code, change
@@ -326,7 +327,9 @@ def test_messages(tmp_path, monkeypatch, capsys):
 def test_two_rows_may_have_the_same_run(published, monkeypatch):
     """A competitor whose chosen settings are those that another one has by default. They share a place."""
     known = results.published("tiny")
-    both = [(run, replace(about, competitor="same")) for run, about in known if about.competitor == "SGD"]
+    both = [
+        replace(row, condition=row.condition._replace(competitor="same")) for row in known if row.competitor == "SGD"
+    ]
     before = pl.read_parquet(published / "tiny.parquet")
     results.as_published([*known, *both]).write_parquet(published / "tiny.parquet")
     choices = pl.read_parquet(published / "tiny_choice.parquet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ol2r_cli.plugins.benchmark.choice_spread import spread_of_choice, with_choice
+from ol2r_cli.plugins.benchmark.differences import spread_of_choice, with_choice
 
 
 def choosing_runs() -> pl.DataFrame:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ol2r_cli.plugins.benchmark import claims, results
 from ol2r_cli.plugins.benchmark.benchmark import main
-from ol2r_cli.plugins.benchmark.choice_spread import spread_of_choice
+from ol2r_cli.plugins.benchmark.differences import spread_of_choice
 from ol2r_cli.plugins.benchmark.results import published_dir
 
 CONTENT = yaml.safe_load((published_dir() / "claims.yaml").read_text())

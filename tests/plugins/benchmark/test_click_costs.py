@@ -11,8 +11,7 @@ import pytest
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.benchmark import main
 from ol2r_cli.plugins.benchmark.click_costs import costs, of_all, of_users, verdict
-from ol2r_cli.plugins.benchmark.entries import tables_of
-from ol2r_cli.plugins.benchmark.results import published, published_choices
+from ol2r_cli.plugins.benchmark.results import published, published_choices, tables_of
 from ol2r_cli.report.estimates import of_values
 from scripts import click_costs
 from scripts.publish.__main__ import main as publish
@@ -44,17 +43,17 @@ def test_every_choice_has_the_best_mean_of_its_values(made):
     by_aim |= {"clicks": "click_dcg_10", "raw": "clicks_a_session"}
     choices = published_choices("tiny")
     assert choices is not None
-    for run, about in published("tiny"):
-        if not about.aim:
+    for row in published("tiny"):
+        if not row.aim:
             continue
-        cells = choices.filter(click=run.choices["click"]).group_by("settings").agg(pl.col(*by_aim.values()).mean())
-        best = cells.sort(by_aim[about.aim], descending=True)["settings"][0]
-        assert best in about.words, about.aim
+        cells = choices.filter(click=row.condition.click).group_by("settings").agg(pl.col(*by_aim.values()).mean())
+        best = cells.sort(by_aim[row.aim], descending=True)["settings"][0]
+        assert best in row.words, row.aim
 
 
 def test_a_cost_is_what_labels_have_more_than_clicks(made, capsys):
     """Paired differences of the reported runs, on the page and the terminal."""
-    tables = tables_of(published("tiny"), published_choices("tiny"))
+    tables = tables_of(published("tiny"))
     found = costs(tables)
     assert {(cost.competitor, cost.compared) for cost in found} == {
         ("SGD", "by clicks"),

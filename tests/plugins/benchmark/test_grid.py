@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from ol2r_cli.plugins.benchmark.grid import at_an_end, beyond_the_ends, choose
-from ol2r_cli.plugins.benchmark.recipe import Competitor
-from ol2r_cli.plugins.benchmark.trials import Condition, PlayedTrial, Trial
+from ol2r_cli.plugins.benchmark.play import at_an_end, beyond_the_ends, choose
+from ol2r_cli.plugins.benchmark.recipe import Competitor, Condition
+from ol2r_cli.plugins.benchmark.results import Row
 from tests.report.runs import only, play
 
 PDGD = Competitor("ranker=pdgd")
 
 
-def grid(root, values, **others) -> list[PlayedTrial]:
+def grid(root, values, **others) -> list[Row]:
     """Settings with learning rates, each with its validation and cumulative NDCG by seed."""
-    cells: list[PlayedTrial] = []
+    cells: list[Row] = []
     for rate, (validation, online) in values.items():
         words = {"ranker.learning_rate": f"ranker.learning_rate={rate}", **others}
         trace = {"cumulative_ndcg": {seed: [0, value] for seed, value in enumerate(online)}}
         curve = {seed: [0, value] for seed, value in enumerate(validation)}
         play(root / str(rate), "ranker=pdgd", *words.values(), trace=trace, validation=curve, every=2, rounds=2)
-        trial = Trial(Condition("small", "perfect", "PDGD"), words, ())
-        cells.append(PlayedTrial(trial, only(root / str(rate))))
+        cells.append(Row(Condition("small", "perfect", "PDGD"), words, (), only(root / str(rate))))
     return cells
 
 

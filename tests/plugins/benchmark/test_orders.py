@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from ol2r_cli.plugins.benchmark.entries import by_unit, for_metric, tables_of
+from ol2r_cli.plugins.benchmark.differences import for_metric
 from ol2r_cli.plugins.benchmark.recipe import load_recipe
-from ol2r_cli.plugins.benchmark.results import published
+from ol2r_cli.plugins.benchmark.results import published, tables_of
 from scripts.publish import orders
+from scripts.publish.orders import by_unit
 
 
 def test_tau_is_that_of_scipy_and_users_apart_are_found():

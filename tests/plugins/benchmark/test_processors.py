@@ -9,14 +9,15 @@ import runpy
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from ol2r_cli.plugins.benchmark import results
-from ol2r_cli.plugins.benchmark.recipe import recipe_names
-from ol2r_cli.plugins.benchmark.results import About, published, published_dir
+from ol2r_cli.plugins.benchmark.recipe import Condition, recipe_names
+from ol2r_cli.plugins.benchmark.results import Row, published, published_dir
 from ol2r_cli.report.finished_run import FinishedRun
 from scripts import processors
 from scripts.processors import AVX2, HERE, LEAST, compared, missing, published_settings
@@ -24,7 +25,7 @@ from tests.plugins.benchmark.small import BENCHMARK, use, write
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "scripts" / "processors.py"
-Row = tuple[str, str, str, str, str]
+Key = tuple[str, str, str, str, str]
 ROW = ["benchmark", "table", "click", "competitor", "aim"]
 PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"{name}.parquet").is_file()]
 
@@ -35,23 +36,20 @@ def tried() -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[Row, tuple[FinishedRun, About]]:
+def rows() -> dict[Key, tuple[FinishedRun, Row]]:
     """The run of the first fold of each published row."""
-    found: dict[Row, tuple[FinishedRun, About]] = {}
-    for name in PUBLISHED:
-        for run, about in published(name):
-            row = about.row(run)
-            first = found.get((name, *row[:4]))
-            if first is None or (run.fold or 0) < (first[0].fold or 0):
-                found[name, *row[:4]] = run, about
-    return found
+    return {
+        (name, *row.condition[:4]): (min(row.group.runs, key=lambda run: run.fold or 0), row)
+        for name in PUBLISHED
+        for row in published(name)
+    }
 
 
 def test_every_published_row_was_tried(tried, rows):
     """With its settings, on the processor with the fewest instructions: at least one seed of the first fold."""
     least = tried.filter(processor=LEAST).unique(ROW, keep="first")
     found = {tuple(line[:5]): line[5:] for line in least.select(*ROW, "fold", "overrides").iter_rows()}
-    expected = {row: (run.fold, shlex.join(about.words)) for row, (run, about) in rows.items()}
+    expected = {key: (run.fold, shlex.join(row.words)) for key, (run, row) in rows.items()}
     assert found == {row: played for row, played in expected.items() if row in found}
     assert all(is_costly(rows[row][0]) for row in expected.keys() - found.keys())
 
@@ -100,9 +98,12 @@ def test_what_is_marked_differs_beyond_the_rounding_of_sums(tried):
 def tiny(tmp_path, monkeypatch):
     """The settings of a small benchmark, and the values that another processor is to give."""
     write(use(tmp_path / "recipes", monkeypatch), "tiny", **BENCHMARK)
-    run = next(run for run, about in published("linear") if about.competitor == "random lists" and run.fold is None)
-    about = About("small", "random", ["dataset=synthetic", "click=perfect", "rounds=5000", "ranker=random"])
-    monkeypatch.setattr(results, "published", lambda name: [(run, about)])
+    row = next(
+        row for row in published("linear") if row.competitor == "random lists" and row.group.runs[0].fold is None
+    )
+    words = ["dataset=synthetic", "click=perfect", "rounds=5000", "ranker=random"]
+    tiny_row = replace(row, condition=Condition("small", "perfect", "random"), words=words)
+    monkeypatch.setattr(results, "published", lambda name: [tiny_row])
     (setting,) = published_settings(["tiny"])
     return setting
 

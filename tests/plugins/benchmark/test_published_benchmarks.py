@@ -13,11 +13,10 @@ import pytest
 
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.plugins.benchmark import results
-from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.entries import tables_of
-from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.play import rows_of_benchmark, run_recipe
 from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
-from ol2r_cli.plugins.benchmark.results import played, published, published_choices, published_dir
+from ol2r_cli.plugins.benchmark.results import published, published_choices, published_dir
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
 from scripts.publish.__main__ import main as publish
 
@@ -87,46 +86,49 @@ def test_the_results_are_small():
 def test_the_results_follow_the_protocol():
     """Rows, seeds and settings are those of the recipe, and of what its grids grew to; outdated pages had another."""
     for name in PUBLISHED:
-        if outdated(tables_of(published(name))):
+        rows = published(name)
+        if outdated(rows):
             continue
         recipe = load_recipe("benchmark", name)
-        plan = benchmark_plan(recipe)
+        plan = plan_of(recipe)
         grids = {trial.condition.competitor: set() for trial in plan.final()}
         for trial in plan.candidates():
             grids[trial.condition.competitor].add(tuple(trial.settings.values()))
         for competitor, settings in published_choices(name).select("competitor", "settings").unique().iter_rows():
             grids[competitor].add(tuple(settings.split()))
         replicas = int(recipe.scale["full"].partition("replicas=")[2].split()[0])
-        for run, about in published(name):
-            grid = grids[about.competitor]
-            assert run.seeds == tuple(range(replicas)), (name, about)
-            assert not grid or any(set(settings) <= set(about.words) for settings in grid), (name, about)
+        for row in rows:
+            grid = grids[row.competitor]
+            assert {run.seeds for run in row.group.runs} == {tuple(range(replicas))}, (name, row.condition)
+            assert not grid or any(set(settings) <= set(row.words) for settings in grid), (name, row.condition)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
     """Exactly with the same processor and versions, within a tolerance elsewhere; without real data, generated ones."""
-    if warning := outdated(tables_of(published(name))):
+    if warning := outdated(published(name)):
         pytest.skip(f"{name}: {warning}, as its page says")
     data = Path(os.environ.get("OL2R_DATA", Path(__file__).parents[4] / "shared" / "data"))
     monkeypatch.setenv("OL2R_DATA", str(data))
     part = [] if (data / "MQ2008").is_dir() else ["dataset=synthetic"]
     typed = [f"output_dir={tmp_path}", "launcher.jobs=1", *part]
-    plan = benchmark_plan(load_recipe("benchmark", name), typed, scale="check")
+    plan = plan_of(load_recipe("benchmark", name), typed, "check")
     runs = run_recipe(plan)
     assert runs.code == 0
-    expected = {(about.table, about.competitor): (run, about) for run, about in published(f"{name}_check")}
-    found = [(run, about) for run, about in played(plan, runs) if (about.table, about.competitor) in expected]
-    assert found
-    assert part or {(about.table, about.competitor) for _, about in found} == expected.keys()
-    for run, about in found:
-        before, made = expected[about.table, about.competitor]
-        exact = about.versions == made.versions and before.fingerprint == run.fingerprint
+    expected = {(row.condition.data, row.competitor): row for row in published(f"{name}_check")}
+    found = {(row.condition.data, row.competitor): row for row in rows_of_benchmark(runs)}
+    compared = found.keys() & expected.keys()
+    assert compared
+    assert part or compared == expected.keys()
+    for key in compared:
+        (run,), (before,) = found[key].group.runs, expected[key].group.runs
+        same_versions = found[key].versions[run.id] == expected[key].versions[before.id]
+        exact = same_versions and before.fingerprint == run.fingerprint
         for seed, values in run.values.items():
             for metric in ("test_ndcg_10", "online_ndcg"):
                 expected_value = before.values[seed][metric]
                 if exact:
-                    assert values[metric] == expected_value, (about.table, about.competitor, metric)
+                    assert values[metric] == expected_value, (key, metric)
                 else:
-                    assert values[metric] == pytest.approx(expected_value, abs=TOLERANCE), (about, metric)
+                    assert values[metric] == pytest.approx(expected_value, abs=TOLERANCE), (key, metric)

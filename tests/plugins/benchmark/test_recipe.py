@@ -12,10 +12,8 @@ from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.plugins import other_kinds
-from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.overrides import by_name
-from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
-from ol2r_cli.plugins.benchmark.recipe import PAPERS, SCALES, load_recipe, recipe_names
+from ol2r_cli.plugins.benchmark.recipe import PAPERS, SCALES, by_name, load_recipe, recipe_names
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.figures.kinds import KINDS
 from tests.plugins.benchmark.small import PAPER, write
 
@@ -61,7 +59,7 @@ def test_every_override_of_every_paper_composes():
     """One run for what all runs of a recipe share, and as few as contain every override of every competitor."""
     built, seen = set(), set()
     for recipe in OF_PAPERS.values():
-        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+        for plan in (plan_of(recipe, scale=scale) for scale in SCALES["reproduce"]):
             composer = plan.composer
             for trials in (list(plan.final()), list(plan.candidates())):
                 for trial in trials:
@@ -76,7 +74,7 @@ def test_settings_of_every_paper_exist_and_its_datasets_compose():
     """Every name is in the YAML files of the choices; the test above checks values."""
     built = set()
     for recipe in OF_PAPERS.values():
-        for plan in (paper_plan(recipe, scale) for scale in SCALES["reproduce"]):
+        for plan in (plan_of(recipe, scale=scale) for scale in SCALES["reproduce"]):
             catalogue = plan.composer.catalogue
             for trial in list(plan.final())[: len(recipe.competitors)]:  # of the first condition
                 grid = recipe.competitors[trial.condition.competitor].grid
@@ -111,7 +109,7 @@ def test_the_parts_of_every_recipe_fit_each_other():
             assert figure.keys() <= {"kind", "options", "click"}, name
             assert set(figure.get("options", ())) <= {*KINDS[figure["kind"]].options, "width"}, name
             assert set(figure.get("click", ())) <= CLICK_MODELS, name
-        for trial in paper_plan(recipe).final():
+        for trial in plan_of(recipe).final():
             competitor = recipe.competitors[trial.condition.competitor]
             assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), (name, trial.condition)
 
@@ -136,9 +134,9 @@ def test_the_protocol_of_every_benchmark_holds(name, recipe):
 
     Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
     """
-    plan, seen, composer = benchmark_plan(recipe), set[object](), Composer()
-    for trial in [*plan.candidates(), *plan.final(), *benchmark_plan(recipe, scale="check").final()]:
-        row = {trial.condition.slot, (trial.condition.competitor, bool(trial.settings))}
+    plan, seen, composer = plan_of(recipe), set[object](), Composer()
+    for trial in [*plan.candidates(), *plan.final(), *plan_of(recipe, scale="check").final()]:
+        row = {trial.condition.data, (trial.condition.competitor, bool(trial.settings))}
         if not row <= seen:
             seen |= row
             assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)

@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ol2r_cli.plugins.benchmark.overrides import by_name
-from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
-from ol2r_cli.plugins.benchmark.paper_runs import paper_page
-from ol2r_cli.plugins.benchmark.paper_values import Reported, as_csv, comparison_table, data_values, run_values
+from ol2r_cli.plugins.benchmark.paper import as_csv, comparison_table, data_values, paper_page, run_values
 from ol2r_cli.plugins.benchmark.play import RecipeRuns
-from ol2r_cli.plugins.benchmark.recipe import recipe_names
+from ol2r_cli.plugins.benchmark.recipe import Condition, by_name, recipe_names
 from ol2r_cli.plugins.benchmark.reproduce import main
-from ol2r_cli.plugins.benchmark.trials import Condition, PlayedTrial, Trial
+from ol2r_cli.plugins.benchmark.results import Row
+from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.text.table import TextTable, markdown
 from tests.plugins.benchmark.small import PAPER, load, write
@@ -133,18 +131,18 @@ def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
     competitors = {name: {"words": "ranker=pairrank"} for name in "AB"}
     changes = {"metrics": ["test_ndcg_10"], "competitors": competitors, "printed": printed}
     recipe = load("reproduce", recipes, **changes)
-    plan = paper_plan(recipe, "quick", ["rounds=50"])
+    plan = plan_of(recipe, ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
-    trial = Trial(Condition("generated data", "perfect", "A"), by_name("ranker.l2=7 exploration.alpha=1"), ())
-    played = PlayedTrial(trial, only(tmp_path))
-    runs = RecipeRuns([played], grids={trial.condition: [played] * 2})
+    condition = Condition("generated data", "perfect", "A")
+    row = Row(condition, by_name("ranker.l2=7 exploration.alpha=1"), (), only(tmp_path))
+    runs = RecipeRuns([row], grids={condition: [row] * 2})
     values = run_values(plan, runs)
-    head, _, row = cells_of(comparison_table(plan, values))
+    head, _, cells = cells_of(comparison_table(plan, runs, values))
     assert head == ["data", "click", "competitor", "settings", "n", "test NDCG@10", "the paper"]
     # t(1) = 12.706, sd = .1 / sqrt 2, over sqrt 2: .6353
     own = ["generated data", "perfect", "A", "l2=7 alpha=1", "2", "0.5000 ± 0.6353"]
-    assert row == [*own, "0.4000 (MSLR-WEB10K), 0.6000 (Yahoo)"]
-    rows = list(csv.DictReader(io.StringIO(as_csv(plan, values))))
+    assert cells == [*own, "0.4000 (MSLR-WEB10K), 0.6000 (Yahoo)"]
+    rows = list(csv.DictReader(io.StringIO(as_csv(plan, runs, values))))
     assert [(row["paper_data"], row["paper_value"]) for row in rows] == [("MSLR-WEB10K", "0.4"), ("Yahoo", "0.6")]
     assert rows[0]["scale"] == "quick"
     assert float(rows[0]["half_width"]) == pytest.approx(12.7062047 * 0.05)
@@ -158,10 +156,10 @@ def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
 
     both = {"unfairness": Estimate(3, None, 1), "test_ndcg_10": Estimate(0.7, None, 1)}
     reported = {
-        Condition("Yahoo", "perfect", "A"): Reported("", both),
-        Condition("Yahoo", "perfect", "B"): Reported("", {"test_ndcg_10": Estimate(0.5, None, 1)}),
+        Condition("Yahoo", "perfect", "A"): both,
+        Condition("Yahoo", "perfect", "B"): {"test_ndcg_10": Estimate(0.5, None, 1)},
     }
-    head, _, *rows = cells_of(comparison_table(paper_plan(recipe, "paper", ["dataset=yahoo"]), reported))
+    head, _, *rows = cells_of(comparison_table(plan_of(recipe, ["dataset=yahoo"], "paper"), RecipeRuns(), reported))
     assert [head, *rows] == [
         ["data", "click", "competitor", "n", "|unfairness|", "test NDCG@10", "the paper", "difference"],
         ["Yahoo", "perfect", "A", "1", "3.000", "0.7000", "0.6000", "0.1000"],
@@ -172,8 +170,8 @@ def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
 def test_sizes_of_document_groups_in_every_dataset(recipes):
     """Sizes agree with `dataset.group_ratio` of the generated data to within 3 per cent."""
     recipe = load("reproduce", recipes, data=["mslr_inlink", "yahoo_471"])
-    values = data_values(paper_plan(recipe, "quick", ["dataset.queries={train:30,validation:5,test:5}"]))
-    shares = {(slot, group): reported.estimates["size"].mean for (slot, _, group, *_), reported in values.items()}
+    values = data_values(plan_of(recipe, ["dataset.queries={train:30,validation:5,test:5}"]))
+    shares = {(slot, group): estimates["size"].mean for (slot, _, group, *_), estimates in values.items()}
     for ratio in (0.65, 0.86):
         slot = f"generated data, group_ratio={ratio}"
         assert shares[slot, "A"] == pytest.approx(100 * ratio, abs=3)

@@ -7,14 +7,11 @@ from dataclasses import replace
 import pytest
 
 from ol2r_cli.plugins.benchmark import play
-from ol2r_cli.plugins.benchmark.benchmark_plan import benchmark_plan
-from ol2r_cli.plugins.benchmark.overrides import by_name
-from ol2r_cli.plugins.benchmark.paper_plan import paper_plan
-from ol2r_cli.plugins.benchmark.play import run_recipe
-from ol2r_cli.plugins.benchmark.protocol import protocol
-from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe
-from ol2r_cli.plugins.benchmark.run_plan import RunPlan
-from ol2r_cli.plugins.benchmark.trials import AIMS, Condition, PlayedTrial
+from ol2r_cli.plugins.benchmark.paper import protocol
+from ol2r_cli.plugins.benchmark.play import extensions, run_recipe
+from ol2r_cli.plugins.benchmark.recipe import AIMS, Condition, Recipe, by_name, load_recipe
+from ol2r_cli.plugins.benchmark.results import Row
+from ol2r_cli.plugins.benchmark.run_plan import RunPlan, plan_of
 from ol2r_cli.run import DONE
 from ol2r_cli.sweep.sweeper import SweepResult
 from tests.plugins.benchmark.small import load
@@ -48,7 +45,7 @@ def tiny(recipes) -> Recipe:
 def test_quick_runs_every_competitor_once_for_each_click_model(paper):
     """`--quick` runs every competitor once for each click model, on the dataset that replaces both."""
     assert by_name("a=1 b=2", ["a=3", "+c=4"]) == {"a": "a=3", "b": "b=2", "c": "+c=4"}
-    plan = paper_plan(paper)
+    plan = plan_of(paper)
     assert [slot.stands_for for slot in plan.slots] == [("mslr", "yahoo")]
     shared = ("block_rounds=[3,10]", "rounds=100", "replicas=3")  # blocks of later rounds are left out
     assert [(trial.condition, trial.runs) for trial in plan.final()] == [
@@ -64,7 +61,7 @@ def test_quick_runs_every_competitor_once_for_each_click_model(paper):
 
 def test_the_protocol_of_the_paper_chooses_on_every_fold(paper):
     """The protocol of the paper chooses from the grid, on every fold, with other seeds."""
-    plan = paper_plan(paper, "paper")
+    plan = plan_of(paper, scale="paper")
     assert [slot.title for slot in plan.slots] == ["MSLR-WEB10K", "Yahoo"]
     candidates = list(plan.candidates())
     assert len(candidates) == 2 * 2 * 6  # datasets, click models, settings of A; B has no grid
@@ -83,24 +80,24 @@ def test_the_protocol_of_the_paper_chooses_on_every_fold(paper):
 
 
 def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
-    plan = paper_plan(paper, "quick", ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"])
+    plan = plan_of(paper, ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"], "quick")
     trials = list(plan.final())
     assert {trial.condition for trial in trials} == {Condition("MQ2008", "informational", name) for name in "AB"}
     words = {"rounds=7", "dataset=mq2008", "block_rounds=[3]"}
     assert all(words <= set(run) and not any("launcher" in word for word in run) for t in trials for run in t.runs)
     assert plan.launcher == ["launcher.jobs=2"]
     for scale, typed, folds in (("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)):
-        final = paper_plan(paper, scale, ["dataset=mq2008", *typed]).final()
+        final = plan_of(paper, ["dataset=mq2008", *typed], scale).final()
         assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
-    plan = paper_plan(paper, "paper", ["dataset=istella_s"])
+    plan = plan_of(paper, ["dataset=istella_s"], "paper")
     assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("Istella-S", ("mslr", "yahoo"))]
     fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
-    assert [(slot.title, slot.stands_for) for slot in paper_plan(fair).slots] == [
+    assert [(slot.title, slot.stands_for) for slot in plan_of(fair).slots] == [
         ("generated data, group_ratio=0.65", ("mslr_inlink",)),
         ("generated data, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
     ]
-    assert "dataset.queries.train=10" in next(iter(paper_plan(fair).final())).runs[0]
-    assert "dataset.queries=10" in next(iter(paper_plan(fair, "paper").final())).runs[0]
+    assert "dataset.queries.train=10" in next(iter(plan_of(fair).final())).runs[0]
+    assert "dataset.queries=10" in next(iter(plan_of(fair, scale="paper").final())).runs[0]
 
 
 def test_overrides_that_change_what_is_compared_are_refused(paper, tiny):
@@ -112,10 +109,10 @@ def test_overrides_that_change_what_is_compared_are_refused(paper, tiny):
         ("large", "rounds=3", "scale must be one of quick, paper, got large"),
     ):
         with pytest.raises(ValueError, match=complaint):
-            paper_plan(paper, scale, [typed])
+            plan_of(paper, [typed], scale)
     for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]"):
         with pytest.raises(ValueError, match=f"tiny fixes all settings but dataset, .*: leave out {typed[:4]}"):
-            benchmark_plan(tiny, [typed])
+            plan_of(tiny, [typed])
 
 
 def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
@@ -128,19 +125,19 @@ def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
         ("paper", ["dataset=mq2008"], f"{folds}, MQ2008, which is not the data of the paper: numbers cannot", False),
         ("paper", ["positions=5"], f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the", False),
     ):
-        line, compared = protocol(paper_plan(paper, scale, typed))
+        line, compared = protocol(plan_of(paper, typed, scale))
         assert line.startswith(expected), (scale, typed)
         assert compared == comparable, (scale, typed)
         assert line == expected or not comparable, (scale, typed)
     monkeypatch.undo()  # the recipes of ol2r
     for name, comparable in (("olranknet_fig4", False), ("p2neurrank_fig7", False), ("pairrank_fig3", True)):
-        line, compared = protocol(paper_plan(load_recipe("reproduce", name), "paper", ["dataset=yahoo"]))
+        line, compared = protocol(plan_of(load_recipe("reproduce", name), ["dataset=yahoo"], "paper"))
         assert compared == comparable == (not line.endswith(differs)), name
 
 
 def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
     """Typed overrides limit a benchmark, and a ranker is added with its grid."""
-    plan = benchmark_plan(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
+    plan = plan_of(tiny, ["click=inf", "output_dir=x", "launcher.jobs=1"])
     assert [trial.condition[1:4] for trial in plan.final()] == [
         ("informational", "random", ""),
         ("informational", "SGD", "offline"),
@@ -150,7 +147,7 @@ def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
     assert plan.launcher == ["launcher.jobs=1"]
     assert len(list(plan.candidates())) == 3
     where = ["output_dir=x", "launcher.jobs=1"]
-    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", *where])
+    plan = plan_of(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", *where])
     assert plan.launcher == where[1:]
     assert {trial.condition[1:4] for trial in plan.final()} == {("perfect", "pdgd (added)", aim) for aim in AIMS}
     settings = [trial.settings["ranker.learning_rate"] for trial in plan.candidates()]
@@ -159,7 +156,7 @@ def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
 
 def test_what_is_not_shared_says_what_a_run_is(tiny):
     """Words of the protocol, of its choice and of the place are shared; of two datasets, those of both."""
-    plan = benchmark_plan(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
+    plan = plan_of(tiny, added=["ranker=pdgd", "ranker.learning_rate=0.1,1", "click=per", "output_dir=x"])
     runs = [run for trial in [*plan.candidates(), *plan.final()] for run in trial.runs]
     own = {" ".join(word for word in plan.job(run) if word not in plan.shared) for run in runs}
     assert own == {"ranker=pdgd ranker.learning_rate=0.1", "ranker=pdgd ranker.learning_rate=1", "ranker=pdgd"}
@@ -170,15 +167,15 @@ def test_what_is_not_shared_says_what_a_run_is(tiny):
 
 def test_a_grid_grows_with_all_other_overrides_of_its_cells(tiny, tmp_path):
     """The highest learning rate is the best, so that the threefold of it is tried."""
-    plan = benchmark_plan(tiny, ["click=perfect"])
+    plan = plan_of(tiny, ["click=perfect"])
     cells = []
     for place, trial in enumerate(plan.candidates()):
         values = {0: [0, place / 10]}
         play_run(tmp_path / str(place), "ranker=pdgd", trace={"cumulative_ndcg": values}, validation=values)
-        cells.append(PlayedTrial(trial, only(tmp_path / str(place))))
-    (extension,) = plan.extensions({cells[0].trial.condition: cells})
+        cells.append(Row(trial.condition, trial.settings, trial.words, only(tmp_path / str(place))))
+    (extension,) = extensions(plan, {cells[0].condition: cells})
     assert extension.settings == {"ranker.learning_rate": "ranker.learning_rate=15"}
-    assert extension.words == (*cells[-1].trial.words[:-1], "ranker.learning_rate=15")
+    assert extension.words == (*cells[-1].words[:-1], "ranker.learning_rate=15")
 
 
 def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeypatch: pytest.MonkeyPatch):
@@ -194,7 +191,7 @@ def test_runs_that_are_timed_are_played_one_at_a_time(recipes, tmp_path, monkeyp
     for alone in (True, False):
         for typed in [], ["launcher.jobs=4"]:
             recipe = load("reproduce", recipes, **PAPER, alone=alone)
-            plan = paper_plan(recipe, "quick", [f"output_dir={tmp_path}", *typed])
+            plan = plan_of(recipe, [f"output_dir={tmp_path}", *typed], "quick")
             run_recipe(plan)
     single = ["launcher=processes", "launcher.jobs=1", "launcher.batch=1"]
     assert received == [single, ["launcher.jobs=4"], [], ["launcher.jobs=4"]]
