@@ -39,7 +39,7 @@ class Launched:
 
     def wait(self) -> int:
         """Wait for the end; returns the exit code, or minus the signal that killed the process."""
-        self._process.join(60)
+        self._process.join(600)  # seconds; the machine may be busy
         assert self._process.exitcode is not None, f"still running: {self.errors}"
         return self._process.exitcode
 
@@ -62,7 +62,7 @@ def ended(function: Callable[..., object], *arguments: object) -> int:
     """Call a function in a process of its own; returns the exit code, or minus the signal that killed the process."""
     process = _SERVER.Process(target=function, args=arguments)
     process.start()
-    process.join(60)
+    process.join(600)  # seconds; the machine may be busy
     assert process.exitcode is not None, "still running"
     return process.exitcode
 

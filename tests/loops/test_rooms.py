@@ -3,6 +3,7 @@ replica is fast memory of a GPU where it has room."""
 
 from __future__ import annotations
 
+from itertools import cycle
 from types import SimpleNamespace
 
 import pytest
@@ -38,10 +39,21 @@ def rooms(
     return found
 
 
-@pytest.mark.parametrize("positions", [10, 40])
-def test_every_ranker_exploration_and_user_states_enough_room(positions):
+def staged_choices() -> list[Overrides]:
     users = [("ranker=pdgd", user) for user in staged.USERS]
-    for overrides in [*staged.rankers(), *staged.explorations(), *users, *staged.SETTINGS]:
+    return [*staged.rankers(), *staged.explorations(), *users, *staged.SETTINGS]
+
+
+def test_every_ranker_exploration_and_user_states_enough_room():
+    """Each with few places or with many, in turn; the slow test has both."""
+    for overrides, positions in zip(staged_choices(), cycle((10, 40)), strict=False):
+        rooms(overrides, positions=positions, labels=SHORTER, rounds=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positions", [10, 40])
+def test_enough_room_is_stated_whatever_the_places(positions):
+    for overrides in staged_choices():
         rooms(overrides, positions=positions, labels=SHORTER, rounds=4)
 
 

@@ -23,7 +23,7 @@ def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in NAMES}
 
 
-@pytest.mark.parametrize(("step", "kills"), [(7, 1), pytest.param(1, 2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("step", "kills"), [(23, 1), pytest.param(1, 2, marks=pytest.mark.slow)])
 def test_no_kill_leaves_a_damaged_or_falsely_finished_run(tmp_path: Path, step: int, kills: int):
     def play(root: Path, count: int) -> int:
         prepare = partial(die_before, count, 1 if count % 2 else 2**22)

@@ -42,6 +42,19 @@ OTHER_NETWORKS = [
 ESTIMATED = ("ranker=intervention_aware", "ranker.every=3", "ranker.propensities=estimated", "ranker.em.iterations=2")
 IN_MEMORY = [law for law in LAWS["ranker"] if law not in (settings, run_and_resume)]
 IN_DOUBLE = [law for law in IN_MEMORY if law is not role_laws.single_precision]  # whose loops take long to compile
+OF_ONE_RUN = [settings, role_laws.shapes, role_laws.scores, role_laws.order, role_laws.padding_last, role_laws.clicks]
+OF_ONE_RUN += [role_laws.snapshots, role_laws.order_of_documents]
+OF_EACH_FAMILY = [  # which all laws are tried with; the slow test has every choice
+    ("ranker=pairrank",),
+    ("ranker=pepairrank", "ranker.discount=0.8"),
+    ("ranker=mgd",),
+    ("ranker=pdgd",),
+    ("ranker=cascade_linucb",),
+    ("ranker=ips_regression",),
+    ("ranker=oracle",),
+    ("ranker=olranknet",),
+    ("ranker=pairrank", "fairness=fairexp"),
+]
 
 
 def test_every_file_says_in_its_first_line_what_it_is():
@@ -81,26 +94,42 @@ def every_choice():
     return [overrides for overrides in wanted if not choices.missing_package(overrides)]
 
 
-# Four of nearly the same length, because the tests run in several processes.
-@pytest.mark.parametrize("part", range(4))
-def test_every_choice_keeps_the_laws(part, tmp_path):
-    for overrides in every_choice()[part::4]:
-        assert not refusal(overrides), overrides
-        report = held(overrides, IN_DOUBLE)
-        assert report.ok, report
-        running = simulation(overrides)
-        roles = (running.ranker, running.exploration, running.fairness)
-        needs_labels = any(role.needs_labels for role in roles)
-        assert report.left_out.keys() - {"learns", "stages"} == ({"labels"} if needs_labels else set()), report
-        both = running.ranker.own_stages("learn"), running.exploration.own_stages("learn")
-        assert ("stages" in report.passed) == (None not in both), report
-        few_epochs = overrides in NETWORKS  # of the authors' fit, which may leave a network where it began
-        learns = running.ranker.generalises and not (needs_labels or few_epochs or "ranker=random" in overrides)
-        assert "learns" in report.passed or not learns, report
-        if needs_labels:
-            with torch.inference_mode():
-                same, other = role_laws.under_both_labels(Subject(composition(overrides), ("ranker",), tmp_path))
-            assert seen(same.rounds) != seen(other.rounds), overrides
+@pytest.mark.parametrize("overrides", every_choice(), ids=" ".join)
+def test_every_choice_keeps_the_laws_of_one_run(overrides):
+    assert not refusal(overrides)
+    report = held(overrides, OF_ONE_RUN)
+    assert report.ok, report
+    assert not report.left_out, report
+
+
+def keeps_all_laws(overrides, folder):
+    """Check all laws, and that those apply that should."""
+    report = held(overrides, IN_DOUBLE)
+    assert report.ok, report
+    running = simulation(overrides)
+    roles = (running.ranker, running.exploration, running.fairness)
+    needs_labels = any(role.needs_labels for role in roles)
+    assert report.left_out.keys() - {"learns", "stages"} == ({"labels"} if needs_labels else set()), report
+    both = running.ranker.own_stages("learn"), running.exploration.own_stages("learn")
+    assert ("stages" in report.passed) == (None not in both), report
+    few_epochs = overrides in NETWORKS  # of the authors' fit, which may leave a network where it began
+    learns = running.ranker.generalises and not (needs_labels or few_epochs or "ranker=random" in overrides)
+    assert "learns" in report.passed or not learns, report
+    if needs_labels:
+        with torch.inference_mode():
+            same, other = role_laws.under_both_labels(Subject(composition(overrides), ("ranker",), folder))
+        assert seen(same.rounds) != seen(other.rounds), overrides
+
+
+@pytest.mark.parametrize("overrides", OF_EACH_FAMILY, ids=" ".join)
+def test_a_choice_of_each_family_keeps_all_laws(overrides, tmp_path):
+    keeps_all_laws(overrides, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", every_choice(), ids=" ".join)
+def test_every_choice_keeps_all_laws(overrides, tmp_path):
+    keeps_all_laws(overrides, tmp_path)
 
 
 @pytest.mark.slow

@@ -224,7 +224,9 @@ def test_dask_takes_an_address_or_a_cluster():
         dask_executor("tcp://127.0.0.1:1", object(), None)
 
 
+@pytest.mark.slow
 def test_parsl_plays_jobs_and_they_are_stopped(tmp_path, launched):
+    """Of the fast tests, those with threads play and stop jobs, also where none can be cancelled."""
     pytest.importorskip("parsl")
     workers = {
         "_target_": "parsl.executors.HighThroughputExecutor",
