@@ -53,7 +53,7 @@ class RunKind(NamedTuple):
 
     experiment: makes of settings, choices, a function that builds the object of a group, and hashes of own code what is
     run; it has settings, id, directory, `needs_gpu`, `stored` and `setup_error` as `Experiment`. runner: makes of that
-    and the command the `Lifecycle` that runs it. render: the text that is printed for a finished run. differences:
+    and typed words the `Lifecycle` that runs it. render: the text that is printed for a finished run. differences:
     yields what is wrong with a finished `Run` whose files are intact; notes may be added to its second argument.
 
     units: the `Units` that the values of a metric are of; None: seeds. datasets, rankers: the names of choices of
