@@ -82,7 +82,7 @@ class Table:
     @property
     def schema(self) -> dict[str, Any]:
         """Return the columns with their types of polars."""
-        return {name: getattr(pl, kind) for name, kind in self.columns.items()}
+        return {name: getattr(pl, dtype) for name, dtype in self.columns.items()}
 
     def with_columns(self, measured: Mapping[str, Column]) -> Table:
         """Return the table of a run whose measures have these columns, which are added where it does not have them."""
@@ -141,12 +141,12 @@ def _complete(table: Table, rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return rows of a file with all columns of a table: one that they lack is null, and one that only they have
     stays."""
     schema, present = table.schema, rows.collect_schema()
-    for name, kind in present.items():
-        wanted = schema.get(name, pl.Float64 if kind != pl.Boolean else kind)
-        like = kind.is_integer() if wanted.is_integer() else wanted.is_float() and kind.is_numeric()
-        if kind != wanted and not like:
-            raise ValueError(f"{table.file} must have {wanted} as {name}, got {kind}")
-    missing = [pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in present]
+    for name, dtype in present.items():
+        wanted = schema.get(name, pl.Float64 if dtype != pl.Boolean else dtype)
+        like = dtype.is_integer() if wanted.is_integer() else wanted.is_float() and dtype.is_numeric()
+        if dtype != wanted and not like:
+            raise ValueError(f"{table.file} must have {wanted} as {name}, got {dtype}")
+    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in present]
     return rows.with_columns(missing).select(*schema, pl.exclude(*schema)) if missing else rows
 
 
