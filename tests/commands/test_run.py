@@ -46,19 +46,22 @@ def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(monkeypatch: pytes
     assert started(monkeypatch, *jobs[0]) == [jobs[0]]
 
 
-def test_the_jobs_of_a_sweep(here: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("arguments", "jobs"),
+    [
+        ("rounds=20 -m seed=0,1 positions=5", ["rounds=20 seed=0 positions=5", "rounds=20 seed=1 positions=5"]),
+        ("--multirun seed=range(0,2) --config-dir own", ["seed=0", "seed=1"]),
+        ("-m click=per,nav", ["click=perfect", "click=navigational"]),
+        ("-m ranker=glob(ora*) ranker.l2=1", ["ranker=oracle ranker.l2=1"]),
+        ("-m seed=sort(2,1) ~ranker.l2 +a=b", ["seed=1 ~ranker.l2 +a=b", "seed=2 ~ranker.l2 +a=b"]),
+        ("-m evaluate_on=[test],[test,validation]", ["evaluate_on=[test]", "evaluate_on=[test,validation]"]),
+        ("-m --paired seed,rounds seed=1,2 rounds=5,6", ["seed=1 rounds=5", "seed=2 rounds=6"]),
+        ("-m --paired=b,c a=1,2 b=1,2 c=3,4", ["a=1 b=1 c=3", "a=1 b=2 c=4", "a=2 b=1 c=3", "a=2 b=2 c=4"]),
+    ],
+)
+def test_the_jobs_of_a_sweep(arguments: str, jobs: list[str], here: Path, monkeypatch: pytest.MonkeyPatch):
     (here / "own").mkdir()
-    for arguments, jobs in {
-        "rounds=20 -m seed=0,1 positions=5": ["rounds=20 seed=0 positions=5", "rounds=20 seed=1 positions=5"],
-        "--multirun seed=range(0,2) --config-dir own": ["seed=0", "seed=1"],
-        "-m click=per,nav": ["click=perfect", "click=navigational"],
-        "-m ranker=glob(ora*) ranker.l2=1": ["ranker=oracle ranker.l2=1"],
-        "-m seed=sort(2,1) ~ranker.l2 +a=b": ["seed=1 ~ranker.l2 +a=b", "seed=2 ~ranker.l2 +a=b"],
-        "-m evaluate_on=[test],[test,validation]": ["evaluate_on=[test]", "evaluate_on=[test,validation]"],
-        "-m --paired seed,rounds seed=1,2 rounds=5,6": ["seed=1 rounds=5", "seed=2 rounds=6"],
-        "-m --paired=b,c a=1,2 b=1,2 c=3,4": ["a=1 b=1 c=3", "a=1 b=2 c=4", "a=2 b=1 c=3", "a=2 b=2 c=4"],
-    }.items():
-        assert [" ".join(job) for job in started(monkeypatch, *arguments.split())] == jobs
+    assert [" ".join(job) for job in started(monkeypatch, *arguments.split())] == jobs
 
 
 def test_a_value_that_is_replaced_is_told(capsys, monkeypatch: pytest.MonkeyPatch):

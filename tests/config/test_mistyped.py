@@ -150,18 +150,17 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("part", range(2))
-def test_a_mistake_is_one_line_and_writes_nothing(part: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for mistake in MISTAKES.split("\n")[1:-1][part::2]:
-        line, *answer = mistake.split(" | ")
-        assert main(line.split()) == 2, line
-        captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n")) == ("", 1), captured
-        assert captured.err.startswith("ol2r run: "), captured
-        for words in answer:
-            assert words.removesuffix("$") in captured.err, line
-            assert not words.endswith("$") or captured.err.endswith(f"{words[:-1]}\n"), line
-        assert list(tmp_path.iterdir()) == [], line
+@pytest.mark.parametrize("mistake", MISTAKES.split("\n")[1:-1], ids=lambda mistake: mistake.partition(" | ")[0])
+def test_a_mistake_is_one_line_and_writes_nothing(mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    line, *answer = mistake.split(" | ")
+    assert main(line.split()) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1), captured
+    assert captured.err.startswith("ol2r run: ")
+    for words in answer:
+        assert words.removesuffix("$") in captured.err
+        assert not words.endswith("$") or captured.err.endswith(f"{words[:-1]}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_line_break_and_several_settings_in_one_word(capsys: pytest.CaptureFixture[str]):
