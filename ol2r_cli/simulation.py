@@ -298,9 +298,8 @@ class Simulation(nn.Module):
 
         Call `measurement.measures()` before the next round if `measurement.full()`.
         """
-        while int(self.round) < self.context.rounds:
-            interaction = self.play_round()
-            yield int(self.round), interaction
+        for t in range(int(self.round), self.context.rounds):
+            yield t + 1, self.play_round()
 
     def play_round(self) -> Interaction:
         """Play the next round and return what happened in it, which `measurement` has recorded by then."""
