@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from ol2r_cli.launcher.job import Job, Outcome, reason, run_payload
+from ol2r_cli.run import INTERRUPTED
 
 CHOICE = """
 # Jobs are played in the process of the search.
@@ -42,6 +44,7 @@ class InProcess:
         self.slots, self.batch, self.fails, self.events = int(jobs), batch, fails, Path(events)
         self.retries, self.fail_fast = retries, fail_fast
         self.batches: list[list[Job]] = []
+        self.interrupted: list[tuple[Job, Outcome]] = []
         self._note(f"{jobs} slots, {per_gpu} for each GPU")
 
     def _note(self, event: str) -> None:
@@ -60,6 +63,8 @@ class InProcess:
         self.batches.append(list(jobs))
 
     def poll(self, wait: float) -> list[tuple[Job, Outcome]]:
+        if self.interrupted:
+            return [self.interrupted.pop()]
         job = self.batches[0].pop(0)
         if not self.batches[0]:
             self.batches.pop(0)
@@ -69,7 +74,12 @@ class InProcess:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             code = run_payload(job.payload_now())
         os.chdir(folder)
-        return [(job, Outcome(code, reason(job, code)))]
+        ended = job, Outcome(code, reason(job, code))
+        if code != INTERRUPTED:
+            return [ended]
+        self.interrupted.append(ended)  # the signal was for the search, too
+        os.kill(os.getpid(), signal.SIGINT)
+        return []
 
     def location(self, job: Job) -> str:
         return "here"

@@ -100,8 +100,9 @@ def test_trials_of_a_search_are_printed_and_are_ordinary_runs(tmp_path, undistur
 
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGINT])
 def test_a_stopped_search_continues_to_the_same_trials(tmp_path, undisturbed, launcher, number):
-    """Also by another launcher: the first one plays trials in processes of their own."""
-    first = Launched(command(tmp_path, *launcher[1:]), tmp_path / "log")
+    """Also by another launcher: where it is killed, the first one plays trials in processes of their own."""
+    words = launcher if number == signal.SIGINT else launcher[1:]
+    first = Launched(command(tmp_path, *words), tmp_path / "log")
     first.until(
         lambda: len(list(tmp_path.glob("search/synthetic/*/checkpoint.pt"))) and len(list(find_runs(tmp_path))) > 2
     )
@@ -180,6 +181,12 @@ def test_trials_at_a_time_fill_the_processes_of_a_launcher(tmp_path, capsys, lau
         assert " ".join(found[1:]) == "0 1 2", "each is submitted once"
         assert not list((tmp_path / str(number)).rglob(".sweep")), "the folder of logs is removed"
     assert "3 trials (3 finished)" in capsys.readouterr().out
+
+
+def test_processes_play_the_same_trials(tmp_path, undisturbed):
+    """Those of the launcher that a search has by default."""
+    assert cli.main(command(tmp_path, "--trials", "2")) == 0
+    assert trials(tmp_path) == trials(undisturbed)[:2]
 
 
 def test_what_is_said_of_the_best_trial_is_wrapped(tmp_path, capsys, monkeypatch, launcher):
