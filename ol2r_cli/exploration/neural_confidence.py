@@ -125,15 +125,15 @@ class NeuralConfidence(DivideAndConquer):
         depend on its neighbours."""
         if not mask.is_cpu:
             return super().compared(prediction, scores, mask)
-        by_scores, documents = torch.zeros(mask.shape, dtype=torch.int64), mask.shape[1]
-        compared, certain = by_scores.new_zeros(len(mask)), mask.new_zeros(len(mask), documents, documents)
+        score_orders, documents = torch.zeros(mask.shape, dtype=torch.int64), mask.shape[1]
+        compared, certain = score_orders.new_zeros(len(mask)), mask.new_zeros(len(mask), documents, documents)
         for b, length in enumerate(mask.sum(1).tolist()):
-            sorted_scores, by_score = scores[b : b + 1, :length].sort(1, descending=True)
-            real = torch.ones_like(by_score, dtype=torch.bool)
-            found = self.certain(ScoreOrder(slice(b, b + 1), prediction, by_score, sorted_scores, real))[0]
-            by_scores[b, :length], compared[b] = by_score[0], len(found)
+            sorted_scores, score_order = scores[b : b + 1, :length].sort(1, descending=True)
+            real = torch.ones_like(score_order, dtype=torch.bool)
+            found = self.certain(ScoreOrder(slice(b, b + 1), prediction, score_order, sorted_scores, real))[0]
+            score_orders[b, :length], compared[b] = score_order[0], len(found)
             certain[b, : len(found), : len(found)] = found
-        return by_scores, certain, compared
+        return score_orders, certain, compared
 
     def certain(self, ranked: ScoreOrder) -> Bool[Tensor, "b s s"]:
         """Compare sigma(s_i - s_j) - 1/2 with alpha times the width, both squared, for documents that can be shown.

@@ -197,14 +197,14 @@ def run_payloads(
     be run alone. Never raises; whatever has not ended by then, has not.
     """
     try:
-        together = launching()
-        assert together is not None, "without it there are no batches"
+        batches = launching()
+        assert batches is not None, "without it there are no batches"
         jobs = []
         for payload, log in zip(payloads, logs, strict=True):
             run = _loaded(payload)
             words = run["config"], run["choices"], run["overrides"], run["id"]
-            jobs.append(together.job(*words, Path(log), run.get("shares_gpu", False)))
-        together.play(jobs, ended, make)
+            jobs.append(batches.job(*words, Path(log), run.get("shares_gpu", False)))
+        batches.play(jobs, ended, make)
     except BaseException:
         traceback.print_exc()
 

@@ -83,9 +83,9 @@ class Experiment:
 
     `settings` and `choices` are those of a `Composition`. `make` builds the object that the settings of a group name; a
     sweep passes a function that does equal work once. `code` is that of `own_code` where the source is known
-    to another process only. `together` is the number of replicas of a batch that a sweep plays on a GPU, 0 for a run
-    that is not in one: `device.name=auto` takes the GPU for it. ValueError for a bad setting, and for a class whose
-    source is not available.
+    to another process only. `replicas_of_batch` is the number of replicas of a batch that a sweep plays on a GPU, 0 for
+    a run that is not in one: `device.name=auto` takes the GPU for it. ValueError for a bad setting, and for a class
+    whose source is not available.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Experiment:
         choices: Mapping[str, str],
         make: Make = build,
         code: Mapping[str, str] | None = None,
-        together: int = 0,
+        replicas_of_batch: int = 0,
     ):
-        self.began, self.together = time.monotonic(), together
+        self.began, self.replicas_of_batch = time.monotonic(), replicas_of_batch
         self.settings, self.choices = dict(settings), choices
         _check_run(self.settings)
         self._make_roles(make)
@@ -158,8 +158,8 @@ class Experiment:
         node, reason = dict(self.settings["device"]), ""
         if node.get("name") == "auto":
             name, reason = automatic(self.break_even, self.settings["replicas"], self.settings["rounds"])
-            if self.together:
-                name, reason = "cuda", f"device: cuda, with {self.together:,} replicas in one batch"
+            if self.replicas_of_batch:
+                name, reason = "cuda", f"device: cuda, with {self.replicas_of_batch:,} replicas in one batch"
             node = {**node, "name": name}
         return _made(Device, "device", node, make), reason
 
@@ -170,7 +170,7 @@ class Experiment:
 
     def _leave_gpu_for_single_rounds(self, make: Make) -> None:
         """Take the CPU in place of the GPU that `auto` has taken for rounds which are played one by one after all."""
-        is_automatic = self.settings["device"].get("name") == "auto" and not self.together
+        is_automatic = self.settings["device"].get("name") == "auto" and not self.replicas_of_batch
         if is_automatic and self.device.torch.type == "cuda" and self.roles["ranker"].linear and not self.plays_on_gpu:
             node = {**self.settings["device"], "name": "cpu"}
             self.device, self.reason_of_device = _made(Device, "device", node, make), SINGLE_ROUNDS

@@ -116,8 +116,8 @@ class SweepJob:
     @cached_property
     def form(self) -> str | None:
         """Return what it has in common with the jobs that it can be played together with; None: it is played alone."""
-        together = launching() if self.run_kind.plays_rounds else None
-        return together.form(self.settings, self.choices) if together else None
+        batches = launching() if self.run_kind.plays_rounds else None
+        return batches.form(self.settings, self.choices) if batches else None
 
     def run_state(self) -> Run | None:
         """Return the run that is in its directory now, if there is one."""
@@ -171,10 +171,10 @@ def _may_share_gpu(sweep_job: SweepJob) -> bool:
 
 def _gpu_is_faster(sweep_jobs: Sequence[SweepJob], batch: int | str, cores: int) -> bool:
     """Return whether a GPU plays jobs that can share a process faster than so many cores."""
-    first, together = sweep_jobs[0], len(sweep_jobs) if batch == "auto" else min(int(batch), len(sweep_jobs))
+    first, at_once = sweep_jobs[0], len(sweep_jobs) if batch == "auto" else min(int(batch), len(sweep_jobs))
     assert first.break_even is not None
     launches = len({_as_json(sweep_job.data) for sweep_job in sweep_jobs})
-    replicas = together * first.settings["replicas"]
+    replicas = at_once * first.settings["replicas"]
     of_gpu = launching()
     return of_gpu is not None and of_gpu.gpu_is_faster(first.break_even, replicas, first.rounds, launches, cores)
 
@@ -203,11 +203,11 @@ def settings_to_pair(sweep_jobs: Sequence[SweepJob]) -> tuple[str, ...]:
     values = {name: list(dict.fromkeys(job.get(name) for job in words)) for name in words[0]}
     for pair in itertools.combinations([name for name in values if len(values[name]) > 1], 2):
         first, second = (values[name] for name in pair)
-        together = set(zip(first, second, strict=False))
+        paired = set(zip(first, second, strict=False))
         endings = [
             sweep_job.ending
             for sweep_job, job in zip(sweep_jobs, words, strict=True)
-            if (job.get(pair[0]), job.get(pair[1])) in together
+            if (job.get(pair[0]), job.get(pair[1])) in paired
         ]
         if len(first) == len(second) and Ending.BAD not in endings:
             return pair

@@ -142,14 +142,14 @@ class Scheduler:
 
     def _batch_size(self, first: SweepJob) -> int:
         """Return how many jobs the batch of a job may have, with which every worker still has work."""
-        most, together = getattr(self.launcher, "batch", 1), launching()
-        if together is None:
+        most, batches = getattr(self.launcher, "batch", 1), launching()
+        if batches is None:
             return 1
         waiting = 1 + len(self.waiting)
         if most == "auto" and first.shares_gpu:
-            return together.size_on_gpu(waiting, self.workers, first.settings["replicas"])
+            return batches.size_on_gpu(waiting, self.workers, first.settings["replicas"])
         if most == "auto":
-            return 1 if first.needs_gpu else together.size(waiting, self.workers, self._seconds_alone(first.kind))
+            return 1 if first.needs_gpu else batches.size(waiting, self.workers, self._seconds_alone(first.kind))
         return min(int(most), -(-waiting // self.workers))
 
     def _seconds_alone(self, kind: str) -> float | None:

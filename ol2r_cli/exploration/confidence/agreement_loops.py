@@ -35,16 +35,16 @@ def arranges_by_agreement(b, space, round, queries, exploration):
     """Arrange blocks in the order that all members agree on, each at random."""
     before = mark(space)
     members, documents = round.scores.shape
-    by_score, ranked = take_integers(space, documents), take(space, documents)
+    score_order, ranked = take_integers(space, documents), take(space, documents)
     bits = take_bits(space, documents)
     scores = take_matrix(space, members, documents)
-    sort_by_score(round.scores, by_score, ranked, space)
+    sort_by_score(round.scores, score_order, ranked, space)
     for n in range(members):
         for rank in range(lane(), documents, lanes()):
-            scores[n, rank] = round.scores[n, by_score[rank]]
+            scores[n, rank] = round.scores[n, score_order[rank]]
     barrier()
     find_agreement(scores, bits)
-    serve(b, space, round, by_score, bits, exploration)
+    serve(b, space, round, score_order, bits, exploration)
     release(space, before)
 
 

@@ -62,27 +62,27 @@ def arranges_by_intervals(b, space, round, queries, exploration):
     """Arrange blocks in their certain order, each at random."""
     before = mark(space)
     documents = round.documents
-    by_score, ranked = take_integers(space, documents), take(space, documents)
+    score_order, ranked = take_integers(space, documents), take(space, documents)
     bits = take_bits(space, documents)
-    sort_by_score(round.scores, by_score, ranked, space)
+    sort_by_score(round.scores, score_order, ranked, space)
     y = take_matrix(space, documents, queries.table.shape[1])
-    centre(queries.table, round.start, by_score, y, space)
+    centre(queries.table, round.start, score_order, y, space)
     find_certain(b, y, ranked, exploration, bits, space)
-    serve(b, space, round, by_score, bits, exploration)
+    serve(b, space, round, score_order, bits, exploration)
     release(space, before)
 
 
 @compiled
-def serve(b, space, round, by_score, bits, exploration):
-    """Arrange the blocks of certain pairs, whose documents are `by_score` [d], in their order, each at random."""
+def serve(b, space, round, score_order, bits, exploration):
+    """Arrange the blocks of certain pairs, whose documents are `score_order` [d], in their order, each at random."""
     before = mark(space)
-    documents = len(by_score)
+    documents = len(score_order)
     order, block = take_integers(space, documents), take_integers(space, documents)
     chance = drawn(space, round.seed, EXPLORE, round.t, documents)
     transitive, conservative = exploration.is_transitive, exploration.is_conservative
-    divide(bits, by_score, chance, transitive, conservative, exploration.places, order, block, space)
+    divide(bits, score_order, chance, transitive, conservative, exploration.places, order, block, space)
     for place in range(lane(), len(round.ranking), lanes()):
-        round.ranking[place] = by_score[order[place]]
+        round.ranking[place] = score_order[order[place]]
     if len(exploration.blocks):
         keep_reasons(bits, order, block, exploration.blocks[round.row, b], exploration.certain[round.row, b])
     barrier()
@@ -90,23 +90,23 @@ def serve(b, space, round, by_score, bits, exploration):
 
 
 @compiled
-def sort_by_score(scores, by_score, ranked, space):
+def sort_by_score(scores, score_order, ranked, space):
     """Write the documents in the order of their mean score over members [N, d], best first, and these scores."""
     before = mark(space)
-    keys = take(space, len(by_score))
+    keys = take(space, len(score_order))
     mean_of_members(scores, keys)
     for d in range(lane(), len(keys), lanes()):
         keys[d] = -number(keys[d])
     barrier()
-    ascending(keys, by_score)
-    for rank in range(lane(), len(by_score), lanes()):
-        ranked[rank] = -keys[by_score[rank]]
+    ascending(keys, score_order)
+    for rank in range(lane(), len(score_order), lanes()):
+        ranked[rank] = -keys[score_order[rank]]
     barrier()
     release(space, before)
 
 
 @compiled
-def centre(table, start, by_score, y, space):
+def centre(table, start, score_order, y, space):
     """Write the features of the documents in this order, less their mean, to y [d, F]."""
     before = mark(space)
     documents, features = y.shape
@@ -114,11 +114,11 @@ def centre(table, start, by_score, y, space):
     for f in range(lane(), features, lanes()):
         mean[f] = 0.0
     for i in range(documents):
-        row = table[start + by_score[i]]
+        row = table[start + score_order[i]]
         for f in range(lane(), features, lanes()):
             mean[f] += row[f] / documents
     for i in range(documents):
-        row = table[start + by_score[i]]
+        row = table[start + score_order[i]]
         for f in range(lane(), features, lanes()):
             y[i, f] = row[f] - mean[f]
     barrier()
@@ -134,11 +134,11 @@ def compares_lists(b, space, x, order, scores, length, exploration, certain):
     documents, features = length[b], x.shape[2]
     y = take_matrix(space, documents, features)
     bits = take_bits(space, documents)
-    by_score, ranked = take_integers(space, documents), take(space, documents)
+    score_order, ranked = take_integers(space, documents), take(space, documents)
     for d in range(lane(), documents, lanes()):
-        by_score[d], ranked[d] = order[b, d], scores[b, d]
+        score_order[d], ranked[d] = order[b, d], scores[b, d]
     barrier()
-    centre(x[b], 0, by_score, y, space)
+    centre(x[b], 0, score_order, y, space)
     find_certain(b, y, ranked, exploration, bits, space)
     write_pairs(bits, certain[b])
     release(space, before)

@@ -81,11 +81,11 @@ class DivideAndConquer(Exploration):
         """Find certain pairs, form blocks and shuffle each block: in score order, returned by document."""
         scores, mask = mean_of_members(prediction), candidates.mask
         lengths, documents = mask.sum(1), mask.shape[1]
-        by_score, certain, compared = self.compared(prediction, scores, mask)
-        orders, blocks = torch.zeros_like(by_score), torch.zeros_like(by_score)
+        score_order, certain, compared = self.compared(prediction, scores, mask)
+        orders, blocks = torch.zeros_like(score_order), torch.zeros_like(score_order)
         width, by_place = min(self.certain_places, documents), self.certain_places < documents
         pairs = mask.new_zeros(len(mask), width, width)
-        lists = certain, compared, lengths, by_score, random.uniform(documents).contiguous()
+        lists = certain, compared, lengths, score_order, random.uniform(documents).contiguous()
         room, written = certain_pair_loops.room_of_lists(documents), (orders, blocks, pairs, int(by_place))
         loops.launch.launch(certain_pair_loops.proposes, len(mask), room, *lists, self.how, *written)
         if not self.needs_reasons or not torch.equal(compared, lengths):
@@ -97,9 +97,9 @@ class DivideAndConquer(Exploration):
     def compared(self, prediction: Prediction, scores: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         """Return the documents in score order [B, D], their certain pairs [B, D, D], of which the first [B] were
         compared."""
-        by_score = scores.masked_fill(~mask, float("-inf")).sort(dim=1, descending=True, stable=True).indices
-        certain = self.certain(ScoreOrder(slice(None), prediction, by_score, scores.gather(1, by_score), mask))
-        return by_score, certain.contiguous(), mask.sum(1).clamp(max=certain.shape[1])
+        score_order = scores.masked_fill(~mask, float("-inf")).sort(dim=1, descending=True, stable=True).indices
+        certain = self.certain(ScoreOrder(slice(None), prediction, score_order, scores.gather(1, score_order), mask))
+        return score_order, certain.contiguous(), mask.sum(1).clamp(max=certain.shape[1])
 
 
 class Stated(Exploration):

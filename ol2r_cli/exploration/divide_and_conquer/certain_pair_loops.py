@@ -222,11 +222,11 @@ def _wait_for(bits, i, stop, ring, latest):
 
 
 @compiled
-def divide(bits, by_score, chance, transitive, conservative, places, order, block, space):
+def divide(bits, score_order, chance, transitive, conservative, places, order, block, space):
     """Fill order [d], the rank in the score order of the document at each place, and block [d] of every rank.
 
-    `by_score` [d] are the documents at each rank, chance [d] has uniform numbers by document. With `transitive`, bits
-    are closed.
+    `score_order` [d] are the documents at each rank, chance [d] has uniform numbers by document. With `transitive`,
+    bits are closed.
     """
     before = mark(space)
     documents = len(bits)
@@ -234,7 +234,7 @@ def divide(bits, by_score, chance, transitive, conservative, places, order, bloc
     if transitive:
         close(bits, space)
     for rank in range(lane(), documents, lanes()):
-        rings[rank] = -math.log(chance[by_score[rank]])
+        rings[rank] = -math.log(chance[score_order[rank]])
     partition(bits, block, edges, space)
     shuffle(bits, block, edges, rings, conservative, places, order, space)
     release(space, before)
@@ -253,10 +253,10 @@ def keep_reasons(bits, order, block, blocks, certain):
 
 
 @compiled
-def proposes(b, space, certain, compared, lengths, by_score, chance, how, order, block, pairs, by_place):
+def proposes(b, space, certain, compared, lengths, score_order, chance, how, order, block, pairs, by_place):
     """Fill order and block [B, D] of lists, of which the first s = `compared` [B] have certain pairs [B, S, S].
 
-    `by_score` [B, D] are the documents at each rank in the score order, chance [B, D] has uniform numbers by document;
+    `score_order` [B, D] are the documents from the highest score, chance [B, D] has uniform numbers by document;
     `how` is whether pairs are closed, whether shuffles are conservative, and the places that are used. Documents below
     the first s stay in score order, in the block of the last of them. `pairs` [B, c, c], which is False, is by place of
     the order if `by_place`, otherwise by document; padding is below all.
@@ -267,10 +267,10 @@ def proposes(b, space, certain, compared, lengths, by_score, chance, how, order,
     bits = take_bits(space, s)
     number, ordered = take_integers(space, s), take_integers(space, s)
     bits_of(certain[b], bits)
-    divide(bits, by_score[b], chance[b], transitive, conservative, places, ordered, number, space)
+    divide(bits, score_order[b], chance[b], transitive, conservative, places, ordered, number, space)
     for rank in range(lane(), documents, lanes()):
-        block[b, by_score[b, rank]] = number[min(rank, s - 1)]
-        order[b, rank] = by_score[b, ordered[rank] if rank < s else rank]
+        block[b, score_order[b, rank]] = number[min(rank, s - 1)]
+        order[b, rank] = score_order[b, ordered[rank] if rank < s else rank]
     for d in range(documents + lane(), order.shape[1], lanes()):
         block[b, d], order[b, d] = number[s - 1] + 1, d
     if by_place:
@@ -280,8 +280,8 @@ def proposes(b, space, certain, compared, lengths, by_score, chance, how, order,
     else:
         for i in range(lane(), s, lanes()):
             for j in range(i + 1, s):  # certain pairs only point down the list
-                pairs[b, by_score[b, i], by_score[b, j]] = has(bits, i, j)
+                pairs[b, score_order[b, i], score_order[b, j]] = has(bits, i, j)
             for d in range(documents, most):
-                pairs[b, by_score[b, i], d] = True
+                pairs[b, score_order[b, i], d] = True
     barrier()
     release(space, before)

@@ -60,8 +60,8 @@ def run_batch(jobs: Sequence[BatchJob], ended: Ended, make: Make) -> None:
     """
     make = _sharing_data(make)
     with torch.inference_mode(), ExitStack() as opened:
-        together = sum(job.settings["replicas"] for job in jobs if job.shares_gpu)
-        members = [_Member(number, job, ended, together) for number, job in enumerate(jobs)]
+        replicas = sum(job.settings["replicas"] for job in jobs if job.shares_gpu)
+        members = [_Member(number, job, ended, replicas) for number, job in enumerate(jobs)]
         for member in members:
             opened.enter_context(member)
             member.attempt(member.prepare, make)
@@ -159,9 +159,9 @@ class _Member:
     `runner` is None before it is prepared and after its end.
     """
 
-    def __init__(self, number: int, job: BatchJob, ended: Ended, together: int):
+    def __init__(self, number: int, job: BatchJob, ended: Ended, replicas_of_batch: int):
         self.number, self.job, self.ended = number, job, ended
-        self.together = together
+        self.replicas_of_batch = replicas_of_batch
         self.runner: Runner | None = None
         self._opened = ExitStack()
 
@@ -176,7 +176,7 @@ class _Member:
     def prepare(self, make: Make) -> None:
         """Set the run up, without writing anything."""
         settings, choices, overrides, id, *_ = self.job
-        experiment = Experiment(settings, choices, make, together=self.together)
+        experiment = Experiment(settings, choices, make, replicas_of_batch=self.replicas_of_batch)
         runner = prepare_run(experiment, overrides, KIND, id)  # prints no progress
         assert runner is None or isinstance(runner, Runner)
         self.runner = runner
