@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from functools import cache
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -31,11 +33,43 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from tests.plugins.export.finished import runs  # noqa: E402, F401  (a fixture)
+from tests.finished import runs  # noqa: E402, F401  (a fixture)
 
 torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+HERE = Path(__file__).parent
+_IMPORTED = re.compile(r"^ *from (ol2r_cli|tests)((?:\.\w+)*) import (\w+)", re.MULTILINE)
+
+
+@cache
+def imported(file: Path) -> list[tuple[str, str, str]]:
+    """What a file of tests imports of ol2r and of the tests: package, module below it, and the first name."""
+    return _IMPORTED.findall(file.read_text(encoding="utf-8"))
+
+
+def plugins_of(file: Path) -> set[str]:
+    """The plug-ins that a file of tests imports, also by way of other files of tests."""
+    found, waiting, visited = set[str](), [file], set[Path]()
+    while waiting:
+        visited.add(file := waiting.pop())
+        for package, below, first in imported(file):
+            if of_plugin := re.match(r"\.plugins\.(?!test_)(\w+)", below):
+                found.add(of_plugin[1])
+            folder = HERE.joinpath(*below.split(".")[1:])
+            others = (folder / first).with_suffix(".py"), folder.with_suffix(".py")
+            waiting += [path for path in others if package == "tests" and path.is_file() and path not in visited]
+    return found
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the tests of the core that use a plug-in which has been deleted."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    there = {path.parent.name for path in (HERE.parent / "ol2r_cli" / "plugins").glob("*/plugin.py")}
+    return True if plugins_of(collection_path) - there else None
 
 
 def pytest_runtest_setup() -> None:

@@ -57,7 +57,7 @@ def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys)
     assert all(code in printed for code in codes)
     assert cli.main(["diff", str(first.path), str(second.path)]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ranker.own_code")]
-    assert line.split() == ["ranker.own_code", *codes, "can", "change", "results"]
+    assert line.split() == ["ranker.own_code", *codes]
 
 
 def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker, monkeypatch, capsys):

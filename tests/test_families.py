@@ -62,7 +62,7 @@ def test_choices_of_a_family_are_there(family: str):
 def test_no_other_choice_brings_one_of_a_family(family: str):
     """But `ol2r run` brings PairRank where no ranker is typed, and a recipe names the rankers of its table."""
     own = {path for pattern in files(family) for path in ROOT.glob(pattern) if path.suffix == ".yaml"}
-    others = {*ROOT.glob("configs/*/**/*.yaml"), *ROOT.glob("configs/recommend.yaml")} - own
+    others = {*ROOT.glob("configs/*/**/*.yaml")} - own
     recipes = {path for path in others if path.relative_to(ROOT / "configs").parts[0] in ("benchmark", "reproduce")}
     choices = {f"{path.parent.name}: {path.stem}" for path in own}
     named = re.compile(r"^ *- +(?:override +/)?(?:\w+/)*(\w+)(?:@\S+)?: +(\w+)", re.MULTILINE)

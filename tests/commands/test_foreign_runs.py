@@ -27,8 +27,8 @@ from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.text.table import in_markdown
+from tests.finished import FinishedRuns, refused
 from tests.manifests import accept_changes
-from tests.plugins.export.finished import FinishedRuns, refused
 from tests.plugins.page.test_html_page import Page
 from tests.report.runs import play
 

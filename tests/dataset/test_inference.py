@@ -18,7 +18,7 @@ from ol2r_cli import api, cli
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.plugins.export.ranked_split import RankedSplit
 from ol2r_cli.run.run import find_runs
-from tests.plugins.export.finished import refused
+from tests.finished import refused
 
 QUERIES, DOCUMENTS = 15, 4
 RANDOM = np.random.default_rng(3)

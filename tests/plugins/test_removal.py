@@ -14,6 +14,7 @@ import pytest
 
 from ol2r_cli.plugins import Plugin, installed, plugins
 from ol2r_cli.text.program import core_commands
+from tests.conftest import plugins_of
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("ol2r_cli", "configs")
@@ -97,6 +98,13 @@ def test_what_belongs_to_a_plugin_is_there():
     assert [
         plugin.name for plugin in plugins() if not [*(ROOT / "tests/plugins" / plugin.name).glob("test_*.py")]
     ] == []
+
+
+def test_tests_are_left_out_that_use_a_deleted_plugin():
+    """Of the core, by what they import, also by way of other files of tests; those of a plug-in go with it."""
+    assert plugins_of(ROOT / "tests/commands/test_foreign_runs.py") == {"page", "figures"}
+    assert plugins_of(ROOT / "tests/report/test_comparison.py") == {"figures"}, "by tests/report/runs.py"
+    assert plugins_of(ROOT / "tests/test_core.py") == set()
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ ABOUT: dict[str, Any] = {
     "command": "ol2r run ranker=pdgd",
 }
 KEYS = (
-    "status id command note choices dataset code start seeds exposure columns progress started ended seconds "
+    "status id command typed note choices dataset code start seeds exposure columns progress started ended seconds "
     "cpu_seconds peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
     "threads host pid results_version"
 )

@@ -171,4 +171,4 @@ def test_the_page_shows_what_is_printed(ol2r):
     ol2r("new", "experiment", "first")
     assert Path("choices/experiment/first.yaml").read_text() == preset
     Path("ol2r.yaml").write_text(text)
-    assert read_project().overrides([]) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]
+    assert read_project().overrides(with_launcher=True) == ["output_dir=results", "data_dir=/data", "launcher.jobs=4"]

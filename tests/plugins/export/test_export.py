@@ -10,8 +10,8 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.plugins.export import export
+from tests.finished import refused, text
 from tests.manifests import accept_changes
-from tests.plugins.export.finished import refused, text
 
 
 def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.plugins.export.ranked_split import RankedSplit, per_query
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run
-from tests.plugins.export.finished import ROUNDS, SEEDS, read
+from tests.finished import ROUNDS, SEEDS, read
 from tests.reference.metrics import ndcg
 
 NDCG = ("ndcg_1", "ndcg_3", "ndcg_5", "ndcg_10")

@@ -14,7 +14,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.plugins.export.tensorboard import tracked_run, write
-from tests.plugins.export.finished import ROUNDS, SEEDS, FinishedRuns
+from tests.finished import ROUNDS, SEEDS, FinishedRuns
 
 
 def test_points_are_means_and_of_a_total_the_last_value(runs):

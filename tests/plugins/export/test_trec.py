@@ -23,7 +23,7 @@ from ol2r_cli.plugins.export.ranked_split import (
     strictly_descending,
     write_trec,
 )
-from tests.plugins.export.finished import SEEDS, read
+from tests.finished import SEEDS, read
 
 
 @pytest.fixture(scope="module")

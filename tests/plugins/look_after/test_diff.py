@@ -14,8 +14,8 @@ import torch
 from ol2r_cli import cli
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.run.store import RunDirectory
+from tests.finished import refused
 from tests.manifests import accept_changes
-from tests.plugins.export.finished import refused
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
 SMALL += ["validation_sessions=5"]

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from ol2r_cli import cli
+from tests.finished import ROUNDS, SEEDS, read, refused, text
 from tests.manifests import accept_changes
-from tests.plugins.export.finished import ROUNDS, SEEDS, read, refused, text
 from tests.reference.metrics import ndcg
 
 
