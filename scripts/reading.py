@@ -34,7 +34,8 @@ TASKS = {
     "add a column to the report": "report/columns report/run_groups text/table",
     "add a figure over rounds": "plugins/figures/kinds plugins/figures/drawn/over_rounds plugins/figures/curves "
     "plugins/figures/look plugins/figures/series",
-    "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin commands/command",
+    "add a plug-in": "plugins/__init__ plugins/start/plugin plugins/search/plugin commands/command "
+    "plugins/recordings/block_rounds",
     "follow benchmark --add": "plugins/benchmark/benchmark plugins/benchmark/recipe plugins/benchmark/run_plan "
     "plugins/benchmark/play plugins/benchmark/results plugins/benchmark/differences plugins/benchmark/tables "
     "report/best_settings sweep/sweeper",

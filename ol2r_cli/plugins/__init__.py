@@ -97,7 +97,7 @@ class RunPart(NamedTuple):
 
     line: of YAML, with the value of a run without it and a comment (`tally: false  # count documents`), which follows
     those of configs/run.yaml. files: that it writes, whose hashes the run records. table: returns the `Table` to which
-    it adds rows in rounds.
+    it adds rows in rounds, by `runner.trace` (`Trace.record_places`: a row for each place of a list).
 
     prepare: of an `Experiment` whose roles are made, before its data are loaded: returns what the others receive.
     check: of both, once data are loaded. These raise ValueError, with what to type. decisive: of what was prepared,
@@ -307,6 +307,12 @@ def plugins() -> list[Plugin]:
 def run_parts() -> list[RunPart]:
     """Return what settings add to a run."""
     return [part for plugin in plugins() for part in plugin.run_parts]
+
+
+def added_files() -> list[str]:
+    """Return the names of the files that plug-ins add to those of a run."""
+    tables = [part.table().file for part in run_parts() if part.table is not None]
+    return [*(name for part in run_parts() for name in part.files), *tables]
 
 
 def added_lines() -> dict[str, str]:

@@ -100,6 +100,17 @@ def test_what_belongs_to_a_plugin_is_there():
     ] == []
 
 
+@pytest.mark.parametrize("plugin", plugins(), ids=lambda plugin: plugin.name)
+def test_choices_that_need_a_plugin_belong_to_it(plugin: Plugin):
+    """By a class of it, or by a launcher of it that they bring."""
+    found = [path for name in plugin.files for path in ROOT.glob(name)]
+    own = {file for path in found for file in (path.rglob("*.yaml") if path.is_dir() else [path])}
+    launchers = [path.stem for path in own if path.parent.name == "launcher"]
+    needs = [rf"_target_: ol2r_cli\.plugins\.{plugin.name}\.", *(rf"^  - {name}$" for name in launchers)]
+    text = {path: path.read_text() for path in ROOT.glob("configs/**/*.yaml") if path not in own}
+    assert [path for path in text if any(re.search(need, text[path], re.MULTILINE) for need in needs)] == []
+
+
 def test_tests_are_left_out_that_use_a_deleted_plugin():
     """Of the core, by what they import, also by way of other files of tests; those of a plug-in go with it."""
     assert plugins_of(ROOT / "tests/commands/test_foreign_runs.py") == {"page", "figures"}

@@ -46,17 +46,19 @@ def tally(monkeypatch: pytest.MonkeyPatch):
     added_values.cache_clear()
 
 
+WORDS = ["run", *SMALL, "tally=4", "ranker=random", "save_interactions=true", "--quiet"]
+
+
 @pytest.mark.usefixtures("tally")
 def test_a_part_records_rounds_in_a_table_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """It is the same where the run is interrupted: its rows are in parts then, of which the checkpoint knows."""
-    words = ["run", *SMALL, "tally=4", "ranker=random", "save_interactions=true", "--quiet"]
-    assert cli.main([*words, f"output_dir={tmp_path / 'whole'}"]) == 0
+    assert cli.main([*WORDS, f"output_dir={tmp_path / 'whole'}"]) == 0
     for round in 9, 26:
         with monkeypatch.context() as patch:
             at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
-            assert cli.main([*words, f"output_dir={tmp_path / 'stopped'}"]) == 130
+            assert cli.main([*WORDS, f"output_dir={tmp_path / 'stopped'}"]) == 130
         assert list((tmp_path / "stopped").rglob("tally.part*.parquet"))
-    assert cli.main([*words, f"output_dir={tmp_path / 'stopped'}"]) == 0
+    assert cli.main([*WORDS, f"output_dir={tmp_path / 'stopped'}"]) == 0
     whole, stopped = (Run.read_finished(next(find_runs(tmp_path / name))) for name in ("whole", "stopped"))
     rows = whole.table(TALLY)
     assert rows["round"].unique().to_list() == [4, 8, 12, 16, 20, 24, 28]

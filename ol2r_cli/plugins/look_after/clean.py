@@ -23,6 +23,7 @@ from pathlib import Path
 from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.own_choices import default_output_dir
 from ol2r_cli.files import is_held, open_file, parse_yaml, read_text
+from ol2r_cli.plugins import added_files
 from ol2r_cli.run import CHECKPOINT, CONFIG, DONE, FAILED, FILES, INTERACTIONS, LOCK, MANIFEST, SWEEPS
 from ol2r_cli.run.run import Run, is_part, walk
 from ol2r_cli.run.store import RunDirectory, RunningElsewhere
@@ -232,7 +233,8 @@ def _files_of(run: Run, names: Sequence[str]) -> RunFiles:
 
 
 def _is_file(name: str) -> bool:
-    return name in FILES or is_part(name)
+    added = added_files()
+    return name in FILES or name in added or is_part(name) or any(is_part(name, table) for table in added)
 
 
 def _is_temporary(name: str) -> bool:
@@ -248,7 +250,7 @@ def _remove_run(run: Run, root: Path, whole: bool) -> None:
     if not run.path.is_dir():
         return
     try:
-        with RunDirectory(run.path) as directory:
+        with RunDirectory(run.path, others=added_files()) as directory:
             now = Run.read(run.path)
             if (now.manifest if now else {}) != run.manifest:
                 raise ValueError("it has gone on since")

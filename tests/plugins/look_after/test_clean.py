@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ol2r_cli.plugins.look_after.clean import REMOVABLE, files_of_runs
 from ol2r_cli.run import FILES
 from ol2r_cli.run.store import RunDirectory
 from tests.manifests import accept_changes, manifest
+from tests.moments import at_round
+from tests.run.test_parts import WORDS, tally  # noqa: F401  (a fixture)
 
 ID = "0123456789"
 CONFIG = "ranker: {}\nclick: {}\ndataset: {}\nrounds: 2\n"
@@ -208,3 +211,13 @@ def test_bad_arguments_are_one_line(tmp_path, clean):
         ([tmp_path, "b"], "there is no place for b: see `ol2r clean --help`"),
     ]:
         assert clean(*arguments, code=2)[1] == f"ol2r clean: {message}\n"
+
+
+@pytest.mark.usefixtures("tally")
+def test_what_a_plugin_records_is_removed_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        at_round(patch, 9, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        assert cli.main([*WORDS, f"output_dir={tmp_path}"]) == 130
+    assert [*tmp_path.rglob("tally.part*.parquet")]
+    assert cli.main(["clean", str(tmp_path), "--state", "interrupted", "--yes"]) == 0
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
