@@ -42,10 +42,19 @@ class NDCG(Measure):
         """Return online and cumulative NDCG. A query that is skipped adds 0 to the sum."""
         ideal = self.ideal[rounds.query]
         online = ndcg(dcg(rounds.grades[:, :, : self.cutoff]), ideal)
-        age = torch.arange(rounds.first - 1, rounds.first - 1 + len(online), device=online.device, dtype=torch.float64)
-        cumulative = add_up(self, "cumulative_ndcg", online * (self.discount**age)[:, None])
+        cumulative = add_up(self, "cumulative_ndcg", online * self._weights(rounds.first, online)[:, None])
         applicable = online.masked_fill(ideal == 0, torch.nan) if self.skips else online
         return {self.trace[0].name: applicable, self.trace[1].name: cumulative}
+
+    def _weights(self, first: int, online: Float[Tensor, "R B"]) -> Float[Tensor, "R"]:
+        """Return discount^(t - 1) of the rounds t from `first`.
+
+        Of whole vectors of the processor: torch raises the last few numbers to a power by another function, so that the
+        last digit would depend on which rounds are measured at once, and so on when a checkpoint was written.
+        """
+        whole = -(-len(online) // 64) * 64
+        age = torch.arange(first - 1, first - 1 + whole, device=online.device, dtype=torch.float64)
+        return (self.discount**age)[: len(online)]
 
     def of_lists(self, lists: RankedLists) -> dict[str, Tensor]:
         """Return NDCG at each of the cutoffs."""
