@@ -77,7 +77,8 @@ def _bound_by(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         return {alias.asname or alias.name for alias in node.names}
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    names = [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    return {name.id for name in names if isinstance(name, ast.Name)}
 
 
 def _needed(copied: ast.ClassDef, nodes: Mapping[str, ast.stmt], bases: Collection[str]) -> set[str]:
