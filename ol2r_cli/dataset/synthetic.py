@@ -211,8 +211,8 @@ class DocumentGenerator:
     """Draws documents; settings decide once how features, utilities and groups depend on their hidden qualities.
 
     A feature shows one quality (or popularity), plus a multiple of the document's length, as in term statistics, plus
-    noise; then its kind transforms it: plain, heavy-tailed, saturated, a count, the same for a whole query, or nothing
-    but noise. Each further intent has weights of its own, at right angles to the others', and an interplay of its own.
+    noise; then a transform makes it plain, heavy-tailed, saturated, a count, the same for a whole query, or nothing but
+    noise. Each further intent has weights of its own, at right angles to the others', and an interplay of its own.
     """
 
     def __init__(self, settings: Synthetic):
@@ -223,8 +223,8 @@ class DocumentGenerator:
         self.popular = [np.float32(NormalDist().inv_cdf(1 - share)) for share in above]  # a group ends here
         self.weights = [_unit(random.uniform(0.5, 1.5, QUALITIES))]
         places = (np.arange(features) + 0.5) / features
-        kinds = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
-        self.kind = {kind: kinds == number for number, kind in enumerate(_SHARES)}
+        numbers = random.permutation(np.searchsorted(np.cumsum(list(_SHARES.values())), places))
+        self.transform = {name: numbers == number for number, name in enumerate(_SHARES)}
         self.shown = random.integers(POPULARITY + 1, size=features)
         self.colour = random.uniform(0, 1.5, (features, 1)).astype(np.float32)
         self.blur = random.uniform(0.2, 1.5, (features, 1)).astype(np.float32)
@@ -263,13 +263,13 @@ class DocumentGenerator:
     def features(self, quality: Floats, lengths: Lengths, random: np.random.Generator) -> Floats:
         """Return what is observed, [n, features], min-max normalised per query; 0 where a query has a single value."""
         signal = quality[self.shown] + self.colour * quality[LENGTH]
-        signal[self.kind["noise"]] = 0
+        signal[self.transform["noise"]] = 0
         view = signal + self.blur * random.standard_normal(signal.shape, dtype=np.float32)
-        above = np.maximum(view[self.kind["heavy"]] + 1, 0)
-        view[self.kind["heavy"]] = above * above * above  # a power function rounds differently on other machines
-        view[self.kind["saturated"]] /= 1 + np.abs(view[self.kind["saturated"]])
-        view[self.kind["count"]] = np.floor(np.maximum(2 * view[self.kind["count"]] + 1, 0))
-        view[self.kind["query"]] = 0  # normalisation makes any value of a whole query 0
+        above = np.maximum(view[self.transform["heavy"]] + 1, 0)
+        view[self.transform["heavy"]] = above * above * above  # a power function rounds differently on other machines
+        view[self.transform["saturated"]] /= 1 + np.abs(view[self.transform["saturated"]])
+        view[self.transform["count"]] = np.floor(np.maximum(2 * view[self.transform["count"]] + 1, 0))
+        view[self.transform["query"]] = 0  # normalisation makes any value of a whole query 0
         first = lengths.cumsum() - lengths
         low = np.minimum.reduceat(view, first, axis=1)
         span = np.maximum.reduceat(view, first, axis=1) - low

@@ -37,10 +37,10 @@ class Lifecycle(ABC):
     `settings` has `force` and, where the run has checkpoints, `keep_checkpoint`.
 
     `run` does all of the work. The parts of it are `start`, work that `attempt` does within `working`, and `_close`.
-    `code` is None until the run has ended. A subclass says what the work is, and its `kind` is the command of it.
+    `code` is None until the run has ended. A subclass says what the work is, and its `kind_name` is the command of it.
     """
 
-    kind: str  # the name of its `RunKind`
+    kind_name: str  # the name of its `RunKind`
     code: int | None = None  # the exit code, once the run has ended
     error: Exception | None = None  # that of a run that has failed
     check: Callable[[], None] = staticmethod(check_unchanged)  # a batch has one for all of its runs
@@ -50,7 +50,7 @@ class Lifecycle(ABC):
         self, settings: Mapping[str, Any], directory: RunDirectory, words: Sequence[str], render: Render | None
     ):
         self.settings, self.directory = settings, directory
-        self.words, self.command, self.render = words, command_of(words, self.kind), render
+        self.words, self.command, self.render = words, command_of(words, self.kind_name), render
 
     @abstractmethod
     def _resume(self) -> int:
@@ -129,7 +129,7 @@ class Lifecycle(ABC):
     def _report(self, error: Exception) -> None:
         """Log and print why the run has failed."""
         _log.error("%s", traceback.format_exc())
-        print(f"ol2r {self.kind}: failed: {as_called(self._explain(error))}", file=sys.stderr)
+        print(f"ol2r {self.kind_name}: failed: {as_called(self._explain(error))}", file=sys.stderr)
         if not (self.directory / MANIFEST).is_file():
             with suppress(DirectoryLost):
                 self.directory.clear()  # the first file could not be written: there is no run

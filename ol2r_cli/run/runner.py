@@ -179,7 +179,7 @@ class Runner(Lifecycle):
     simulation has played, and `finish`; `attempt` does a part.
     """
 
-    kind = "run"
+    kind_name = "run"
     progress: Progress
 
     def __init__(self, experiment: Experiment, words: Sequence[str], render: Render | None = render):

@@ -108,7 +108,7 @@ class SweepJob:
         return self.break_even is not None
 
     @cached_property
-    def kind(self) -> str:
+    def workload(self) -> str:
         """Return what jobs of similar speed share: choices, data apart from fold and seed, replicas and device."""
         data = {name: value for name, value in self.data.items() if name not in ("fold", "seed")}
         return _as_json([self.choices, data, self.settings.get("replicas"), self.settings["device"]])
@@ -295,11 +295,11 @@ class Plan:
         return sweep_job
 
     def share(self, sweep_jobs: Sequence[SweepJob], least: int = 3) -> None:
-        """Let the launcher load what jobs have in common, of the most frequent kinds with `least` jobs or more."""
+        """Let the launcher load what jobs have in common, of the most frequent workloads with `least` jobs or more."""
         if self.launcher is not None and hasattr(self.launcher, "share"):
-            firsts = {sweep_job.kind: sweep_job for sweep_job in reversed(sweep_jobs)}
-            counts = Counter(sweep_job.kind for sweep_job in sweep_jobs).most_common(_SHARED)
-            common = [firsts[kind] for kind, count in counts if count >= least]
+            firsts = {sweep_job.workload: sweep_job for sweep_job in reversed(sweep_jobs)}
+            counts = Counter(sweep_job.workload for sweep_job in sweep_jobs).most_common(_SHARED)
+            common = [firsts[workload] for workload, count in counts if count >= least]
             self.launcher.share([payload(first.settings, first.choices, (), "") for first in common])
 
     def share_gpus(self, sweep_jobs: Sequence[SweepJob]) -> str:

@@ -149,12 +149,12 @@ class Scheduler:
         if most == "auto" and first.shares_gpu:
             return batches.size_on_gpu(waiting, self.workers, first.settings["replicas"])
         if most == "auto":
-            return 1 if first.needs_gpu else batches.size(waiting, self.workers, self._seconds_alone(first.kind))
+            return 1 if first.needs_gpu else batches.size(waiting, self.workers, self._seconds_alone(first.workload))
         return min(int(most), -(-waiting // self.workers))
 
-    def _seconds_alone(self, kind: str) -> float | None:
-        """Return how long jobs of a kind take that are done, each for itself; None if none is."""
-        done = [job.seconds / job.batch for job in self.taken if job.ending == Ending.DONE and job.kind == kind]
+    def _seconds_alone(self, workload: str) -> float | None:
+        """Return how long jobs of a workload take that are done, each for itself; None if none is."""
+        done = [job.seconds / job.batch for job in self.taken if job.ending == Ending.DONE and job.workload == workload]
         return mean(done) if done else None
 
     def _is_taken(self, sweep_job: SweepJob) -> bool:
@@ -336,8 +336,8 @@ class StatusDisplay:
     def left(self, running: Running) -> float | None:
         """Return seconds left; None while that is unknown for a job.
 
-        A round of a job is taken to last as long as the mean round of the jobs of its kind. Jobs that are done count,
-        and those that have a speed. The jobs of a batch share the time of their process. Jobs that are expected are
+        A round of a job is taken to last as long as the mean round of those of its workload that are done, or have a
+        speed. The jobs of a batch share the time of their process. Jobs that are expected are
         taken to last as long as the others on average.
         """
         ran = {number: time.monotonic() - sweep_job.submitted for number, sweep_job in running.items()}
@@ -345,9 +345,9 @@ class StatusDisplay:
         left, wholes = 0.0, list[float]()
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending in (None, Ending.DONE):
-                if not times[sweep_job.kind]:
+                if not times[sweep_job.workload]:
                     return None
-                wholes.append(mean(times[sweep_job.kind]) * sweep_job.rounds)
+                wholes.append(mean(times[sweep_job.workload]) * sweep_job.rounds)
                 if sweep_job.ending is None:
                     left += max(0.0, wholes[-1] - ran.get(sweep_job.number, 0.0) / sweep_job.batch)
         if wholes:
@@ -356,18 +356,18 @@ class StatusDisplay:
         return left / max(1.0, processes)
 
     def _seconds_of_a_round(self, running: Running, ran: Mapping[int, float]) -> Mapping[str, list[float]]:
-        """Return by kind of job the seconds of a round, of each job that is done or has a speed.
+        """Return by workload the seconds of a round, of each job that is done or has a speed.
 
         `ran` has the seconds for which those run that are running.
         """
         times: dict[str, list[float]] = defaultdict(list)
         for sweep_job in self.sweep_jobs:
             if sweep_job.ending == Ending.DONE:
-                times[sweep_job.kind].append(sweep_job.seconds / sweep_job.rounds / sweep_job.batch)
+                times[sweep_job.workload].append(sweep_job.seconds / sweep_job.rounds / sweep_job.batch)
         for number, sweep_job in running.items():
             run = sweep_job.run_state()
             if run is not None and run.remaining is not None:
-                times[sweep_job.kind].append((ran[number] + run.remaining) / sweep_job.rounds / sweep_job.batch)
+                times[sweep_job.workload].append((ran[number] + run.remaining) / sweep_job.rounds / sweep_job.batch)
         return times
 
 

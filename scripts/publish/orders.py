@@ -91,7 +91,7 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
     if not recipe.orders:
         return []
     both = tables_of(published(recipe.orders)) | tables
-    users = dict.fromkeys([*_users(load_recipe(recipe.kind, recipe.orders)), *_users(recipe)])
+    users = dict.fromkeys([*_users(load_recipe(recipe.command, recipe.orders)), *_users(recipe)])
     paragraphs = [
         "## Order of the field",
         "Kendall's tau between the orders of rankers that learn from clicks: 1 is the same order, -1 the opposite one. "

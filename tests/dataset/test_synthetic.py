@@ -216,15 +216,15 @@ def test_kinds_of_features_have_their_shares():
     shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
     for features in (1, 10, 136):
         generator = DocumentGenerator(Synthetic(**(SMALL | {"features": features})))
-        assert sum(kind.astype(int) for kind in generator.kind.values()).tolist() == [1] * features
-        for kind, share in shares.items():
-            assert abs(generator.kind[kind].sum() - share * features) <= 1
+        assert sum(mask.astype(int) for mask in generator.transform.values()).tolist() == [1] * features
+        for name, share in shares.items():
+            assert abs(generator.transform[name].sum() - share * features) <= 1
     generator, quality = draw()
     view = generator.features(quality, np.array([COUNT]), np.random.default_rng(3))
     for feature in range(60):
-        if not generator.kind["query"][feature]:
+        if not generator.transform["query"][feature]:
             shown = abs(np.corrcoef(view[:, feature], quality[generator.shown[feature]])[0, 1])
-            assert shown < 0.02 if generator.kind["noise"][feature] else shown > 0.2
+            assert shown < 0.02 if generator.transform["noise"][feature] else shown > 0.2
 
 
 def test_a_table_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -99,10 +99,10 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     display.shown -= 60
     display.show(running, 2, Launcher())
     assert screen.getvalue() == "2 done, 2 running, 2 waiting of 6; 1m 05s so far, about 2m 40s left\n"
-    jobs[5].kind = "another ranker"
+    jobs[5].workload = "another ranker"
     assert display.left(running) is None, "the job that waits may take longer"
     RunDirectory(jobs[2].directory).write_json("run.json", manifest("running", 25, host="x", rounds_per_second=0.25))
-    jobs[5].kind = jobs[0].kind
+    jobs[5].workload = jobs[0].workload
     assert display.left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
 

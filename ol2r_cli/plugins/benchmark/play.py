@@ -101,7 +101,7 @@ def _play(trials: Sequence[Trial], plan: RunPlan, runs: RecipeRuns) -> list[Row]
     result = sweep(words, launcher, terminal=sys.stderr, kind=plan.kind, shared=plan.shared)
     for job in result.failed:
         runs.failed.append(f"`{job.command}` ({job.reason})")
-        print(f"ol2r {plan.recipe.kind}: failed: {as_called(job.command)} ({job.reason})", file=sys.stderr)
+        print(f"ol2r {plan.recipe.command}: failed: {as_called(job.command)} ({job.reason})", file=sys.stderr)
     runs.code = runs.code or result.code
     if result.code == INTERRUPTED:
         print("the same command goes on from here", file=sys.stderr)

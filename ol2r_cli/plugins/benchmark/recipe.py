@@ -1,8 +1,8 @@
 """Recipes: what to run, choose, draw and print for a figure or table of a paper, or for a part of the benchmark.
 
-A recipe is a YAML file in configs/reproduce or configs/benchmark, which is its kind; pairrank_fig3.yaml and linear.yaml
-explain each line. Its overrides are those of `ol2r run -m`: `ranker=pairrank exploration.alpha=0.1,0.01` stands for two
-runs.
+A recipe is a YAML file in configs/reproduce or configs/benchmark, the folder of its command; pairrank_fig3.yaml and
+linear.yaml explain each line. Its overrides are those of `ol2r run -m`: `ranker=pairrank exploration.alpha=0.1,0.01`
+stands for two runs.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class RecipeData:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is run and compared.
+    """What is run and compared, by `ol2r benchmark` or `ol2r reproduce`, which is its command.
 
     words: overrides of all runs. scale: further ones for each scale. choose: those of the runs by which settings are
     chosen from grids. data: by their names, those of configs/reproduce/data for a paper. alone: run one at a time,
@@ -113,7 +113,7 @@ class Recipe:
     and `BY_CLICKS`.
     """
 
-    kind: str
+    command: str
     name: str
     title: str
     shows: str
@@ -144,12 +144,12 @@ class Recipe:
         return f"{PAPERS[self.paper][0]}, {self.where}: {self.shows}" if self.paper else self.shows
 
 
-def recipe_dir(kind: str) -> Path:
-    """Return the folder of the recipes of this kind."""
-    return config_dir() / kind
+def recipe_dir(command: str) -> Path:
+    """Return the folder of the recipes of a command."""
+    return config_dir() / command
 
 
-def recipe_names(kind: str) -> list[str]:
+def recipe_names(command: str) -> list[str]:
     """Return all recipes: by paper, in each paper tables first, then figures by number; linear rankers first."""
 
     def order(name: str) -> tuple[int, bool, list[int], str]:
@@ -157,30 +157,30 @@ def recipe_names(kind: str) -> list[str]:
         place = _ORDER.index(paper) if paper in _ORDER else len(_ORDER)
         return place, "table" not in item, [int(number) for number in re.findall(r"\d+", item)], name
 
-    return sorted((path.stem for path in recipe_dir(kind).glob("*.yaml")), key=order)
+    return sorted((path.stem for path in recipe_dir(command).glob("*.yaml")), key=order)
 
 
-def load_recipe(kind: str, name: str) -> Recipe:
+def load_recipe(command: str, name: str) -> Recipe:
     """Return the recipe with this name; ValueError for an unknown name."""
-    names = recipe_names(kind)
+    names = recipe_names(command)
     if name not in names:
-        raise ValueError(f"NAME must be one of those that `ol2r {kind}` lists, got {name}{nearest(name, names)}")
-    content = _read(kind, name)
+        raise ValueError(f"NAME must be one of those that `ol2r {command}` lists, got {name}{nearest(name, names)}")
+    content = _read(command, name)
     if "like" in content:
-        content = {**_read(kind, content.pop("like")), "seen": [], **content}
+        content = {**_read(command, content.pop("like")), "seen": [], **content}
     competitors = {title: Competitor(**values) for title, values in content.pop("competitors", {}).items()}
     for title in content.pop("without", ()):
         del competitors[title]
-    if kind == "benchmark":
+    if command == "benchmark":
         data = {title: RecipeData(**{"title": title, **values}) for title, values in content.pop("data").items()}
         content.setdefault("metrics", ["test_ndcg_10", "cumulative_ndcg"])
     else:
-        data = {choice: RecipeData(**_read(kind, f"data/{choice}")) for choice in content.pop("data")}
-    return Recipe(kind=kind, name=name, data=data, competitors=competitors, **content)
+        data = {choice: RecipeData(**_read(command, f"data/{choice}")) for choice in content.pop("data")}
+    return Recipe(command=command, name=name, data=data, competitors=competitors, **content)
 
 
-def _read(kind: str, name: str) -> dict[str, Any]:
-    return dict(yaml.safe_load((recipe_dir(kind) / f"{name}.yaml").read_text(encoding="utf-8")))
+def _read(command: str, name: str) -> dict[str, Any]:
+    return dict(yaml.safe_load((recipe_dir(command) / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
 class Condition(NamedTuple):

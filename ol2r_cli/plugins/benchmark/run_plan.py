@@ -140,7 +140,7 @@ class RunPlan:
 
     def job(self, run: Sequence[str]) -> list[str]:
         """Return the overrides of a job: those of a run, where it is written, and folders with own choices."""
-        place = as_typed(self.output_dir / self.recipe.kind, "output_dir")
+        place = as_typed(self.output_dir / self.recipe.command, "output_dir")
         return [*(word for word in run if not word.startswith("output_dir=")), f"output_dir={place}", *self.folders]
 
     @property
@@ -158,7 +158,7 @@ class RunPlan:
         """Return for which aims the settings of a competitor are chosen; '' stands for one choice, or none."""
         if self.settings is not None:
             return ("", *self.recipe.aims)  # as they are given
-        chooses_for_aims = self._chooses and competitor.grid and self.recipe.kind == "benchmark"
+        chooses_for_aims = self._chooses and competitor.grid and self.recipe.command == "benchmark"
         return self.recipe.aims if chooses_for_aims else ("",)
 
     def candidates(self) -> Iterator[Trial]:
@@ -230,19 +230,19 @@ def plan_of(
     competitor of a benchmark then; a setting may list several values, of which one is chosen as for the other rows.
     settings: as in a plan.
     """
-    scales = SCALES[recipe.kind]
+    scales = SCALES[recipe.command]
     scale = scales[0] if scale is None else scale
     if scale not in scales:
         raise ValueError(f"scale must be one of {', '.join(scales)}, got {scale}")
     of_ranker = [word for word in added if not _is_free(name_of(word))]
     if added:
         recipe = replace(recipe, competitors=_added_competitor(of_ranker, added))
-    if recipe.kind == "benchmark":
+    if recipe.command == "benchmark":
         _check_once([*typed, *added])
     words, folders = split_search_path([*typed, *(word for word in added if _is_free(name_of(word)))])
     overrides, launcher = split_launcher(words)
     named = by_name(overrides)
-    if recipe.kind == "benchmark":
+    if recipe.command == "benchmark":
         slots = _slots_of_benchmark(recipe, scale, named, by_name(of_ranker))
     else:
         slots = _slots_of_paper(recipe, scale, named)

@@ -170,7 +170,7 @@ class Fit:
 class FitRunner(Lifecycle):
     """Fits a model and writes what it has, the values of every user, and their means."""
 
-    kind = "recommend"
+    kind_name = "recommend"
 
     def __init__(self, experiment: Fit, words: Sequence[str], render: Render | None = None):
         super().__init__(experiment.settings, experiment.directory, words, render)

@@ -53,12 +53,12 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes a folder that of all recipes, with the datasets of the papers."""
     folder.mkdir(exist_ok=True)
     (folder / "data").symlink_to(recipe_dir("reproduce") / "data")
-    monkeypatch.setattr(recipe_module, "recipe_dir", lambda kind: folder)
+    monkeypatch.setattr(recipe_module, "recipe_dir", lambda command: folder)
     return folder
 
 
-def load(kind: str, folder: Path, **changes: Any) -> Recipe:
+def load(command: str, folder: Path, **changes: Any) -> Recipe:
     """One of the recipes above with changes, from a folder in use."""
-    name, content = ("pairrank_x", PAPER) if kind == "reproduce" else ("tiny", BENCHMARK)
+    name, content = ("pairrank_x", PAPER) if command == "reproduce" else ("tiny", BENCHMARK)
     write(folder, name, **{**content, **changes})
-    return load_recipe(kind, name)
+    return load_recipe(command, name)

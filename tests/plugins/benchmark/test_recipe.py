@@ -91,9 +91,9 @@ def test_settings_of_every_paper_exist_and_its_datasets_compose():
 
 def test_the_parts_of_every_recipe_fit_each_other():
     for recipe in [*OF_PAPERS.values(), *OF_BENCHMARK.values()]:
-        assert set(recipe.scale) == set(SCALES[recipe.kind]), recipe.name
+        assert set(recipe.scale) == set(SCALES[recipe.command]), recipe.name
         assert recipe.choose or not any(competitor.grid for competitor in recipe.competitors.values()), recipe.name
-        assert recipe.baseline in recipe.competitors or recipe.kind == "reproduce", recipe.name
+        assert recipe.baseline in recipe.competitors or recipe.command == "reproduce", recipe.name
     for name, recipe in OF_PAPERS.items():
         assert recipe.paper in PAPERS, name
         assert len(recipe.seen) == len(recipe.claims), name
@@ -164,6 +164,6 @@ def test_like_takes_everything_else_from_another_recipe(recipes):
     assert (recipe.name, recipe.where, recipe.words) == ("pairrank_y", "figure 2", "click=perfect")
     assert list(recipe.competitors) == ["B"]
     assert recipe.seen == [], "another figure shows others"
-    for kind in ("reproduce", "benchmark"):
-        with pytest.raises(ValueError, match=rf"`ol2r {kind}` lists, got pairank_x: did you mean pairrank_x\?$"):
-            load_recipe(kind, "pairank_x")
+    for command in ("reproduce", "benchmark"):
+        with pytest.raises(ValueError, match=rf"`ol2r {command}` lists, got pairank_x: did you mean pairrank_x\?$"):
+            load_recipe(command, "pairank_x")
