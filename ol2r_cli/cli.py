@@ -107,7 +107,7 @@ def _command(arguments: list[str]) -> int:
     if "_ARGCOMPLETE" in os.environ and "completion" in commands():  # a shell asks, by the script of `ol2r completion`
         import_module(commands()["completion"].module).answer(parser())
     if arguments[:1] == ["help"] and len(arguments) > 1:
-        arguments = [arguments[1], "--help"]
+        arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return DONE

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,11 +105,14 @@ class Choice:
 
     @cached_property
     def lineage(self) -> list[Choice]:
-        """Return the choices from which it inherits, and itself as the last, which decides."""
+        """Return the choices from which it inherits, and itself as the last, which decides; ValueError for a circle."""
         lineage: list[Choice] = []
-        for name in self.content.get("defaults") or ():
-            if isinstance(name, str) and name != self.name and name in self.siblings:
-                lineage += self.siblings[name].lineage
+        try:
+            for name in self.content.get("defaults") or ():
+                if isinstance(name, str) and name in self.siblings:
+                    lineage += self.siblings[name].lineage
+        except RecursionError:
+            raise ValueError(circle(self.siblings.values())) from None
         return [*lineage, self]
 
     @property
@@ -183,6 +187,20 @@ def defaults_list(content: Mapping[str, Any], group: str = "") -> Iterator[tuple
             match = re.fullmatch(r"(?:override |optional )*(/?)([\w/]+)(?:@\S+)?", key)
             if match and not match[2].startswith("hydra/"):
                 yield match[2] if match[1] else below + match[2], name
+
+
+def circle(choices: Iterable[Choice]) -> str:
+    """Return the message for choices that list each other in their defaults, of which one is among `choices`."""
+    listed: dict[str, list[str]] = {}
+    for choice in choices:
+        inherited = [(choice.group, name) for name in choice.content.get("defaults") or () if isinstance(name, str)]
+        entries = [*inherited, *defaults_list(choice.content, choice.group)]
+        listed[f"{choice.group}={choice.name}"] = [f"{group}={name}" for group, name in entries]
+    try:
+        TopologicalSorter(listed).prepare()
+    except CycleError as error:
+        return f"defaults of a file must not lead back to it: {' lists '.join(reversed(error.args[1]))}"
+    return "defaults of a file must not lead back to it"
 
 
 def targets(settings: Any, part: str = "") -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, config_dir, dotted
+from ol2r_cli.config.catalogue import MEASURE, Catalogue, Choice, circle, config_dir, dotted
 from ol2r_cli.config.grammar import check_repeated, jobs_of, parse
 from ol2r_cli.config.measures import measure_nodes
 from ol2r_cli.config.mistyped import (
@@ -279,6 +279,9 @@ class Composer:
                 return hydra.compose(self.catalogue.root.name, [*self._search_path, *words], return_hydra_config=True)
         except yaml.YAMLError as error:
             raise ValueError(f"a file of the configuration must be YAML: {one_line(error)}") from None
+        except RecursionError:
+            choices = (choice for named in self.catalogue.choices.values() for choice in named.values())
+            raise ValueError(circle(choices)) from None
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(refused_by_hydra(str(error), words, self.catalogue)) from None
 

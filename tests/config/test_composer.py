@@ -20,6 +20,7 @@ from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped, full_names
 from ol2r_cli.plugins import other_kinds
 from ol2r_cli.run.identity import identity
+from tests.finished import refused
 from tests.worlds import TINY
 
 DEFAULT = "measures=[ndcg,blocks,unfairness]"
@@ -63,12 +64,12 @@ def names(tree: Any) -> set[str]:
 def test_composition_and_catalogue_agree_with_hydra(composer: Composer, line):
     """The result is Hydra's own and the catalogue knows the same choices and settings."""
     words = line.split()
+    composed = composer(words)  # first, as it stores the lines of plug-ins for Hydra
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(config_dir())):
         whole = hydra.compose("run", words, return_hydra_config=True)
     choices = {group: name for group, name in whole.hydra.runtime.choices.items() if name is not None}
     grid = dict(whole.hydra.sweeper.params or {})
     without_hydra = OmegaConf.masked_copy(whole, [key for key in whole if key != "hydra"])
-    composed = composer(words)
     assert list(composed.config) == [*without_hydra, "measure"], f"{line}: in the same order"
     assert list(composed.settings.pop("measure")) == ["ndcg", "blocks", "unfairness"], line
     assert composed.settings == OmegaConf.to_container(without_hydra, resolve=True), line
@@ -198,6 +199,32 @@ def test_own_choices_are_found_by_config_dir_and_search_path(tmp_path, monkeypat
     (click / "broken.yaml").write_text("# Broken.\nmemory: [20\n")
     with pytest.raises(ValueError, match=r"must be YAML: [^\n]*broken\.yaml[^\n]* line \d+[^\n]*$"):
         compose([f"--config-dir={click.parent}", "click=broken"])
+
+
+@pytest.mark.parametrize(
+    ("files", "circle"),
+    [
+        ({"ranker/mine": "[mine]"}, "ranker=mine lists ranker=mine"),
+        (
+            {"ranker/mine": "[pdgd, other]", "ranker/other": "[mine]"},
+            "ranker=mine lists ranker=other lists ranker=mine",
+        ),
+        (
+            {"experiment/a": "[{/ranker: mine}, {/experiment: b}]", "experiment/b": "[{/experiment: a}]"},
+            "experiment=a lists experiment=b lists experiment=a",
+        ),
+    ],
+)
+def test_defaults_that_lead_back_to_their_file_are_one_line(tmp_path, capsys, files, circle):
+    for name, listed in files.items():
+        path = tmp_path / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"# @package _global_\ndefaults: {listed}\n")
+    group, name = next(iter(files)).split("/")
+    line = f"defaults of a file must not lead back to it: {circle}"
+    assert refused(capsys, "run", f"--config-dir={tmp_path}", f"{group}={name}").endswith(line)
+    if group == "ranker":
+        assert refused(capsys, "list", f"--config-dir={tmp_path}", group, name).endswith(line)
 
 
 def test_the_jobs_of_several_presets(composer: Composer):

@@ -13,6 +13,7 @@ import pytest
 import torch
 from numpy.typing import ArrayLike
 
+from ol2r_cli import cli
 from ol2r_cli.click.models import DependentByPlace, PositionBased
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
@@ -533,3 +534,10 @@ def test_what_cannot_be_fitted_is_told_in_one_line(tmp_path: Path, capsys: pytes
     (tmp_path / "long.csv").write_text("query,document,place,impressions,clicks\na,b,1,9,1\na,c,2,9,1,7\n")
     assert main([str(tmp_path / "long.csv")]) == 2
     assert "line 3 has more fields than the first" in capsys.readouterr().err
+
+
+def test_help_of_two_words_is_that_of_their_command(capsys: pytest.CaptureFixture[str]):
+    for words in ["data", "fit-clicks", "--help"], ["help", "data", "fit-clicks"]:
+        with pytest.raises(SystemExit):
+            cli.main(words)
+        assert capsys.readouterr().out.startswith("usage: ol2r data fit-clicks ")
