@@ -229,6 +229,7 @@ class RunContext:
     code: str = ""  # hash of the code of the run that is not of ol2r: part of the key of what a role keeps on disk
     attraction: tuple[Float[Tensor, "M"], Int[Tensor, "M"]] | None = None  # P(click | examined) and grade by document
     popularity: Float[Tensor, "_"] | None = None  # shares in which training queries are asked; None: all alike
+    user: ClickModel | None = None  # for measures of what it would do; roles do not know it
 
     def exposure_of_places(self) -> Float[Tensor, "K"]:
         """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""
@@ -445,6 +446,10 @@ class ClickModel(Role):
 
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"] | None:
         """Return the probability that each place of a list with these grades is examined; None if it is not known."""
+        return None
+
+    def click_rates(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"] | None:
+        """Return the probability that each place of a list with these grades is clicked; None if it is not known."""
         return None
 
 

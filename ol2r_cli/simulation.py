@@ -195,6 +195,7 @@ class Simulation(nn.Module):
             forgetting=ranker.forgetting,
             attraction=split.attraction if self.click.by_document else None,
             popularity=None if dataset.popularity is None else dataset.popularity.to(seeds.device),
+            user=self.click,
         )
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:

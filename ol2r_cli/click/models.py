@@ -59,6 +59,11 @@ class _User(ClickModel):
         loops.launch.launch(loops.single.clicks_of(click), len(grades), 2 * grades.shape[1] + 8, *arguments)
         return clicks
 
+    def click_rates(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"] | None:
+        """Return P(examined) P(click | grade)."""
+        examined = self.propensities(grades)
+        return None if examined is None else examined * self.click_probability[grades]
+
     def _by_grade(self, name: str, values: Sequence[float] | None, context: RunContext) -> Float[Tensor, "G"]:
         """Return the `values` of the setting `name`, or if they are None those of `tables` for the dataset's grades.
 
@@ -251,6 +256,10 @@ class IndependentClicks(_User):
     def propensities(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
         """Return `examination_probability` for each list."""
         return self.examination_probability[: grades.shape[1]].expand(grades.shape)
+
+    def click_rates(self, grades: Int[Tensor, "B K"]) -> Float[Tensor, "B K"]:
+        """Return `probability` at each place."""
+        return self.probability[torch.arange(grades.shape[1], device=grades.device), grades]
 
     def click(self, grades: Int[Tensor, "B K"], shown: Bool[Tensor, "B K"], random: Random) -> Bool[Tensor, "B K"]:
         """Click on each place independently."""

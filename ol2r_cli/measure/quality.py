@@ -278,3 +278,23 @@ class Clicks(Measure):
         by_place = rounds.clicks.double().masked_fill(~rounds.shown, torch.nan)[..., :CUTOFF].unbind(2)
         pages = clicks, (clicks > 0).double(), (clicks > 1).double(), *by_place
         return dict(zip((column.name for column in self.trace), pages, strict=False))
+
+
+class ExpectedClicks(Measure):
+    """The clicks that the simulated user makes on average on the shown list, which one page does not show.
+
+    It does not apply to users of attractions by document, and to click models that do not tell their rates.
+    """
+
+    trace = (Column("expected_clicks", "expected clicks a page", "Float64", digits=3),)
+
+    def setup(self, context: RunContext, best: Int[Tensor, "Q K"]) -> None:
+        """Keep the user, in a tuple, because his state is not that of this measure."""
+        self.users = () if context.attraction is not None or context.user is None else (context.user,)
+
+    def of_rounds(self, rounds: Rounds) -> dict[str, Tensor]:
+        """Return the sum of the click rates of the shown places, NaN where they are not known."""
+        rates = self.users[0].click_rates(rounds.grades.flatten(0, 1).long()) if self.users else None
+        if rates is None:
+            return {"expected_clicks": torch.full(rounds.query.shape, torch.nan, dtype=torch.float64)}
+        return {"expected_clicks": (rates * rounds.shown.flatten(0, 1)).sum(1).unflatten(0, rounds.query.shape)}

@@ -61,6 +61,7 @@ CASES = {
         *_GENERATED,
         *("ranker=cascade_linucb", "ranker.sigma=1", "ranker.alpha=0.1", "click=cascade"),
     ],
+    "generated-pbm-thompson": [*_TWO_QUERIES, "ranker=pbm_thompson", "ranker.prior_clicks=[0.5]", "positions=4"],
     "generated-cascade-lints": [*_GENERATED, "ranker=cascade_lints", "ranker.feedback=last_click"],
     "generated-pepairrank": [*_GENERATED, "ranker=pepairrank", "click=perfect"],
     "generated-position-based": [*_GENERATED, "click=position_based"],
