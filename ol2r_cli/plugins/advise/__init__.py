@@ -1,0 +1,1 @@
+"""From a click log to a decision: what online learning would gain, with an interval."""
