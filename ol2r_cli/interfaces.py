@@ -230,6 +230,7 @@ class RunContext:
     attraction: tuple[Float[Tensor, "M"], Int[Tensor, "M"]] | None = None  # P(click | examined) and grade by document
     popularity: Float[Tensor, "_"] | None = None  # shares in which training queries are asked; None: all alike
     user: ClickModel | None = None  # for measures of what it would do; roles do not know it
+    names: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])  # those of query and document of every row
 
     def exposure_of_places(self) -> Float[Tensor, "K"]:
         """Return the exposure of ranks 1 .. K, float64: 1 / rank where the dataset has no groups."""
@@ -314,6 +315,10 @@ class Role(Configured):
     def learn(self, interaction: Interaction, random: Random) -> None:
         """Update buffers from one round. Roles that do not learn keep this empty method."""
 
+    def hashes(self) -> Mapping[str, str]:
+        """Return those of the files that settings name, by setting: they are part of the run's id in place of paths."""
+        return {}
+
     def stages(self) -> Any:
         """Return this role's stages of a round as loops, with their state (loops/rounds.py); None if it has none.
 
@@ -352,6 +357,7 @@ class Ranker(Role):
     pairs: str = "matching"  # how clicks become preferences, see learning/preferences.py; "none" for no preferences
     forgetting = Forgetting()  # what its estimate makes of old pairs; explorations that keep pairs do the same
     generalises = True  # False if it cannot score queries that it has not served; then it is not evaluated offline
+    of_table = False  # True if it can score no other documents than those that it was set up for
     starts = False  # True if it can begin with the parameters of another ranker, by `start_from`
     linear = False  # True if `deploy` returns the weights of a linear score, one per feature
     dtype: torch.dtype = torch.float64  # precision if device.dtype=auto; float32 for networks

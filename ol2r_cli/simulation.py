@@ -6,6 +6,7 @@ Where every role has stages, one launch of a compiled loop (loops/rounds.py) pla
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from ol2r_cli import loops
 from ol2r_cli.columns import CUTOFF
+from ol2r_cli.dataset.letor import names_of_rows
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.intent.schedules import DrawnIntents
 from ol2r_cli.interfaces import (
@@ -196,6 +198,7 @@ class Simulation(nn.Module):
             attraction=split.attraction if self.click.by_document else None,
             popularity=None if dataset.popularity is None else dataset.popularity.to(seeds.device),
             user=self.click,
+            names=partial(names_of_rows, dataset),
         )
 
     def play_until(self, pause: Callable[[int], bool]) -> Iterator[tuple[int, Interaction | None]]:

@@ -23,6 +23,7 @@ __all__ = ["LISTS", "POSITIONS", "ROUNDS", "SEEDS", "play", "seen", "world"]
 # A ranker for the explorations and fairnesses that do not go with PairRank.
 WITH_EXPLORATION = {"probabilistic_interleaving": "dbgd"}
 WITH_FAIRNESS = {"fairco": "ips_regression"}
+WITH_SETTING = {"ranker=fixed": ("ranker.feature=2",)}  # without which a choice is refused
 NEEDS_PACKAGE = {"ranker=offline_lambdamart": "lightgbm"}  # choices that an optional package computes
 FAIR = ("pairrank", "pepairrank", "toprank", "olranknet", "ips_regression")  # rankers that every fairness is tried with
 Overrides = tuple[str, ...]
@@ -38,23 +39,28 @@ def typed(group: str, name: str) -> Overrides:
     above = group.rpartition("/")[0]
     whole = _composer().catalogue.choices[above].values() if above else ()
     having = next((f"{above}={choice.name}" for choice in whole if group in choice.brings), None)
-    return (having, f"{group}={name}") if having else (f"{group}={name}",)
+    return (having, f"{group}={name}") if having else with_setting(group, name)
 
 
 def rankers() -> list[Overrides]:
     """Every ranker with the exploration it brings."""
-    return [(f"ranker={ranker}",) for ranker in names("ranker")]
+    return [with_setting("ranker", ranker) for ranker in names("ranker")]
+
+
+def with_setting(group: str, name: str) -> Overrides:
+    """A choice, and the settings without which it is refused."""
+    return (f"{group}={name}", *WITH_SETTING.get(f"{group}={name}", ()))
 
 
 def pairings() -> list[Overrides]:
     """Every ranker with every exploration."""
-    return [(f"ranker={r}", f"exploration={e}") for r in names("ranker") for e in names("exploration")]
+    return [(*ranker, f"exploration={e}") for ranker in rankers() for e in names("exploration")]
 
 
 def arrangements() -> list[Overrides]:
     """Every ranker, with the exploration it brings, with every fairness that changes anything."""
     fair = [name for name in names("fairness") if name != "none"]
-    return [(f"ranker={ranker}", f"fairness={name}") for ranker in names("ranker") for name in fair]
+    return [(*ranker, f"fairness={name}") for ranker in rankers() for name in fair]
 
 
 @cache

@@ -73,7 +73,7 @@ def test_what_a_refusal_suggests_works_for_all_combinations():
 
 def test_combinations_are_refused_or_not():
     """Some combinations are refused, and others are not."""
-    pairs = {tuple(word.partition("=")[2] for word in overrides) for overrides in refused()}
+    pairs = {tuple(words[place].partition("=")[2] for place in (0, -1)) for words in refused()}
     assert {("pdgd", "none"), ("dbgd", "confidence"), ("mgd", "none"), ("toprank", "none")} <= pairs
     assert {("pairrank", "ensemble"), ("pairrank", "team_draft"), ("pairrank", "stated")} <= pairs
     assert not {("pdgd", "plackett_luce"), ("dbgd", "team_draft"), ("mgd", "probabilistic_interleaving")} & pairs

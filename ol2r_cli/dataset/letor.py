@@ -383,6 +383,12 @@ def document_names(dataset: Dataset) -> Sequence[object]:
     return names if len(set(zip(query, names, strict=False))) == len(query) else range(len(query))
 
 
+def names_of_rows(dataset: Dataset) -> tuple[list[str], list[str]]:
+    """Return the query and, as of `document_names`, the document of each row of the table."""
+    query = np.repeat(np.array(dataset.query_ids), np.diff(dataset.offsets))
+    return query.tolist(), [*map(str, document_names(dataset))]
+
+
 def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]) -> Intents:
     """Return the labels of every document by intent, from the judgements in `path`.
 

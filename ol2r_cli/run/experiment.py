@@ -119,7 +119,8 @@ class Experiment:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision}
         of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
-        decisive = {**HASHED_ALWAYS, **self.settings, "device": device, **of_parts}
+        of_roles = {group: {**self.settings[group], **role.hashes()} for group, role in self.roles.items()}
+        decisive = {**HASHED_ALWAYS, **self.settings, **of_roles, "device": device, **of_parts}
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
         files = [file for part, _ in self.parts for file in part.files]

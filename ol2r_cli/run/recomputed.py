@@ -68,7 +68,7 @@ class TrainedRanker:
             raise ValueError(f"ranker._target_ in {file} must be a ranker, got {settings['_target_']}")
         check_unchanged(run.path, run.manifest, {"ranker": settings})
         sorts_by_label = self.ranker.needs_labels and not self.deployed.shape[1]
-        if not self.ranker.generalises or sorts_by_label:
+        if not self.ranker.generalises or sorts_by_label or self.ranker.of_table:
             what = f"ranker={run.choices['ranker']} cannot"
             raise ValueError(f"RUN must be of a ranker that can score new queries, got {run.path}: {what}")
         one, features = torch.zeros(1, 1, dtype=torch.int64), self.deployed.new_zeros(1, 1, self.features)

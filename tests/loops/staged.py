@@ -18,7 +18,7 @@ from ol2r_cli.loops import launch
 from ol2r_cli.loops.rounds import Record
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.plugins.check.small_world import chosen
-from tests.choices import Overrides, composed, each_choice, names, refusal, simulation, world
+from tests.choices import Overrides, composed, each_choice, names, refusal, simulation, with_setting, world
 
 SEEDS = (3, 4)
 USERS = ("click=informational", "click=position_based", "click=user_browsing")  # one for every stage of a user
@@ -67,18 +67,19 @@ def staged(group: str) -> list[str]:
 
 def rankers() -> list[Overrides]:
     """Every ranker that is stages, with the exploration it brings."""
-    return [(f"ranker={name}",) for name in staged("ranker") if has_stages((f"ranker={name}",))]
+    every = [with_setting("ranker", name) for name in staged("ranker")]
+    return [overrides for overrides in every if has_stages(overrides)]
 
 
 def pairings(ranker: str) -> list[Overrides]:
     """A ranker with every exploration where both are stages."""
-    tried = [(f"ranker={ranker}", f"exploration={name}") for name in staged("exploration")]
+    tried = [(*with_setting("ranker", ranker), f"exploration={name}") for name in staged("exploration")]
     return [overrides for overrides in tried if has_stages(overrides)]
 
 
 def explorations() -> list[Overrides]:
     """Every exploration that is stages, with one ranker."""
-    found = {exploration: (ranker, exploration) for name in staged("ranker") for ranker, exploration in pairings(name)}
+    found = {overrides[-1]: overrides for name in staged("ranker") for overrides in pairings(name)}
     return list(found.values())
 
 

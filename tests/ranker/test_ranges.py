@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import RunContext
-from tests.choices import names
+from tests.choices import names, with_setting
 from tests.worlds import handmade, simulate, tiny
 
 # What a setting must be, rankers, and values that are refused.
@@ -147,7 +147,7 @@ TOGETHER = [
 
 @cache
 def settings_of(ranker: str):
-    config = tiny(f"ranker={ranker}").ranker
+    config = tiny(*with_setting("ranker", ranker)).ranker
     build(config)
     return config
 
