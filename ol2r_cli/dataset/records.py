@@ -13,13 +13,13 @@ import polars as pl
 from ol2r_cli.dataset.parse import utf8_lines
 
 
-def records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
+def records(path: Path, strict: bool, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yield the first line and the fields of every record of a csv file.
 
     csv.Error for a field of more than 131,072 characters and, if `strict`, for a bad quote; DataError as of
     `utf8_lines`.
     """
-    rows = csv.reader(utf8_lines(path), strict=strict)
+    rows = csv.reader(utf8_lines(path), strict=strict, delimiter=delimiter)
     first = 1
     try:
         for fields in rows:
@@ -30,13 +30,13 @@ def records(path: Path, strict: bool) -> Iterator[tuple[int, list[str]]]:
         raise csv.Error(f"line {first} has {defect}") from None
 
 
-def place_of(path: Path, row: int) -> str:
+def place_of(path: Path, row: int, delimiter: str = ",") -> str:
     """Return the line on which a row begins, `line 42`, or the number of the row where that cannot be said.
 
     The heading is no row; quoted fields may have line breaks.
     """
     with suppress(StopIteration, csv.Error):  # polars reads some files otherwise than csv
-        line, _ = next(islice(records(path, strict=False), row + 1, None))
+        line, _ = next(islice(records(path, False, delimiter), row + 1, None))
         return f"line {line}"
     return f"row {row + 1}"
 

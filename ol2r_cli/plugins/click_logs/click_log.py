@@ -1,41 +1,41 @@
-"""Click logs: counts or sessions of shown documents and their clicks, as they stand in a csv or parquet file."""
+"""Click logs: pages of shown documents with their clicks, or counts of them, as arrays."""
 
 from __future__ import annotations
 
-import csv
+import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from ol2r_cli.dataset.parse import DataError, open_utf8
-from ol2r_cli.dataset.records import as_text, longer_than_heading, place_of
+from ol2r_cli.dataset.parse import DataError
+from ol2r_cli.plugins.click_logs.log_file import AS_IT_IS, ClickLists, Form, Layout, blocks, layout_of
 from ol2r_cli.tensor.shapes import Bool, Float, Int
-from ol2r_cli.text.formatting import one_line
+from ol2r_cli.text.formatting import plural
 
-COUNTS = "query", "document", "place", "impressions", "clicks"
-SESSIONS = "session", "query", "document", "place", "click"
-CLAX = "query_id", "query_doc_ids", "clicks"  # a row for each session, with lists
-PUBLISHED = {"url": "document", "pos": "place", "Impression": "impressions", "Click": "clicks"}  # `pos` counts from 0
 MOST_PLACES = 1000
 MORE_CLICKS = "clicks from 0 to impressions"
 LeaveOut = Literal["none", "more clicks", "malformed"]
-_IDS, _WHOLE = ("session", "query", "document"), ("place", "impressions", "clicks")
-_BLOCK_BYTES, _BLOCK_ROWS, _BLOCK_LISTS = 2**22, 2**17, 2**14  # of a file that are text at the same time
+_WHOLE = "place", "impressions", "clicks"
+_TIME = "a time, a number or as 2024-06-01T12:00:00Z"
+_SHOWN = 60  # characters of a value in a message
+_BLOCK = 2**20  # numbers that are looked up at the same time
+_MOST = 0.75  # of the lists at the beginning of a file, which are of one kind: others are then malformed
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ClickLog:
     """Impressions and clicks of D documents, each of one query, at K places.
 
-    `pages`, if they are known, are the documents of S pages by place, -1 where there is none, and their clicks.
-    `query_ids`, if they are known, are the ids in the file of the queries, which `query` numbers, and `document_ids`
-    those of the documents. `repeats` is how many rows of sessions the file has once more: they are left out.
+    `pages`, if they are known, are the documents of S pages by place, -1 where there is none, and their clicks: in the
+    order of their time, or without a time of the file. `query_ids`, if they are known, are the ids in the file of the
+    queries, which `query` numbers, and `document_ids` those of the documents. `repeats` is how many rows the file has
+    once more: they are left out.
     """
 
     query: Int[np.ndarray, "D"]
@@ -55,33 +55,49 @@ class ClickLog:
             pages = number[pages[0][rows]], pages[1][rows]
         return ClickLog(self.query[kept], self.impressions[kept], self.clicks[kept], pages, self.query_ids)
 
+    def query_of_pages(self) -> Int[np.ndarray, "S"]:
+        """Return the query of each page; ValueError for counts."""
+        if self.pages is None:
+            raise ValueError("a log of counts has no pages")
+        return self.query[self.pages[0].max(1)]
 
-def read(path: Path, leave_out: LeaveOut = "none") -> tuple[ClickLog, int]:
-    """Return the log in a csv or parquet file with the columns `COUNTS` or `SESSIONS`, and how many rows were left out.
+    def split(self, share: float = 0.8) -> tuple[ClickLog, ClickLog]:
+        """Return the first `share` of the pages, and the others, which came later; of counts each fifth query is
+        among the others, if the share is 0.8. Both have all documents, numbered alike, also where they have none of
+        their impressions."""
+        if self.pages is None:
+            queries = int(self.query.max(initial=-1)) + 1
+            is_first = np.diff(np.ceil(np.arange(queries + 1) * share - 1e-9)) > 0
+            first = is_first[self.query][:, None]
+            parts = [
+                replace(self, impressions=self.impressions * part, clicks=self.clicks * part)
+                for part in (first, ~first)
+            ]
+            return parts[0], parts[1]
+        pages = round(len(self.pages[0]) * share)
+        parts = []
+        for part in slice(pages), slice(pages, None):
+            shown = self.pages[0][part], self.pages[1][part]
+            impressions, clicks = _summed(len(self.query), *shown)
+            parts.append(replace(self, impressions=impressions, clicks=clicks, pages=shown))
+        return parts[0], parts[1]
 
-    A row of `SESSIONS` is a shown document, a row of `CLAX` the documents and clicks of a session from the top.
-    `position` may stand for `place`, which counts from 1; the columns of `PUBLISHED` are those of `COUNTS`. Counts of
-    the same query, document and place are added. Of equal rows of a session one is kept, and none is malformed.
-    `leave_out` says which rows are left out: none, those with more clicks than impressions, or all that are malformed.
-    DataError, with the line, for the first other malformed row; ValueError for a file that cannot be read or has too
-    little.
+
+def read(path: Path, leave_out: LeaveOut = "none", form: Form = AS_IT_IS) -> tuple[ClickLog, int]:
+    """Return the log in a csv, parquet or json lines file, and how many rows were left out.
+
+    A row has the counts of a document at a rank, a shown document of a page, or a page with lists: docs/how-to/
+    fit_clicks.md has the columns. What is recognised that a user may not expect is logged. Counts of the same query,
+    document and place are added. Of equal rows of a page one is kept, and none is malformed. `leave_out` says which
+    rows are left out: none, those with more clicks than impressions, or all that are malformed. DataError, with the
+    line, for the first other malformed row; ValueError for a file that cannot be read or has too little.
     """
-    layout, malformed = _layout(path), _Malformed(path, leave_out)
-    ids = {name: pl.Categorical(pl.Categories.random()) for name in _IDS}
-    parts, rows = [], 0
-    for text in _blocks(path, layout):
-        kept = _kept(text, rows, layout.first, malformed)
-        parts.append(kept.with_columns(pl.col(name).cast(ids[name]) for name in _IDS if name in kept.columns))
-        rows += len(text)
-    table, repeats = pl.concat(parts).with_columns(pl.col("place") - layout.first), 0
-    parts.clear()
-    if "session" in table.columns:
-        table, repeats = _each_place_once(table.with_columns(page=_pages(table)), layout.first, malformed)
-    malformed.check()
-    table = table.drop("row", "session", strict=False)
-    if table.is_empty():
-        raise ValueError(f"{path} has no row that can be used")
-    log = replace(_as_arrays(table), repeats=repeats)
+    layout = layout_of(path, form)
+    for line in layout.told:
+        _log.info("%s", line)
+    malformed = _Malformed(path, layout, leave_out)
+    of_rows = {"counts": _counts, "shown documents": _shown_documents, "pages": _listed_pages}[layout.rows]
+    log = of_rows(path, layout, form, malformed)
     if not log.clicks.any():
         raise ValueError(f"{path} has no click")
     unseen = log.impressions.sum(0) == 0
@@ -94,11 +110,19 @@ def read(path: Path, leave_out: LeaveOut = "none") -> tuple[ClickLog, int]:
 class _Malformed:
     """How many rows of a file are malformed and left out, and the first of those that must not be there."""
 
-    def __init__(self, path: Path, leave_out: LeaveOut):
-        self.path, self.leave_out = path, leave_out
+    def __init__(self, path: Path, layout: Layout, leave_out: LeaveOut):
+        self.path, self.layout, self.leave_out = path, layout, leave_out
         self.left_out, self.number, self.row, self.told = 0, 0, sys.maxsize, ""
 
-    def add(self, fields: pl.DataFrame, holds: pl.DataFrame, row: pl.Series) -> None:
+    def broken(self, row: int, told: str) -> None:
+        """Add a row that cannot be read, with what it must be."""
+        self.left_out += 1
+        if self.leave_out != "malformed":
+            self.number += 1
+            if row < self.row:
+                self.row, self.told = row, told
+
+    def add(self, fields: pl.DataFrame, holds: pl.DataFrame, row: Int[np.ndarray, "n"]) -> None:
         """Add the rows with these fields that break a rule of `holds`; `row` has their numbers in the file."""
         self.left_out += _number_of_false(holds)
         if self.leave_out == "more clicks":
@@ -110,47 +134,314 @@ class _Malformed:
         first = int(holds.select(~pl.all_horizontal(pl.all())).to_series().arg_max() or 0)
         if row[first] < self.row:
             rule = next(name for name in holds.columns if not holds[name][first])
-            got = ", ".join(f"{name} {value!s}" for name, value in fields.row(first, named=True).items())
-            self.row, self.told = row[first], f"a row must have {rule}, got {got}"
+            values = {
+                self.layout.columns[name]: str(value if not isinstance(value, pl.Series) else value.to_list())
+                for name, value in fields.row(first, named=True).items()
+            }
+            got = ", ".join(f"{name} {value[:_SHOWN]}" for name, value in values.items())
+            self.row, self.told = int(row[first]), f"a row must have {rule}, got {got}"
 
     def check(self) -> None:
         """Raise DataError, with the line of the first row, if there is one."""
         if self.number:
             in_all = f"malformed rows in all: {self.number:,}"
-            where = place_of(self.path, self.row) if _is_csv(self.path) else f"row {self.row + 1}"
-            raise DataError(f"{self.path}, {where}: {self.told} ({in_all})")
+            raise DataError(f"{self.path}, {self.layout.place(self.path, self.row)}: {self.told} ({in_all})")
 
 
 def _number_of_false(holds: pl.DataFrame) -> int:
     return int(holds.select((~pl.all_horizontal(pl.all())).sum()).item())
 
 
-def _kept(text: pl.DataFrame, rows: int, first: int, malformed: _Malformed) -> pl.DataFrame:
-    """Return the rows of a block, the first of which is row `rows` of the file, that are shown and keep all rules."""
-    table = text.with_columns(_whole(text[name]) for name in _WHOLE if name in text.columns)
-    holds, row = table.select(**_rules(table, first)), pl.int_range(rows, rows + len(text), dtype=pl.UInt32, eager=True)
-    malformed.add(text, holds, row)
-    shown = table["query"].is_not_null()
-    if "session" not in table.columns:
-        shown &= table["impressions"] > 0
-    kept = holds.select(pl.all_horizontal(pl.all())).to_series()
-    table = table.with_columns(row.alias("row")).filter(kept & shown)
-    small = pl.Int8 if "session" in table.columns else pl.Int64
-    return table.with_columns(pl.col("place").cast(pl.Int16), pl.col("clicks").cast(small))
+class _Ids:
+    """Text of a log as numbers: the same text has the same number in all parts of a file."""
+
+    def __init__(self) -> None:
+        self._category = pl.Categorical(pl.Categories.random())
+        self._kept = pl.Series([], dtype=self._category)  # polars forgets numbers of which no column is left
+
+    def codes(self, text: pl.Series) -> Int[np.ndarray, "n"]:
+        """Return the number of each text, -1 where there is none."""
+        numbered = text.cast(self._category)
+        self._kept = self._kept if len(self._kept) else numbered[:1]
+        return numbered.to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+
+    def text(self, codes: Int[np.ndarray, "n"]) -> pl.Series:
+        """Return the text of each code."""
+        return pl.Series(codes, dtype=pl.UInt32).cat.to(self._category).cast(pl.String)
+
+    def in_order(self, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "X"], list[str]]:
+        """Return the place of each code that occurs in the order of text, and the texts in this order."""
+        there = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
+        there[codes] = True
+        used = np.flatnonzero(there)
+        text = self.text(used)
+        order = text.arg_sort().to_numpy()
+        number = np.full(len(there), -1, np.int32)
+        number[used[order]] = np.arange(len(used))
+        return number, text.gather(order).to_list()
 
 
-def _rules(table: pl.DataFrame, first: int) -> dict[str, pl.Expr]:
+def _counts(path: Path, layout: Layout, form: Form, malformed: _Malformed) -> ClickLog:
+    """Return the log of a file whose rows are counts."""
+    ids: dict[str, _Ids] = {name: _Ids() for name in ("query", "document")}
+    parts: list[list[np.ndarray]] = [[] for _ in range(5)]
+    for table, _ in _kept_rows(path, layout, form, malformed):
+        shown = table.filter(pl.col("impressions") > 0)
+        columns = *(ids[name].codes(shown[name]) for name in ids), *(shown[name].to_numpy() for name in _WHOLE)
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column)
+    malformed.check()
+    query, document, place, impressions, clicks = _joined(parts)
+    if not len(query):
+        raise ValueError(f"{path} has no row that can be used")
+    row, log = _documents(query, document, ids)
+    shape = len(log.query), int(place.max()) + 1
+    cell = row * np.int64(shape[1]) + place
+
+    def summed(weights: Int[np.ndarray, "n"]) -> Float[np.ndarray, "D K"]:
+        return np.bincount(cell, weights, shape[0] * shape[1]).reshape(shape)
+
+    return replace(log, impressions=summed(impressions), clicks=summed(clicks))
+
+
+def _shown_documents(path: Path, layout: Layout, form: Form, malformed: _Malformed) -> ClickLog:
+    """Return the log of a file whose rows are shown documents; a session has a page for each query."""
+    ids: dict[str, _Ids] = {name: _Ids() for name in ("page", "query", "document")}
+    parts: list[list[np.ndarray]] = [[] for _ in range(6)]
+    starts, times, number = [], [], 0
+    for table, number_in_file in _kept_rows(path, layout, form, malformed):
+        codes = [ids[name].codes(table[name]) for name in ids]
+        columns = *codes, table["place"].to_numpy().astype(np.int16), table["clicks"].to_numpy() > 0, number_in_file
+        for part, column in zip(parts, columns, strict=True):
+            part.append(column)
+        if "time" in table.columns:
+            begin = np.flatnonzero(np.diff(codes[0], prepend=-1) | np.diff(codes[1], prepend=-1))
+            starts.append(begin + number)
+            times.append(table["time"].to_numpy()[begin])
+        number += len(table)
+    session, query, document, place, click, row = _joined(parts)
+    if not number:
+        malformed.check()
+        raise ValueError(f"{path} has no row that can be used")
+    page, first = _pages(session, query)
+    document_at = np.full((len(first), int(place.max()) + 1), -1, np.int32)
+    clicked_at = np.zeros(document_at.shape, np.bool_)
+    at, clicked = document_at.reshape(-1), clicked_at.reshape(-1)
+    cell = page * np.int64(document_at.shape[1]) + place
+    at[cell], clicked[cell] = document, click
+    repeats = number - int(np.count_nonzero(at >= 0))
+    if repeats:
+        other = np.zeros(len(at), np.bool_)
+        other[cell[(at[cell] != document) | (clicked[cell] != click)]] = True
+        bad = np.flatnonzero(other[cell])
+        if len(bad):
+            one = bad[:1]
+            fields = {
+                name: ids[name].text(codes[one]) for name, codes in zip(ids, (session, query, document), strict=True)
+            }
+            fields |= {"place": pl.Series(place[one] + layout.first), "clicks": pl.Series(click[one].astype(int))}
+            rule = f"each place of a {layout.columns['page']} once"
+            malformed.add(pl.DataFrame(fields), pl.DataFrame({rule: np.zeros(len(bad), np.bool_)}), row[bad])
+        at[other], clicked[other] = -1, False
+        repeats -= len(bad) - int(np.count_nonzero(other))
+    malformed.check()
+    query_of_page, time = query[first], None
+    del session, query, document, place, click, row, cell
+    if starts:
+        start, time = np.concatenate(starts)[::-1], np.full(len(first), np.nan)
+        time[page[start]] = np.concatenate(times)[::-1]  # that of its first row
+    return _of_pages(document_at, clicked_at, query_of_page, time, ids, repeats, path)
+
+
+def _listed_pages(path: Path, layout: Layout, form: Form, malformed: _Malformed) -> ClickLog:
+    """Return the log of a file whose rows are pages."""
+    ids = {name: _Ids() for name in ("page", "query", "document")}
+    kind, rows, shown, clicked, others = form.clicks, 0, [], [], []
+    for text in blocks(path, layout, malformed.broken):
+        table = text.with_columns(_time(text["time"])) if "time" in text.columns else text
+        kind = kind or _kind_of_lists(path, layout, table)
+        holds = _list_rules(table, layout, kind or "documents")
+        row = np.arange(rows, rows + len(text), dtype=np.uint32)
+        malformed.add(text, holds, row)
+        rows += len(text)
+        kept = holds.select(pl.all_horizontal(pl.all())).to_series() & text["query"].is_not_null()
+        table, row = table.filter(kept), row[kept.to_numpy()]
+        if not len(table):
+            continue
+        document_at, clicked_at = _list_arrays(table, layout.first, kind or "documents", ids["document"])
+        shown.append(document_at)
+        clicked.append(clicked_at)
+        codes = [ids[name].codes(table[name]) for name in ("query", "page") if name in table.columns]
+        others.append([row, *codes, *([table["time"].to_numpy()] if "time" in table.columns else [])])
+    malformed.check()
+    if not shown:
+        raise ValueError(f"{path} has no row that can be used")
+    places = max(part.shape[1] for part in shown)
+    document_at, clicked_at = (_side_by_side(parts, places) for parts in (shown, clicked))
+    row, query, *more = map(np.concatenate, zip(*others, strict=True))
+    time = more.pop() if "time" in layout.columns else None
+    single, repeats = np.ones(len(row), np.bool_), 0
+    for page_id in more:
+        page, first = _pages(page_id, query)
+        if len(first) < len(row):
+            of_first = first[page]
+            differs = (document_at != document_at[of_first]).any(1) | (clicked_at != clicked_at[of_first]).any(1)
+            other = np.zeros(len(first), np.bool_)
+            other[page[differs]] = True
+            bad = np.flatnonzero(other[page])
+            single[:] = False
+            single[first] = ~other
+            repeats = len(row) - len(bad) - int(single.sum())
+            if len(bad):
+                fields = {"page": ids["page"].text(page_id[bad[:1]]), "query": ids["query"].text(query[bad[:1]])}
+                rule = f"the same documents and clicks for the same {layout.columns['page']}"
+                malformed.add(pl.DataFrame(fields), pl.DataFrame({rule: np.zeros(len(bad), np.bool_)}), row[bad])
+            malformed.check()
+    times = None if time is None else time[single]
+    return _of_pages(document_at[single], clicked_at[single], query[single], times, ids, repeats, path)
+
+
+def _side_by_side(parts: list[Int[np.ndarray, "s k"]], places: int) -> Int[np.ndarray, "S K"]:
+    """Return pages one below the other, with -1, or no click, where they are shorter than others."""
+    empty = -1 if parts[0].dtype == np.int32 else 0
+    pages = np.full((sum(map(len, parts)), places), empty, parts[0].dtype)
+    end = 0
+    for number, part in enumerate(parts):
+        pages[end : end + len(part), : part.shape[1]] = part
+        end += len(part)
+        parts[number] = part[:0]
+    return pages
+
+
+def _as_clicks(clicks: pl.Expr, kind: ClickLists) -> pl.Expr:
+    """Return lists of clicks as numbers, of documents as text; an absent list has none, but of flags."""
+    if kind == "documents":
+        return clicks.list.drop_nulls().fill_null([])
+    plain = pl.element().str.strip_chars().str.to_lowercase().replace({"true": "1", "false": "0"})
+    numbers = clicks.list.eval(plain.str.replace(r"\.0*$", "").cast(pl.Int64, strict=False).fill_null(-1))
+    return numbers if kind == "flags" else numbers.fill_null([])
+
+
+def _click_rule(kind: ClickLists, first: int) -> tuple[str, pl.Expr]:
+    """Return the rule that lists of clicks keep, in words and of each row."""
+    number, clicks = pl.col("document").list.len(), _as_clicks(pl.col("clicks"), kind)
+    if kind == "flags":
+        is_flag = clicks.list.eval(pl.element().is_between(0, 1)).list.all()
+        return "0 or 1 for each document in clicks", (clicks.list.len() == number) & is_flag
+    if kind == "documents":
+        return "clicks on documents of the list", clicks.list.set_difference("document").list.len() == 0
+    within = (clicks.list.min() >= first) & (clicks.list.max() < first + number.cast(pl.Int64))
+    return f"clicks at ranks from {first} to the last", within.fill_null(True)
+
+
+def _list_rules(table: pl.DataFrame, layout: Layout, kind: ClickLists) -> pl.DataFrame:
+    """Return whether each row of lists keeps each rule, by the words of the rule. Blank lines keep all of them."""
+    words, rule = _click_rule(kind, layout.first)
+    rules = {
+        "query": pl.col("query").is_not_null(),
+        f"a list of 1 to {MOST_PLACES} documents": pl.col("document").list.len().is_between(1, MOST_PLACES),
+        words: rule,
+    }
+    if "page" in table.columns:
+        rules[layout.columns["page"]] = pl.col("page").is_not_null()
+    if "time" in table.columns:
+        rules[_TIME] = pl.col("time").is_not_null()
+    blank = pl.all_horizontal(pl.all().is_null())
+    return table.select(**{name: rule.fill_null(False) | blank for name, rule in rules.items()})
+
+
+def _kind_of_lists(path: Path, layout: Layout, table: pl.DataFrame) -> ClickLists | None:
+    """Return what lists of clicks have, None where there are none; ValueError if they could have several things."""
+    column = layout.columns["clicks"]
+    clicked = table.filter(pl.col("clicks").list.drop_nulls().list.len() > 0)
+    if clicked.is_empty():
+        return None
+    if "rank" in column.lower() or "position" in column.lower():
+        return "ranks"
+    if layout.columns["document"] == "query_doc_ids":  # of CLAX
+        return "flags"
+
+    def is_most(kind: ClickLists, first: int = layout.first) -> bool:
+        return float(clicked.select(_click_rule(kind, first)[1].fill_null(False).mean()).item()) >= _MOST
+
+    if is_most("flags"):
+        return "flags"
+    kinds: list[ClickLists] = [kind for kind in ("documents", "ranks") if is_most(kind)]
+    if len(kinds) == 1:
+        told = "the documents that were clicked" if kinds == ["documents"] else f"ranks of clicks from {layout.first}"
+        _log.info("column %s has %s: type --clicks where it has something else", column, told)
+        return kinds[0]
+    if not kinds and is_most("ranks", 0):
+        raise ValueError(f"{path}: column {column} has ranks from 0: type --clicks ranks --first-rank 0")
+    could = "0 or 1 for each document, clicked documents, or ranks of clicks"
+    why = "it could have documents or ranks" if kinds else "it has none of them"
+    typed = "type --clicks flags, --clicks documents or --clicks ranks"
+    raise ValueError(f"{path}: column {column} must have {could}, and {why}: {typed}")
+
+
+def _list_arrays(
+    table: pl.DataFrame, first: int, kind: ClickLists, documents: _Ids
+) -> tuple[Int[np.ndarray, "s k"], Bool[np.ndarray, "s k"]]:
+    """Return the documents and clicks of pages by place. One that is shown twice is clicked where it is first."""
+    clicks = table.select(_as_clicks(pl.col("clicks"), kind)).to_series()
+    length, clicked = (lists.list.len().to_numpy().astype(np.int64) for lists in (table["document"], clicks))
+    page, page_of_click = (np.repeat(np.arange(len(table)), number) for number in (length, clicked))
+    place = np.arange(len(page)) - np.repeat(np.cumsum(length) - length, length)
+    flat = clicks.filter(pl.Series(clicked > 0)).explode()
+    document = documents.codes(table["document"].explode().replace("", None))
+    document_at = np.full((len(table), int(length.max())), -1, np.int32)
+    clicked_at = np.zeros(document_at.shape, np.bool_)
+    document_at[page, place] = document
+    if kind == "flags":
+        clicked_at[page, place] = flat.to_numpy() == 1
+    elif kind == "ranks":
+        clicked_at[page_of_click, flat.to_numpy() - first] = True
+    else:
+        there = pl.Series(page << 32 | document.astype(np.int64))
+        on = pl.Series(page_of_click << 32 | documents.codes(flat).astype(np.int64))
+        clicked_at[page, place] = (there.is_in(on.implode()) & there.is_first_distinct()).to_numpy()
+    return document_at, clicked_at & (document_at >= 0)
+
+
+def _kept_rows(
+    path: Path, layout: Layout, form: Form, malformed: _Malformed
+) -> Iterator[tuple[pl.DataFrame, Int[np.ndarray, "n"]]]:
+    """Yield the rows of a file that are shown and keep all rules, with their numbers in the file, some at a time.
+
+    ValueError at the end where as many rows are at rank 0 as at rank 1, and nobody said that ranks count from 1.
+    """
+    rows, zeros, ones = 0, 0, 0
+    for text in blocks(path, layout, malformed.broken):
+        table = text.with_columns(_whole(text[name]) for name in _WHOLE if name in text.columns)
+        if "time" in text.columns:
+            table = table.with_columns(_time(text["time"]))
+        holds = table.select(**_rules(table, layout))
+        row = np.arange(rows, rows + len(text), dtype=np.uint32)
+        malformed.add(text, holds, row)
+        rows += len(text)
+        zeros += int((table["place"] == 0).sum() or 0)
+        ones += int((table["place"] == 1).sum() or 0)
+        kept = holds.select(pl.all_horizontal(pl.all())).to_series() & table["query"].is_not_null()
+        yield table.filter(kept).with_columns(pl.col("place") - layout.first), row[kept.to_numpy()]
+    is_told = form.first_rank is not None or malformed.leave_out == "more clicks"  # a dataset has no option for it
+    if layout.first and not is_told and zeros and zeros >= ones:
+        told = f"{path} has {plural(zeros, 'row')} at rank 0"
+        raise ValueError(f"{told}, so that ranks seem to count from 0: type --first-rank 0, or --first-rank 1")
+
+
+def _rules(table: pl.DataFrame, layout: Layout) -> dict[str, pl.Expr]:
     """Return whether each row keeps each rule, by the words of the rule. Blank lines keep all of them."""
-    last, clicks = first + MOST_PLACES - 1, pl.col("clicks")
+    last, clicks = layout.first + MOST_PLACES - 1, pl.col("clicks")
     rules = {
         "query and document": pl.col("query").is_not_null() & pl.col("document").is_not_null(),
-        f"place from {first} to {last}": pl.col("place").is_between(first, last),
+        f"place from {layout.first} to {last}": pl.col("place").is_between(layout.first, last),
     }
-    is_session = "session" in table.columns
-    shown = pl.lit(1) if is_session else pl.col("impressions")
+    shown = pl.lit(1) if layout.rows == "shown documents" else pl.col("impressions")
     rules |= {"impressions from 0": shown >= 0, "clicks from 0": clicks >= 0, MORE_CLICKS: clicks <= shown}
-    if is_session:
-        rules["session"] = pl.col("session").is_not_null()
+    if layout.rows == "shown documents":
+        rules[layout.columns["page"]] = pl.col("page").is_not_null()
+    if "time" in table.columns:
+        rules[_TIME] = pl.col("time").is_not_null()
     blank = pl.all_horizontal(pl.all().is_null())
     return {name: rule.fill_null(False) | blank for name, rule in rules.items()}
 
@@ -167,208 +458,108 @@ def _whole(column: pl.Series) -> pl.Series:
     return plain.str.replace(r"\.0*$", "").cast(pl.Int64, strict=False)
 
 
-def _each_place_once(table: pl.DataFrame, first: int, malformed: _Malformed) -> tuple[pl.DataFrame, int]:
-    """Return the rows of sessions without repeats, how many these are, and without places that have several documents
-    or clicks, whose rows are malformed."""
-    places = int(table["place"].max() or 0) + 1  # type: ignore[arg-type]
-    cell = table["page"].to_numpy() * np.int64(places) + table["place"].to_numpy()
-    taken = np.zeros(cell.max(initial=0) + 1, np.bool_)
-    taken[cell] = True
-    if taken.sum() == len(cell):
-        return table, 0
-    cells = table.with_columns(cell=cell)
-    same = pl.struct("document", "clicks").n_unique().over("cell") == 1
-    marked = cells.with_columns(once=same, is_first=pl.col("cell").is_first_distinct())
-    fields = marked.select("session", "query", "document", pl.col("place") + first, "clicks")
-    malformed.add(fields, marked.select(pl.col("once").alias("each place of a session once")), marked["row"])
-    kept = marked.filter("once", "is_first").drop("cell", "once", "is_first")
-    return kept, int(marked["once"].sum()) - len(kept)
+def _time(column: pl.Series) -> pl.Series:
+    """Return times of text that has a number, or a date with a time as of ISO 8601, as numbers; null where it has none.
+
+    A time without a zone is one of UTC.
+    """
+    numbers = column.cast(pl.Float64, strict=False)
+    if numbers.null_count() == column.null_count():
+        return numbers
+    plain = column.str.strip_chars().str.replace(r"^(\d{4}-\d\d-\d\d)$", "${1}T00:00:00")
+    plain = plain.str.replace(r"^(\d{4}-\d\d-\d\d) +", "${1}T").str.replace(r" *(?:UTC|z)$", "Z")
+    plain = plain.str.replace(r"(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)$", "${1}Z")
+    plain = plain.str.replace(r"(T\d\d:\d\d)(Z|[+-])", "${1}:00${2}").str.replace(r"([+-]\d\d)(\d\d)$", "${1}:${2}")
+    return plain.str.to_datetime("%+", strict=False, time_zone="UTC", time_unit="us").dt.epoch("us").cast(pl.Float64)
 
 
-class _Layout(NamedTuple):
-    """Which columns of a file are read, with their names here; the number of the top place; and whether a row has
-    lists."""
-
-    names: dict[str, str]
-    first: int = 1
-    lists: bool = False
-
-
-def _layout(path: Path) -> _Layout:
-    """Return what the columns of a file are; ValueError where some are missing."""
-    there = _columns(path)
-    if set(CLAX) <= set(there):
-        return _Layout(dict(zip(CLAX, ("query", "document", "clicks"), strict=True)), lists=True)
-    is_published = "pos" in there and not {"place", "position"}.intersection(there)
-    others = PUBLISHED if is_published else {"position": "place"}
-    in_file = {new: name for name, new in others.items() if name in there} | {name: name for name in there}
-    wanted = SESSIONS if "session" in there else COUNTS
-    missing = [name for name in wanted if name not in in_file]
-    if missing:
-        both = f"{', '.join(COUNTS)}, or {', '.join(SESSIONS)}"
-        raise ValueError(f"{path} must have the columns {both}; it has {', '.join(there)}, and no {missing[0]}")
-    return _Layout({in_file[name]: "clicks" if name == "click" else name for name in wanted}, 0 if is_published else 1)
-
-
-def _columns(path: Path) -> list[str]:
-    """Return the names of the columns of a file; ValueError unless it is csv or parquet."""
-    with _reading(path):
-        if _is_csv(path):
-            return pl.read_csv(next(_records_at_once(path)), infer_schema=False).columns
-        with path.open("rb"):  # so that a folder is none
-            return list(pl.read_parquet_schema(path))
-
-
-def _blocks(path: Path, layout: _Layout) -> Iterator[pl.DataFrame]:
-    """Yield the rows of a file as text, some at a time; ValueError for columns that have something else."""
-    sessions = 0
-    for block in _tables(path, layout):
-        table = block.rename(layout.names)
-        if layout.lists:
-            table = _as_sessions(table.with_row_index("session", sessions), path)
-            sessions += len(block)
-        yield table.select(as_text(path, column) for column in table)
-
-
-def _as_sessions(table: pl.DataFrame, path: Path) -> pl.DataFrame:
-    """Return a row for each document of rows of lists; ValueError for a row whose lists differ in length."""
-    try:
-        places = pl.int_ranges(1, pl.col("document").list.len() + 1).alias("place")
-        return table.with_columns(places).explode("document", "clicks", "place").cast({"clicks": pl.Int64})
-    except pl.exceptions.PolarsError:
-        message = "must have lists of the same length in query_doc_ids and clicks, with clicks of 0 and 1"
-        raise ValueError(f"{path} {message}") from None
-
-
-def _tables(path: Path, layout: _Layout) -> Iterator[pl.DataFrame]:
-    """Yield the columns of a layout as they are in a csv or parquet file, at least one table; ValueError as of
-    `_columns`."""
-    with _reading(path):
-        if _is_csv(path):
-            for text in _records_at_once(path):
-                yield pl.read_csv(text, infer_schema=False).select(*layout.names)  # of all columns: none has more
-            return
-        scan = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(*layout.names)
-        rows = scan.select(pl.len()).collect().item()
-        step = _BLOCK_LISTS if layout.lists else _BLOCK_ROWS
-        for begin in range(0, max(rows, 1), step):
-            yield scan.slice(begin, step).collect()
-
-
-def _is_csv(path: Path) -> bool:
-    return path.suffix != ".parquet"
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of a file into a ValueError that says what is wrong with it."""
-    try:
-        yield
-    except DataError as error:  # of a compressed file or of an encoding, not of a row
-        raise ValueError(str(error)) from None
-    except (OSError, pl.exceptions.PolarsError) as error:
-        try:
-            reason = _unreadable(path) if _is_csv(path) and path.is_file() else ""
-        except DataError as other_encoding:
-            raise ValueError(str(other_encoding)) from None
-        raise ValueError(f"{path} must be a csv or parquet file ({reason or one_line(error)[:120]})") from None
-
-
-def _records_at_once(path: Path) -> Iterator[bytes]:
-    """Yield whole records of a csv file, some at a time, each time below the first one, which names the columns."""
-    heading, text = b"", b""
-    with open_utf8(path) as file:
-        while more := file.read(_BLOCK_BYTES):
-            text += more
-            ends = _ends(text)
-            if len(ends) and not heading:
-                heading = text[: ends[0]]
-                yield heading
-                text, ends = text[ends[0] :], ends[1:] - ends[0]
-            if len(ends):
-                yield heading + text[: ends[-1]]
-                text = text[ends[-1] :]
-    if text or not heading:
-        yield heading + text
-
-
-def _ends(text: bytes) -> Int[np.ndarray, "n"]:
-    """Return where the lines of a text end that end no part of a quoted field."""
-    content = np.frombuffer(text, np.uint8)
-    breaks, quotes = np.flatnonzero(content == ord("\n")), np.flatnonzero(content == ord('"'))
-    return breaks[np.searchsorted(quotes, breaks) % 2 == 0] + 1
-
-
-def _unreadable(path: Path) -> str:
-    """Return which line of a csv file has more fields than the first, or a bad quote; empty if none has. DataError for
-    one that is not UTF-8."""
-    try:
-        long = longer_than_heading(path)
-    except csv.Error as error:
-        return str(error)
-    return f"line {long[0]} has more fields than the first" if long else ""
-
-
-def _as_arrays(table: pl.DataFrame) -> ClickLog:
-    """Return the rows as arrays. Documents are sorted by query; places count from 0."""
-    place, clicks = table["place"].to_numpy(), table["clicks"].to_numpy()
-    query, query_ids = _numbered(table["query"])
-    name, names = _numbered(table["document"])
-    key = query.astype(np.int64)  # in place: a log may have a hundred million rows
-    key *= len(names)
-    key += name
-    del query, name
-    document, pairs = _dense(key)
-    shape = len(pairs), int(place.max()) + 1
-    np.multiply(document, shape[1], out=key)
-    key += place
-
-    def summed(cells: Int[np.ndarray, "n"], weights: Int[np.ndarray, "n"] | None = None) -> Float[np.ndarray, "D K"]:
-        return np.bincount(cells, weights, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-
-    if "page" in table.columns:
-        shown, clicked = summed(key), summed(key[clicks > 0])
-    else:
-        shown, clicked = summed(key, table["impressions"].to_numpy()), summed(key, clicks)
-    del key
-    ids = [names[number] for number in (pairs % len(names)).tolist()]
-    log = ClickLog(pairs // len(names), shown, clicked, query_ids=query_ids, document_ids=ids)
-    if "page" not in table.columns:
-        return log
-    page, different = _dense(table["page"].to_numpy())
-    document_at = np.full((len(different), shape[1]), -1, np.int32)
-    clicked_at = np.zeros(document_at.shape, np.bool_)
-    document_at[page, place] = document
-    clicked_at[page, place] = clicks
-    return replace(log, pages=(document_at, clicked_at))
-
-
-def _pages(table: pl.DataFrame) -> Int[np.ndarray, "N"]:
-    """Return the number of the page of each row: a session has one for each query."""
-    session, query = (table[name].to_physical().cast(pl.Int32).to_numpy() for name in ("session", "query"))
+def _pages(
+    session: Int[np.ndarray, "N"], query: Int[np.ndarray, "N"]
+) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "S"]]:
+    """Return the number of the page of each row, by first rows, and the first row of each page: a session has a page
+    for each query."""
     of_session = np.zeros(session.max(initial=0) + 1, np.int32)
     of_session[session] = query
     if (of_session[session] == query).all():
-        return _dense(session)[0]
-    return _dense(session * (np.int64(query.max()) + 1) + query)[0]
+        page = _dense(session)[0]
+    else:
+        page = _dense(session * (np.int64(query.max()) + 1) + query)[0]
+    first = np.zeros(int(page.max()) + 1, np.int32)
+    first[page[::-1]] = np.arange(len(page), dtype=np.int32)[::-1]
+    order = np.argsort(first)
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return number[page], first[order]
 
 
-def _numbered(ids: pl.Series) -> tuple[Int[np.ndarray, "N"], list[str]]:
-    """Return the number of each id in the order of text, and the ids in this order."""
-    unique = ids.unique()
-    ordered = unique.gather(unique.cast(pl.String).arg_sort())
-    codes = ordered.to_physical().to_numpy()
-    number = np.zeros(int(codes.max()) + 1, np.int32)
-    number[codes] = np.arange(len(codes))
-    return number[ids.to_physical().to_numpy()], ordered.cast(pl.String).to_list()
+def _of_pages(
+    document_at: Int[np.ndarray, "S K"],
+    clicked_at: Bool[np.ndarray, "S K"],
+    query: Int[np.ndarray, "S"],
+    time: Float[np.ndarray, "S"] | None,
+    ids: dict[str, _Ids],
+    repeats: int,
+    path: Path,
+) -> ClickLog:
+    """Return the log of pages, given in the order of the file; ValueError if none has a document."""
+    order = np.arange(len(query)) if time is None else np.argsort(time, kind="stable")
+    order = order[document_at[order].max(1) >= 0]
+    if not len(order):
+        raise ValueError(f"{path} has no row that can be used")
+    document_at, clicked_at = document_at[order], clicked_at[order]
+    shown = document_at >= 0
+    places = int(np.flatnonzero(shown.any(0)).max()) + 1
+    document_at, clicked_at, shown = document_at[:, :places], clicked_at[:, :places], shown[:, :places]
+    row, log = _documents(np.repeat(query[order], shown.sum(1)), document_at[shown], ids)
+    document_at[shown] = row
+    impressions, clicks = _summed(len(log.query), document_at, clicked_at)
+    return replace(log, impressions=impressions, clicks=clicks, pages=(document_at, clicked_at), repeats=repeats)
+
+
+def _summed(
+    documents: int, document_at: Int[np.ndarray, "S K"], clicked_at: Bool[np.ndarray, "S K"]
+) -> list[Float[np.ndarray, "D K"]]:
+    """Return impressions and clicks of documents by place."""
+    places = document_at.shape[1]
+    cell = (document_at * np.int64(places) + np.arange(places))[document_at >= 0]
+    clicked = clicked_at[document_at >= 0]
+    counts = (np.bincount(cells, minlength=documents * places) for cells in (cell, cell[clicked]))
+    return [count.reshape(documents, places).astype(np.float64) for count in counts]
+
+
+def _documents(
+    query: Int[np.ndarray, "N"], document: Int[np.ndarray, "N"], ids: dict[str, _Ids]
+) -> tuple[Int[np.ndarray, "N"], ClickLog]:
+    """Return the row of each pair of query and document, and a log of these rows without counts: documents are sorted
+    by query."""
+    query_number, query_ids = ids["query"].in_order(query)
+    number, names = ids["document"].in_order(document)
+    key = query_number[query].astype(np.int64)  # in place: a log may have a hundred million rows
+    key *= len(names)
+    key += number[document]
+    row, pairs = _dense(key)
+    document_ids = [names[number] for number in (pairs % len(names)).tolist()]
+    none = np.zeros((len(pairs), 0))
+    return row, ClickLog(pairs // len(names), none, none, query_ids=query_ids, document_ids=document_ids)
 
 
 def _dense(keys: Int[np.ndarray, "N"]) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "U"]]:
     """Return the number of each key in their order, and the different keys."""
     largest = int(keys.max(initial=0))
-    if largest > 4 * len(keys):
-        unique = np.sort(pl.Series(keys).unique().to_numpy())
-        return np.searchsorted(unique, keys).astype(np.int32), unique
-    there = np.zeros(largest + 1, np.bool_)
-    there[keys] = True
-    return (np.cumsum(there, dtype=np.int32) - 1)[keys], np.flatnonzero(there)
+    if largest <= len(keys):
+        there = np.zeros(largest + 1, np.bool_)
+        there[keys] = True
+        return (np.cumsum(there, dtype=np.int32) - 1)[keys], np.flatnonzero(there)
+    blocks = [slice(begin, begin + _BLOCK) for begin in range(0, len(keys), _BLOCK)]
+    unique = np.unique(np.concatenate([pl.Series(keys[block]).unique().to_numpy() for block in blocks]))
+    number = np.empty(len(keys), np.int32)
+    for block in blocks:
+        number[block] = np.searchsorted(unique, keys[block])
+    return number, unique
+
+
+def _joined(parts: Iterable[list[np.ndarray]]) -> Iterator[np.ndarray]:
+    """Yield the parts of each column one behind the other, which are then no longer kept."""
+    for column in parts:
+        yield np.concatenate(column)
+        column.clear()

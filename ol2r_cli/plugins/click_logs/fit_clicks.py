@@ -20,21 +20,17 @@ from ol2r_cli.commands.data import loaded_with_warnings
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.own_choices import add_config_dir, as_options
 from ol2r_cli.lazy import lazy
-from ol2r_cli.text.formatting import number, plural
+from ol2r_cli.plugins.click_logs.log_options import FORM, read_log
+from ol2r_cli.text.formatting import number
 
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
-    from ol2r_cli.dataset import parse
     from ol2r_cli.dataset.table import Dataset
-    from ol2r_cli.plugins.click_logs import click_log, fitted_user, position_bias
+    from ol2r_cli.plugins.click_logs import fitted_user, position_bias
     from ol2r_cli.plugins.click_logs.click_log import ClickLog
     from ol2r_cli.plugins.click_logs.fitted_user import FittedUser
 else:
-    composer, parse = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.dataset.parse")
-    click_log, fitted_user = (
-        lazy("ol2r_cli.plugins.click_logs.click_log"),
-        lazy("ol2r_cli.plugins.click_logs.fitted_user"),
-    )
+    composer, fitted_user = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.plugins.click_logs.fitted_user")
     position_bias = lazy("ol2r_cli.plugins.click_logs.position_bias")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
@@ -50,14 +46,14 @@ _OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
     argument("override", metavar="FILE|SETTING=VALUE", nargs="*", help="the log, and a dataset with labels of it"),
     add_config_dir,
     argument("--fit", choices=FITS, help="harvesting, or maximum likelihood (default: adjacent)"),
-    argument("--skip-bad", action="store_true", help="leave out malformed rows, and count them"),
+    *FORM,
     name="data fit-clicks",
 )
 def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     fit = given.fit or "adjacent"
     file, dataset = _log_and_dataset(given)
-    log, sizes, left_out = _read_log(file, given.skip_bad)
+    log, read = read_log(file, given)
     if fit == "dcm" and log.pages is None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
     labels, assumed = None, [_ASSUMED]
@@ -73,7 +69,7 @@ def main(given: argparse.Namespace) -> None:
     what = "continuation" if fit == "dcm" else "examination"
     comments = [
         f"Users of {file.name}: {what} by rank, {fit} of ol2r data fit-clicks.",
-        f"Fitted to {sizes}{left_out}.",
+        f"Fitted to {read}.",
         held_out,
         *(f"Assumed: {line}." for line in assumed),
         *compared,
@@ -95,21 +91,6 @@ def _log_and_dataset(given: argparse.Namespace) -> tuple[Path, Dataset | None]:
     if given.config_dir:
         raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
     return Path(files[0]), None
-
-
-def _read_log(file: Path, skip_bad: bool) -> tuple[ClickLog, str, str]:
-    """Return a click log, how large it is, and which rows were left out."""
-    logging.info("reading %s", file)
-    try:
-        log, skipped = click_log.read(file, "malformed" if skip_bad else "none")
-    except parse.DataError as error:
-        raise ValueError(f"{error}: type --skip-bad to leave malformed rows out") from None
-    left_out = f", {plural(skipped, 'malformed row')} left out" if skipped else ""
-    left_out += f", {plural(log.repeats, 'repeated row')} left out" if log.repeats else ""
-    queries = int(log.query.max()) + 1
-    sizes = f"{log.impressions.sum():,.0f} impressions, {log.clicks.sum():,.0f} clicks, {queries:,} queries"
-    logging.info("%s, %s documents%s", sizes, f"{len(log.query):,}", left_out)
-    return log, sizes, left_out
 
 
 def _held_out(log: ClickLog, file: Path) -> str:

@@ -118,7 +118,7 @@ def test_an_exported_log_has_the_examination_by_attraction(tmp_path):
         (HEADINGS + "\na,b,1,7,x", r"file, line 2: a row must have clicks from 0, got query a, .* clicks x"),
         (HEADINGS + "\na,b,0,7,1", r"file, line 2: a row must have place from 1 to 1000, got .* place 0"),
         (HEADINGS + "\na,b,1,7,1\na,c,2,7,1", r"file: documents that were shown at both of places 1 and 2 must have c"),
-        ("", r"file must be a csv or parquet file \("),
+        ("", r"file must be a csv, parquet or json lines file \("),
         (
             None,
             r"dataset\.path must be a file of click counts, got none \(looked for: .*file\); get it from https://git",
