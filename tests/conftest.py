@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +77,34 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_runtest_setup() -> None:
     typechecker.calls.clear()
+
+
+@pytest.fixture
+def on_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """What lets stdout be a terminal from now on, of so many columns; what is printed is captured as before."""
+
+    def begin(columns: int) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+
+    return begin
+
+
+class _Typed(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What lets somebody type lines at a terminal, and then end the input."""
+    return lambda *lines: monkeypatch.setattr("sys.stdin", _Typed("".join(f"{line}\n" for line in lines)))
+
+
+@pytest.fixture
+def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that are added to the search path for modules are left out after the test."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 @pytest.fixture(scope="session")

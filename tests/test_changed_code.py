@@ -187,7 +187,7 @@ def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path,
     assert cli.main([*words, "seed=1"]) == 2
     assert "ol2r run: ol2r was changed while this process ran (kind.py): type" in capsys.readouterr().err
     assert [*find_runs(tmp_path / "runs")] == [path]
-    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())  # a new process
+    source.IN_MEMORY.update(source.hashes())  # a new process
     before = Run.read(path).manifest["ran"][0]["ol2r_code"]
     assert cli.main(words) == 0
     assert f"goes on after round 10 with ol2r_code {before} -> {source.code_hash()[:12]}" in capsys.readouterr().err
@@ -229,17 +229,17 @@ def test_what_has_no_effect_is_no_change(package: Path):
     source.check_unchanged()
 
 
-def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path):
     """Arrays of the cache and machine code are under the hash of what is in memory, whatever the files are by then."""
     (package / "loops").mkdir()
     whole = source.code_hash(), source.code_hash("loops")
     (package / "kind.py").write_text("A = 2\n")
     assert (source.code_hash(), source.code_hash("loops")) == whole
-    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    source.IN_MEMORY.update(source.hashes())
     assert source.code_hash() != whole[0]
     assert source.code_hash("loops") == whole[1]
     (package / "kind_loops.py").write_text("")
-    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
+    source.IN_MEMORY.update(source.hashes())
     assert source.code_hash("loops", "_loops.py") != whole[1] == source.code_hash("loops")
 
 

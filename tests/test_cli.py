@@ -64,10 +64,9 @@ def test_what_is_read_or_shown_imports_neither_torch_nor_tables(tmp_path: Path):
         assert told in out, command
 
 
-def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsys, monkeypatch, on_terminal):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    on_terminal(80)
     (tmp_path / "outputs").mkdir()
     for command, last in {
         "list fairness": "",

@@ -41,6 +41,12 @@ def gpu(monkeypatch):
 
 
 @pytest.fixture
+def set_up(monkeypatch):
+    """Parts that nothing allocates on the GPUs, and that fit each other."""
+    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")
+
+
+@pytest.fixture
 def two_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
 
@@ -192,8 +198,7 @@ def test_a_run_on_the_cpu_beside_a_gpu_says_why_once(gpu, tmp_path, capsys):
     assert json.loads(run.read_text())["device"] == "cpu"
 
 
-def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, tmp_path, monkeypatch):
-    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
+def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, set_up, tmp_path):
     composer, few = Composer(), [*TINY, *LINEAR, f"output_dir={tmp_path}"]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     for jobs, slots in (
@@ -244,17 +249,15 @@ def test_a_sweep_takes_no_gpu_against_what_was_typed(more, gpu, two_cores):
 
 
 @pytest.mark.parametrize("other", ["ranker=toprank", "device=cpu", "rounds=30", "replicas=2000"])
-def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, two_cores, monkeypatch):
+def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, set_up, two_cores):
     """Another job plays single rounds, is to be on the CPU, or is too small or alone large enough."""
-    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
     planned = Plan([*GRID, [*GRID[0], "seed=1", other]], Composer())
     assert planned.share_gpus(planned.sweep_jobs) == ""
     assert [job.shares_gpu for job in planned.sweep_jobs] == [False, False, False, other == "replicas=2000"]
 
 
-def test_jobs_share_a_gpu_where_they_play_rounds_together(gpu, monkeypatch):
+def test_jobs_share_a_gpu_where_they_play_rounds_together(gpu, set_up):
     """Jobs that ask for a GPU share it where they play rounds together."""
-    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")  # it would allocate there
     words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=toprank", "ranker=olranknet")]
     planned = Plan(words, Composer())
     assert planned.share_gpus(planned.sweep_jobs) == ""

@@ -17,7 +17,6 @@ from ol2r_cli import loops
 from ol2r_cli.click.models import CascadeBased, DependentClick
 from ol2r_cli.exploration.order import NoExploration
 from ol2r_cli.fairness.by_merit import NoFairness
-from ol2r_cli.loops import launch
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane
 from ol2r_cli.measure.blocks import Blocks
@@ -28,7 +27,7 @@ from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.ranker.pdgd import PDGD
 from tests.choices import composed, composition, each_choice, missing_package, names, seen, simulation
-from tests.loops.lanes_by_threads import one_lane
+from tests.loops.lanes_by_threads import loops_by, one_lane
 
 ROUNDS = 30
 FIRST = ("ranker=pdgd", "click=random")
@@ -38,7 +37,7 @@ FAST = ("ranker=sgd_ranknet", "click=perfect", "ranker.learning_rate=0.1")
 @pytest.fixture
 def by_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are not compiled."""
-    monkeypatch.setattr(launch, "for_each_replica", one_lane)
+    loops_by(one_lane, monkeypatch)
 
 
 def own(cls: type) -> str:

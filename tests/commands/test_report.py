@@ -139,10 +139,9 @@ def test_seeds_that_chose_settings_are_not_mixed_with_others(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)[0]["n"] == 2
 
 
-def test_narrow_terminals_say_columns_of_one_value_once(mixed, monkeypatch, capsys):
+def test_narrow_terminals_say_columns_of_one_value_once(mixed, on_terminal, capsys):
     """On a narrow terminal, columns with one value are said once."""
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
+    on_terminal(80)
     make(mixed, "ranker=pdgd")
     words = ["click=per", "rounds=2", "ranker=pairrank,pdgd"]
     assert main([str(mixed), *words, "--metric", "test_ndcg_10", "online_ndcg", "test_ndcg_10_untrained"]) == 0

@@ -86,9 +86,8 @@ def test_every_run_has_an_aligned_line(outputs, capsys):
     ]
 
 
-def test_a_terminal_has_whole_commands_below_the_table(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+def test_a_terminal_has_whole_commands_below_the_table(tmp_path, capsys, on_terminal):
+    on_terminal(80)
     words = " ".join(f"ranker.setting_{number}=0.{number}" for number in range(12))
     make(tmp_path, "synthetic/killed", "running", 20, command=f"ol2r run {words}")
     make(tmp_path, "synthetic/failed", "failed", 30, command="ol2r run seed=1", error="ValueError: " + "word " * 30)
@@ -128,12 +127,11 @@ def above_the_table(text: str) -> tuple[str, list[str]]:
     return " ".join(" ".join(lines[:first]).split()), lines[first:]
 
 
-def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, monkeypatch):
+def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, on_terminal):
     """What is the same for all runs is said once on a terminal."""
     for name in ("a-first", "b-second"):
         make(tmp_path, f"synthetic/{name}", "finished", 100, rounds_per_second=250.0 + len(name))
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    on_terminal(80)
     assert main([str(tmp_path)]) == 0
     head, (_, *lines, last) = above_the_table(capsys.readouterr().out)
     assert head == f"below {tmp_path}/synthetic. In all rows: state finished, rounds 100/100, time 3m 05s."
@@ -146,7 +144,7 @@ def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, monkey
     assert max(map(len, lines)) <= 80
     assert any("0a66e34a51" in line for line in lines), "an id is not broken"
     assert sum("10/100 (10%)" in line for line in lines) == 1
-    monkeypatch.setenv("COLUMNS", "200")
+    on_terminal(200)
     make(tmp_path, "synthetic/c-failed", "failed", 30, error="ValueError: x")
     assert main([str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -154,17 +152,16 @@ def test_what_all_runs_share_is_said_once_on_a_terminal(tmp_path, capsys, monkey
     assert "c-failed, to run again:\n  ol2r run name=synthetic/c-failed\n" in out
 
 
-def test_names_are_broken_only_where_there_is_no_room(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+def test_names_are_broken_only_where_there_is_no_room(tmp_path, capsys, on_terminal):
     name = "pairrank-informational-0123456789"
     for number, dataset in enumerate(("mslr_web10k", "synthetic")):
         make(tmp_path, f"{dataset}/{name}", ("finished", "running")[number], 60 + number, rounds_per_second=10 + number)
-    for columns, lines in ("100", 1), ("76", 2), ("60", 3):
-        monkeypatch.setenv("COLUMNS", columns)
+    for columns, lines in (100, 1), (76, 2), (60, 3):
+        on_terminal(columns)
         assert main([str(tmp_path)]) == 0
         _, (_, *table) = above_the_table(capsys.readouterr().out)
         assert table[2 * lines] == "2 runs: 1 finished, 1 killed", columns
-        assert max(map(len, table[: 2 * lines])) <= int(columns)
+        assert max(map(len, table[: 2 * lines])) <= columns
 
 
 def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):

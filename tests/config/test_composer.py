@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from typing import Any
 
 import hydra
@@ -181,7 +180,7 @@ def test_own_choices_are_found_by_config_dir_and_search_path(tmp_path, monkeypat
     (click / "mine.yaml").write_text("defaults: [perfect]\n")
     for package in (own, own.parent):
         (package / "__init__.py").touch()
-    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    monkeypatch.syspath_prepend(str(tmp_path))
     for words in (
         ["--config-dir", str(own)],
         [f"hydra.searchpath=['{own}']"],

@@ -24,13 +24,12 @@ CODE = "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Mine(Ra
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search_path) -> Path:
     """An empty working directory, and a search path for modules that ends with the test."""
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.delenv("OL2R_CHOICES", raising=False)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     return folder
 
 

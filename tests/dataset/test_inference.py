@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -116,9 +115,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trained(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., api.Run]:
-    monkeypatch.setattr(sys, "path", [*sys.path])
-
+def trained(here: Path, tmp_path: Path, search_path) -> Callable[..., api.Run]:
     numbers = itertools.count()
 
     def run(*words: str) -> api.Run:

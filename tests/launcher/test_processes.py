@@ -208,10 +208,9 @@ def test_jobs_import_nothing_of_the_working_directory(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", run_kinds())
-def test_a_payload_is_run_as_its_kind(kind, monkeypatch):
+def test_a_payload_is_run_as_its_kind(kind, monkeypatch, search_path):
     received: list[object] = []
     monkeypatch.setattr(runner, "run_experiment", lambda *words, **more: received.extend([*words, more]) or 7)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     assert run_payload(payload({"rounds": 9}, {"ranker": "pdgd"}, ["rounds=9"], "0123456789", kind)) == 7
     *words, more = received
     assert words == [{"rounds": 9}, {"ranker": "pdgd"}, ["rounds=9"]]

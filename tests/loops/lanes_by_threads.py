@@ -19,8 +19,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 
-from ol2r_cli.loops import dense, lanes
+from ol2r_cli.loops import dense, lanes, launch
 from ol2r_cli.loops.workspace import TOO_SMALL, USED, Workspace
 
 ORDERS = ("forward", "backward", "random")
@@ -223,6 +224,11 @@ def _words(place: Place) -> str:
 def one_lane(loop: Any) -> Callable[..., None]:
     """Return what calls a loop, not compiled, for every replica with one lane."""
     return Lanes(1)(loop)
+
+
+def loops_by(by: Callable[[Any], Callable[..., None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets what calls loops take the place of compiled code."""
+    monkeypatch.setattr(launch, "for_each_replica", by)
 
 
 def keeping(found: dict[Any, tuple[Any, ...]]) -> Callable[[Any], Callable[..., None]]:

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.loops import launch
 from ol2r_cli.loops.rounds import Record
 from ol2r_cli.metrics.exposure import exposure_of
 from ol2r_cli.plugins.check.small_world import chosen
 from tests.choices import Overrides, composed, each_choice, names, refusal, simulation, with_setting, world
+from tests.loops.lanes_by_threads import loops_by
 
 SEEDS = (3, 4)
 USERS = ("click=informational", "click=position_based", "click=user_browsing")  # one for every stage of a user
@@ -110,7 +110,7 @@ def played(
     running = simulation(overrides, dataset, rounds=rounds, **kind)
     with torch.inference_mode(), pytest.MonkeyPatch.context() as patch:
         if by is not None:
-            patch.setattr(launch, "for_each_replica", by)
+            loops_by(by, patch)
         for _ in running.play() if singly else running.play_until(lambda t: t % 7 == 0):
             pass
     record = dict(zip(Record._fields, running.measurement.of_rounds, strict=True))

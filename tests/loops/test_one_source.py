@@ -16,7 +16,7 @@ from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.workspace import mark, release, take
 from tests.choices import Overrides, names, skip_without_package
 from tests.loops import staged
-from tests.loops.lanes_by_threads import ORDERS, Lanes, one_lane
+from tests.loops.lanes_by_threads import ORDERS, Lanes, loops_by, one_lane
 
 LANES = dict(zip(ORDERS, (6, 6, 8), strict=True))
 
@@ -179,7 +179,7 @@ def test_more_barriers_that_are_missing_are_noticed(ranker):
 
 def launched(loop: Any, monkeypatch: pytest.MonkeyPatch, order: str = "forward") -> torch.Tensor:
     """What a loop writes with three lanes to three numbers that are 0."""
-    monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", Lanes(3, order))
+    loops_by(Lanes(3, order), monkeypatch)
     numbers = torch.zeros(3, dtype=torch.float64)
     launch(loop, 1, 64, numbers)
     return numbers

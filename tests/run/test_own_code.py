@@ -32,7 +32,8 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A folder with modules that can be imported in this test only."""
+    """A folder with modules that can be imported in this test only, after each edit anew."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = set(sys.modules)
 
     def write(below: str = "") -> Path:
@@ -64,8 +65,7 @@ def counting(root: Path) -> set[str]:
     return counting
 
 
-def test_the_files_that_a_class_imports_from_its_folder_count(folder, monkeypatch):
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def test_the_files_that_a_class_imports_from_its_folder_count(folder):
     modules = ("rankers/nsgd", "rankers/bases", "steps", "constants", "late")
     own = {f"mypkg/{name}.py" for name in ("__init__", "rankers/__init__", *modules)}
     assert counting(folder()) == own | {"beside.py", COMPILED}
@@ -74,7 +74,6 @@ def test_the_files_that_a_class_imports_from_its_folder_count(folder, monkeypatc
 
 def test_bases_of_other_folders_and_packages_around_count(folder, monkeypatch):
     """Without any import that finds them: the base is in another folder, and nothing names the package itself."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     root = folder()
     files = {"elsewhere/mybase.py": "class Base: pass\n", "lone/__init__.py": "", "lone/inner/__init__.py": ""}
     files["lone/inner/mine.py"] = "from mybase import Base\nclass Mine(Base): pass\n"

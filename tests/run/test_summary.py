@@ -171,10 +171,9 @@ def test_next_commands_begin_with_the_program_as_called(run, tmp_path, monkeypat
     assert next_commands(text_of(run)) == [".venv/bin/ol2r list", ".venv/bin/ol2r status"]
 
 
-def test_on_a_terminal_the_text_is_wrapped_between_words(run, monkeypatch):
+def test_on_a_terminal_the_text_is_wrapped_between_words(run, on_terminal):
     text = text_of(run, "outputs/mslr_web10k/a b")
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    on_terminal(80)
     wrapped = text_of(run, "outputs/mslr_web10k/a b").splitlines()
     assert max(map(len, wrapped)) <= 80
     assert " ".join(" ".join(wrapped).split()) == " ".join(text.split())

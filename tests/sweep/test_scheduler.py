@@ -177,23 +177,28 @@ def test_a_first_signal_stops_and_a_second_one_kills(tmp_path: Path):
     assert "stop" not in launcher.events, "jobs are not asked to stop"
 
 
+def while_waiting(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object], looks_after: float = 0.0) -> None:
+    """Let something happen while a sweep waits for runs of other processes, at which it looks after some seconds."""
+    monkeypatch.setattr(scheduler, "_LOOK", looks_after)
+    monkeypatch.setattr(scheduler.time, "sleep", lambda _: happens())
+
+
 @pytest.mark.parametrize(("last", "ending"), [("finished", SKIPPED), ("interrupted", DONE), ("killed", DONE)])
 def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last, ending):
     """Each is looked at again when nothing else is left, until it is finished or its process has left it."""
-    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
     planned = sweep_jobs(tmp_path / last, 3)
     first, second = (RunDirectory(sweep_job.directory) for sweep_job in planned[:2])
     first.write_json("run.json", manifest("running"))
     second.write_json("run.json", manifest("finished"))
     launcher, looks = Scripted({}), count()
 
-    def look(looks=looks, first=first, last=last) -> None:
+    def look() -> None:
         if next(looks) == 3:
             first.__exit__()
             if last != "killed":
                 first.write_json("run.json", manifest(last))
 
-    monkeypatch.setattr(scheduler.time, "sleep", lambda _, look=look: look())
+    while_waiting(monkeypatch, look)
     first.__enter__()
     stopped, output = run_all(planned, launcher)
     assert not stopped
@@ -206,7 +211,6 @@ def test_runs_of_other_processes_are_waited_for(tmp_path: Path, monkeypatch: pyt
 
 def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Also one that has its lock, and no manifest yet."""
-    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
     planned, launcher = sweep_jobs(tmp_path, 3), Scripted({0: [2], 1: [2], 2: [2]}, slots=3)
     begun = RunDirectory(planned[0].directory)
 
@@ -215,12 +219,12 @@ def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, m
             begun.__enter__()
             RunDirectory(planned[1].directory).write_json("run.json", manifest("finished"))
 
-    def finish_elsewhere(_: float) -> None:
+    def finish_elsewhere() -> None:
         begun.write_json("run.json", manifest("finished"))
         begun.__exit__()
 
     launcher.on_poll = start_elsewhere
-    monkeypatch.setattr(scheduler.time, "sleep", finish_elsewhere)
+    while_waiting(monkeypatch, finish_elsewhere)
     run_all(planned, launcher)
     assert [job.ending for job in planned] == [SKIPPED, SKIPPED, FAILED]
     assert [job.attempts for job in planned] == [0, 1, 1]
@@ -228,9 +232,8 @@ def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path: Path, m
 
 def test_a_signal_ends_the_waiting_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Whether or not it was about to look at its run again."""
-    monkeypatch.setattr(scheduler.time, "sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
     for seconds in 0.0, 1000.0:
-        monkeypatch.setattr(scheduler, "_LOOK", seconds)
+        while_waiting(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT), seconds)
         planned = sweep_jobs(tmp_path / str(seconds), 2)
         with RunDirectory(planned[0].directory):
             stopped, _ = run_all(planned, Scripted({}))
@@ -249,8 +252,7 @@ def test_a_sweep_that_stops_waits_for_no_other_process(tmp_path: Path, monkeypat
             os.kill(os.getpid(), signal.SIGINT)
 
     launcher.on_poll = start_elsewhere_and_stop
-    monkeypatch.setattr(scheduler, "_LOOK", 0.0)
-    monkeypatch.setattr(scheduler.time, "sleep", lambda _: begun.__exit__())
+    while_waiting(monkeypatch, begun.__exit__)
     stopped, _ = run_all(planned, launcher)
     begun.__exit__()
     assert stopped

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,11 +20,10 @@ TINY = [*SMALL, "dataset.queries={train: 12, validation: 4, test: 4}", "dataset.
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search_path) -> Path:
     """An empty working directory, and a search path for modules that ends with the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OL2R_CHOICES", raising=False)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path
 
 

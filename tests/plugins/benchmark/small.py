@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ol2r_cli.plugins.benchmark import recipe as recipe_module
+from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe, recipe_dir
 
 SCALES = {"quick": "rounds=100 replicas=3", "paper": "rounds=5000 replicas=20"}
@@ -55,6 +56,11 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "data").symlink_to(recipe_dir("reproduce") / "data")
     monkeypatch.setattr(recipe_module, "recipe_dir", lambda command: folder)
     return folder
+
+
+def published_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a folder that of all published results."""
+    monkeypatch.setattr(results, "published_dir", lambda: folder)
 
 
 def load(command: str, folder: Path, **changes: Any) -> Recipe:

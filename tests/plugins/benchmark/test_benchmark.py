@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -15,7 +16,7 @@ from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.benchmark import main
 from ol2r_cli.report.collection import collect
 from scripts.publish.__main__ import main as publish
-from tests.plugins.benchmark.small import BENCHMARK, use, write
+from tests.plugins.benchmark.small import BENCHMARK, published_in, use, write
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def published(made, tmp_path, monkeypatch):
     """A folder with the published results of `tiny`."""
     folder = tmp_path / "published"
     shutil.copytree(made / "published", folder)
-    monkeypatch.setattr(results, "published_dir", lambda: folder)
+    published_in(folder, monkeypatch)
     return folder
 
 
@@ -161,7 +162,7 @@ def joined(made):
     words = ["tiny", "click=per", f"output_dir={made / 'own'}", "--add", *added]
     with pytest.MonkeyPatch.context() as patch:
         write(use(made / "recipes_of_own", patch), "tiny", **BENCHMARK)
-        patch.setattr(results, "published_dir", lambda: made / "published")
+        published_in(made / "published", patch)
         assert main(words) == 0
     return words
 
@@ -254,11 +255,10 @@ def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
     assert message in capfd.readouterr().err
 
 
-def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeypatch, capfd):
+def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, tmp_path, monkeypatch, capfd):
     """Sums may round otherwise everywhere; a row with ‡ has means within half of their intervals."""
     rows = pl.read_parquet(published / "tiny.parquet")
     again = ["tiny", "click=inf", "--repeat", "SGD", f"output_dir={made / 'out'}"]  # those runs are finished
-    monkeypatch.setattr(results, "_differing", results._differing.__wrapped__)  # read anew
     for change, seeds, marked, code, told in (
         (0.0, [1], False, 0, "to the last digit"),
         (1e-13, [1], False, 0, "but for the rounding of sums, below 1e-9"),
@@ -266,13 +266,15 @@ def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeyp
         (0.001, [1], True, 0, "others have ‡, and the published means within half of their 95% intervals over seeds"),
         (9.0, [0, 1, 2], True, 1, "0 of"),
     ):
+        folder = Path(shutil.copytree(published, tmp_path / f"changed by {change}, marked {marked}"))
+        published_in(folder, monkeypatch)
         other = pl.when(pl.col("seed").is_in(seeds)).then(pl.col("test_ndcg_10") + change)
-        rows.with_columns(other.otherwise(pl.col("test_ndcg_10"))).write_parquet(published / "tiny.parquet")
+        rows.with_columns(other.otherwise(pl.col("test_ndcg_10"))).write_parquet(folder / "tiny.parquet")
         tried = pl.DataFrame({"overrides": [], "differs": []}, schema={"overrides": str, "differs": bool})
         if marked:
             words = [shlex.join(row.words) for row in results.published("tiny")]
             tried = pl.DataFrame({"overrides": words, "differs": True})
-        tried.write_parquet(published / "processors.parquet")
+        tried.write_parquet(folder / "processors.parquet")
         assert main(again) == code, change
         shown = capfd.readouterr().out
         assert told in shown, change
@@ -282,7 +284,7 @@ def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, monkeyp
 
 
 def test_messages(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(results, "published_dir", lambda: tmp_path / "nothing")
+    published_in(tmp_path / "nothing", monkeypatch)
     assert main([]) == 0
     assert capsys.readouterr().out.splitlines()[0].split(maxsplit=1) == ["tiny", "two rankers (not published yet)"]
     for typed, message in (

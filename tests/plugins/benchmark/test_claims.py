@@ -14,6 +14,7 @@ from ol2r_cli.plugins.benchmark import claims, results
 from ol2r_cli.plugins.benchmark.benchmark import main
 from ol2r_cli.plugins.benchmark.differences import spread_of_choice
 from ol2r_cli.plugins.benchmark.results import published_dir
+from tests.plugins.benchmark.small import published_in
 
 CONTENT = yaml.safe_load((published_dir() / "claims.yaml").read_text())
 
@@ -135,7 +136,7 @@ def test_claims_of_a_paper_are_printed(capsys):
 
 def test_another_folder_of_results_is_read_anew(tmp_path, monkeypatch):
     """What one folder lacks is not remembered for another."""
-    monkeypatch.setattr(results, "published_dir", lambda: tmp_path)
+    published_in(tmp_path, monkeypatch)
     assert not claims._page("million")
     monkeypatch.undo()
     assert claims._page("million")

@@ -8,14 +8,13 @@ from statistics import fmean
 import polars as pl
 import pytest
 
-from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.benchmark import main
 from ol2r_cli.plugins.benchmark.click_costs import costs, of_all, of_users, verdict
 from ol2r_cli.plugins.benchmark.results import published, published_choices, tables_of
 from ol2r_cli.report.estimates import of_values
 from scripts import click_costs
 from scripts.publish.__main__ import main as publish
-from tests.plugins.benchmark.small import BENCHMARK, use, write
+from tests.plugins.benchmark.small import BENCHMARK, published_in, use, write
 
 SMALL = BENCHMARK | {
     "baseline": "SGD",
@@ -31,7 +30,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clicks")
     with pytest.MonkeyPatch.context() as patch:
         write(use(folder / "recipes", patch), "tiny", **SMALL)
-        patch.setattr(results, "published_dir", lambda: folder / "published")
+        published_in(folder / "published", patch)
         words = ["tiny", "--run", f"output_dir={folder / 'out'}", "--out", str(folder / "published")]
         assert main(words) == 0
         yield folder / "published"

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from ol2r_cli.commands.report import main as report
-from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.play import rows_of_benchmark, run_recipe
 from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
 from ol2r_cli.plugins.benchmark.results import published, published_choices, published_dir
 from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
 from scripts.publish.__main__ import main as publish
+from tests.plugins.benchmark.small import published_in
 
 PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"{name}.parquet").is_file()]
 SMALL = ("drift", "million")
@@ -61,7 +61,7 @@ def publish_again(names, to, monkeypatch):
         choices.sample(fraction=1, shuffle=True, seed=1).write_parquet(to / f"{name}_choice.parquet")
     tried = pl.read_parquet(folder / "processors.parquet")
     tried.sample(fraction=1, shuffle=True, seed=1).write_parquet(to / "processors.parquet")
-    monkeypatch.setattr(results, "published_dir", lambda: to)
+    published_in(to, monkeypatch)
     publish([])
 
 

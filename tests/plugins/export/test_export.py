@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import polars as pl
 import pytest
@@ -68,7 +69,7 @@ def test_wrong_arguments_are_refused_with_one_line(runs, tmp_path, capsys, monke
     shutil.copytree(run, copy)
     manifest = json.loads((copy / "run.json").read_text())
     (copy / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
-    monkeypatch.setattr(export, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     for arguments, message in [
         ([run, "--to", "per-query", "--out", "x.txt"], "--out must end in .csv or .parquet, got x.txt"),
         (

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import ol2r_cli.plugins.figures.drawing as drawing
 from ol2r_cli.plugins.figures import ENDINGS
 from ol2r_cli.plugins.figures.drawing import draw, painter, save
 from ol2r_cli.plugins.figures.kinds import KINDS
@@ -416,7 +415,7 @@ def test_wrong_options_are_errors_in_one_line(tmp_path, monkeypatch):
             save(drawn(tmp_path, "online_ndcg"), tmp_path / file)
     for name, kind in KINDS.items():
         assert list(signature(painter(name)).parameters)[1:] == [*kind.options], name
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ValueError, match=r"^figures need matplotlib: type pip install 'ol2r\[plots\]'$"):
         drawn(tmp_path, "online_ndcg")
 

@@ -168,7 +168,7 @@ def test_a_finished_run_and_files_of_others_are_kept(outputs, clean):
     assert {path.name for path in foreign.iterdir()} == set(FILES)
 
 
-def test_what_is_running_or_goes_on_during_the_question_is_kept(outputs, clean, monkeypatch):
+def test_what_is_running_or_goes_on_during_the_question_is_kept(outputs, clean, monkeypatch, typed):
     running, folder = outputs / "letters" / f"killed-{ID}", outputs / ".sweep" / "letters"
     folder.mkdir(parents=True)
     for name in (f"failed-{ID}.log", f"killed-{ID}.log", "notes.log"):
@@ -186,20 +186,19 @@ def test_what_is_running_or_goes_on_during_the_question_is_kept(outputs, clean, 
     assert {path.name for path in folder.iterdir()} == {f"killed-{ID}.log", "notes.log"}
     run = RunDirectory(outputs / "letters" / f"interrupted-{ID}")
     monkeypatch.setattr("builtins.input", lambda _: run.write_json("run.json", manifest("finished", 1, 2)) or "y")
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    typed()
     _, err = clean(outputs, "--state", "interrupted")
     assert err == f"ol2r clean: left: {run.path} (it has gone on since)\n"
     assert (run.path / "checkpoint.pt").exists()
 
 
-def test_the_user_must_confirm_or_without_a_terminal_type_yes(outputs, clean, monkeypatch):
+def test_the_user_must_confirm_or_without_a_terminal_type_yes(outputs, clean, typed):
     before = sorted(outputs.rglob("*"))
     _, err = clean(outputs, "--state", "failed", code=2)
     assert err == "ol2r clean: nothing was removed, because there is no terminal to ask: type --yes to remove it\n"
     assert sorted(outputs.rglob("*")) == before
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     for answer, removed in ("", False), ("n", False), ("y", True):
-        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
+        typed(answer)
         clean(outputs, "--state", "failed")
         assert (outputs / "letters" / f"failed-{ID}").exists() != removed
 

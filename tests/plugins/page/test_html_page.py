@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-import ol2r_cli.plugins.figures.drawing as drawing
 import ol2r_cli.plugins.page.page_figures as page_figures
 from ol2r_cli.plugins.page.html_page import ranges
 from ol2r_cli.report.best_settings import select
@@ -171,7 +171,7 @@ def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_fi
 
 
 def test_without_matplotlib_the_rest_is_there(runs, monkeypatch):
-    monkeypatch.setattr(drawing, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     text, parsed = written(runs)
     assert "<figure" not in text
     assert parsed.text.count("figures need matplotlib: type pip install 'ol2r[plots]'") == 1

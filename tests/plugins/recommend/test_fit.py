@@ -301,7 +301,7 @@ def test_a_list_has_the_numbers_that_explain_item_takes(capsys: Output):
     assert "explain.item=" not in capsys.readouterr().out, "it has no explanations"
 
 
-def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.MonkeyPatch, capsys: Output, typed):
     ask, words = FacT.interview, [*SMALL, "model=fact", "model.start_epochs=5", "model.epochs=1"]
 
     def interview(self: FacT, answer: Any) -> Any:
@@ -310,7 +310,7 @@ def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(FacT, "interview", interview)
     monkeypatch.setattr(Reviews, "item_name", lambda self, item: f"bell\x07 and\nline \udcff {item}")
-    monkeypatch.setattr("builtins.input", lambda question: print(question) or "1")
+    typed(*"1" * 20)
     assert main([*words, "interview=true", "explain.user=3"]) == 0
     out = capsys.readouterr().out
     assert all(char.isprintable() for line in out.split("\n") for char in line)
@@ -318,17 +318,16 @@ def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.Monk
     assert len(re.findall(r"^ +\d+ item \d+: bell\\x07 and\\nline \\udcff \d+$", out, re.MULTILINE)) == 20
 
 
-def test_an_interview_recommends_and_ends_with_its_input(monkeypatch: pytest.MonkeyPatch, capsys: Output):
+def test_an_interview_recommends_and_ends_with_its_input(capsys: Output, typed):
     """An interview asks, recommends, and ends with its input."""
     words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1", "interview=true"]
-    answers = iter(["7", "a lot", *"3" * 20])
-    monkeypatch.setattr("builtins.input", lambda question: print(question) or next(answers))
+    typed("7", "a lot", *"3" * 20)
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "How do you like this" in out
     assert "type a number from 1 to 3" in out
     assert len(re.findall(r"^ +\d+ item \d+$", out, re.MULTILINE)) == 10
-    monkeypatch.setattr("builtins.input", lambda _: (_ for _ in ()).throw(EOFError))
+    typed()
     assert main(words) == 0
 
 

@@ -189,10 +189,9 @@ def test_processes_play_the_same_trials(tmp_path, undisturbed):
     assert trials(tmp_path) == trials(undisturbed)[:2]
 
 
-def test_what_is_said_of_the_best_trial_is_wrapped(tmp_path, capsys, monkeypatch, launcher):
+def test_what_is_said_of_the_best_trial_is_wrapped(tmp_path, capsys, monkeypatch, on_terminal, launcher):
     """A terminal has lines of its width, and shows trials above the table of those that are played."""
-    monkeypatch.setenv("COLUMNS", "50")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    on_terminal(50)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert cli.main(command(tmp_path, "--trials", "1", *launcher)) == 0
     printed = capsys.readouterr()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -89,7 +88,7 @@ def test_bad_settings_and_refused_jobs_say_what_to_type(tmp_path, cluster, monke
     )
     with pytest.raises(ValueError, match="a login node: else launcher=processes"):
         launcher(tmp_path).submit([does("pass", tmp_path)])
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ValueError, match=r"type pip install 'ol2r\[slurm\]'"):
         launcher()
 

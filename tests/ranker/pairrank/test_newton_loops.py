@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.launch import launch
 from ol2r_cli.ranker.pairrank.newton_loops import add_few, invert
-from tests.loops.lanes_by_threads import Lanes
 
 ROOM = 8192
 
@@ -22,15 +20,6 @@ def inverts(b, space, matrix):
 @compiled
 def adds_few(b, space, inverse, rows, weights, is_exact):
     is_exact[b] = add_few(inverse[b], rows[b], weights[b], space)
-
-
-@pytest.fixture(params=["compiled", "lanes"])
-def played(request, monkeypatch):
-    """Loops are compiled, or played by lanes."""
-    if request.param == "lanes":
-        monkeypatch.setattr(
-            "ol2r_cli.loops.launch.for_each_replica", Lanes(6, "random")
-        )  # an even number: products have two lanes side by side
 
 
 def hessian(size: int, pairs: int, seed: int) -> Tensor:

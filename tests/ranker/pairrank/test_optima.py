@@ -15,7 +15,6 @@ from ol2r_cli.ranker.pairrank.newton import AnchoredNewton
 from ol2r_cli.ranker.pairrank.optima import PerturbedOptima
 from ol2r_cli.ranker.pairrank.optima_loops import AT_ONCE, add_to_triangle, find_gradients, minimise
 from ol2r_cli.tensor.streams import Streams
-from tests.loops.lanes_by_threads import Lanes
 from tests.ranker.pairrank.noise import noise_of
 from tests.reference.objective import equal, objective, optimum
 
@@ -76,14 +75,8 @@ def finds_gradients(b, space, table, theta, tilt, l2, gradients, ranker):
     find_gradients(b, space, table, theta[b], tilt[b], l2, gradients[b], ranker)
 
 
-LANES = pytest.mark.parametrize("lanes", [None, Lanes(6, "random")], ids=["compiled", "lanes"])
-
-
-@LANES
-def test_one_pass_finds_the_gradients_of_any_number_of_members(monkeypatch, lanes):
+def test_one_pass_finds_the_gradients_of_any_number_of_members(played):
     """Of more pairs than are looked at together, whose number is no multiple of four."""
-    if lanes is not None:
-        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
     pairs, features, l2, generator = AT_ONCE + 6, 5, 0.3, torch.Generator().manual_seed(1)
     rows = torch.randn(pairs, features, generator=generator, dtype=torch.float64)
     for members in 1, 2, 3, 4:
@@ -97,11 +90,8 @@ def test_one_pass_finds_the_gradients_of_any_number_of_members(monkeypatch, lane
         torch.testing.assert_close(gradients, expected)
 
 
-@LANES
-def test_a_factor_is_that_of_numpy_with_its_signs(monkeypatch, lanes):
+def test_a_factor_is_that_of_numpy_with_its_signs(played):
     """From nothing and with a factor before; a column without pairs keeps what it has."""
-    if lanes is not None:
-        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
     rng = np.random.default_rng(0)
     for features in 1, 3, 10:
         triangle = torch.zeros(2, features, features, dtype=torch.float64)
@@ -113,11 +103,8 @@ def test_a_factor_is_that_of_numpy_with_its_signs(monkeypatch, lanes):
             np.testing.assert_allclose(triangle.numpy(), np.stack(expected), rtol=1e-10, atol=1e-12)
 
 
-@LANES
-def test_rounding_turns_no_row_of_a_factor(monkeypatch, lanes):
+def test_rounding_turns_no_row_of_a_factor(played):
     """A column that is the sum of two others leaves nothing but rounding, which says nothing about later columns."""
-    if lanes is not None:
-        monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", lanes)
     rng, triangle = np.random.default_rng(0), torch.zeros(1, 5, 5, dtype=torch.float64)
     rows = rng.normal(size=(1, 12, 5))
     rows[:, :, 2] = rows[:, :, 0] + rows[:, :, 1]

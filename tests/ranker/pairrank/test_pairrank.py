@@ -8,7 +8,7 @@ import torch
 
 from ol2r_cli.interfaces import Forgetting
 from ol2r_cli.ranker.pairrank import optima_loops as perturbed_optima
-from tests.loops.lanes_by_threads import one_lane
+from tests.loops.lanes_by_threads import loops_by, one_lane
 from tests.ranker.pairrank.noise import noise_of
 from tests.reference import objective as plain
 from tests.reference.forgetting import ForgetfulPairRank, information, theoretical_alpha
@@ -156,7 +156,7 @@ def test_where_steps_lead_nowhere_larger_l2_leads_to_the_optima(monkeypatch):
     """
     monkeypatch.setattr(perturbed_optima, "PASSES", 0)
     monkeypatch.setattr(perturbed_optima, "DIRECT", 0)
-    monkeypatch.setattr("ol2r_cli.loops.launch.for_each_replica", one_lane)
+    loops_by(one_lane, monkeypatch)
     test_every_round_of_pepairrank(Forgetting(), L2, "sum", 0.1, 2, 4, "informational")
 
 
