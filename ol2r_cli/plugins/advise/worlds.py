@@ -4,7 +4,7 @@ Fitted attraction as it is makes rare documents perfect, so that learning seems 
 are drawn from a posterior, whose prior by rank of production is learned from the log (g-modelling: Efron, "Empirical
 Bayes deconvolution estimates", Biometrika 2016). Most of what a log leaves open is the examination of ranks, which is
 drawn too. Examination: documents shown at several ranks, as in Agarwal et al. (WSDM 2019). UBM: Dupret and Piwowarski
-(SIGIR 2008). DCM: Guo, Liu and Wang (WSDM 2009).
+(SIGIR 2008). DBN: Chapelle and Zhang (WWW 2009).
 """
 
 from __future__ import annotations
@@ -19,26 +19,33 @@ from ol2r_cli.plugins.click_logs import position_bias
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
-Kind = Literal["pbm", "ubm", "dcm"]
+Kind = Literal["pbm", "ubm", "dbn"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-LEAST_CLICKS, MOST_APART, MOST_ERROR = 100, 0.05, 0.5
 GRID: Float[np.ndarray, "G"] = np.linspace(0.001**0.5, 0.99**0.5, 50) ** 2  # of P(click | examined)
+LEAST_CLICKS = 100
+MOST_APART = 0.05  # share of clicks at ranks that nothing joins to rank 1
+MOST_ERROR = 0.5  # standard error of the logarithm of examination, averaged over clicks
+SOME_TRUST, MOST_TRUST = 0.2, 0.7  # how much examination may depend on attraction, if that is certain, and at most
 _LEVELS = np.linspace(0, 1, 25) ** 2  # of examination, to which that of users who read from the top is rounded
 _LEAST, _STEPS = 1e-300, 60
 _LOG_SWAPS = "log more pages on which neighbouring documents change places at random"
-_SLACK = 1.0  # standard deviation of log(examination) of a rank about that of the rank above, before the log is seen
-_SLACK_OF_LAST_CLICK = 0.5  # of a last click about its rank
+# Before a log is seen, log(examination) of a rank k is -eta log k with this mean and standard deviation of eta, its
+# difference from the rank above has this standard deviation besides, and that of a last click about its rank:
+_ETA, _SLACK_OF_ETA, _SLACK = 1.0, 0.5, 0.25
+_SLACK_OF_LAST_CLICK = 0.5
+_READS_ON, _SLACK_OF_READING = (0.9, 0.7, -0.3), (0.2, 0.5, 0.7)  # the same of the three numbers of dbn
 
 
 class WorldUser(NamedTuple):
     """How users of a world examine.
 
     values: pbm: examination by rank [K], the largest is 1. ubm: [K K], row k has G(k, 1) .. G(k, k) by the distance
-    from the last click, as `UserBrowsing`. dcm: the probability of reading on after a click, by rank [K].
+    from the last click, as `UserBrowsing`. dbn: the probability of reading on [2 G] without and after a click, by the
+    attraction of the document as a number of `GRID`: gamma and gamma (1 - P(satisfied)), as `DynamicBayesian`.
     """
 
     kind: Kind
-    values: Float[np.ndarray, "K"] | Float[np.ndarray, "K K"]
+    values: Float[np.ndarray, "K"] | Float[np.ndarray, "K K"] | Float[np.ndarray, "2 G"]
 
 
 class LogFit(NamedTuple):
@@ -67,9 +74,13 @@ class _Cells(NamedTuple):
 
 
 class _Examination(NamedTuple):
-    """The logarithm of the examination of cells, that of the first is 0, and a root R of its covariance R R'."""
+    """What a log says of users, and a root R of its covariance R R'.
 
-    logarithm: Float[np.ndarray, "C"]
+    values: pbm and ubm: the logarithm of the examination of cells, that of the first is 0. dbn: gamma, and b and c, by
+    which users read on with probability b + c x attraction after a click.
+    """
+
+    values: Float[np.ndarray, "C"]
     root: Float[np.ndarray, "C C"]
 
 
@@ -94,30 +105,21 @@ def production_rank(log: ClickLog) -> Int[np.ndarray, "D"]:
 
 
 def _cells(log: ClickLog, kind: Kind) -> _Cells:
-    """Return the cells of a kind of user: ranks; ranks and last clicks; for dcm no click above, or one directly above.
-
-    Clicks there tell how likely users read on after a click, whatever the attraction of other documents.
-    """
+    """Return the cells of a kind of user, ranks or for ubm ranks and last clicks; ValueError for counts, but of pbm."""
     places, rank = log.impressions.shape[1], production_rank(log)
-    if kind == "pbm":
-        return _Cells(kind, log.query, rank, log.impressions, log.clicks, np.arange(places), places, None)
-    if log.pages is None:
+    if kind != "pbm" and log.pages is None:
         raise ValueError(f"users of the kind {kind} need a log of pages, which counts are not: only pbm can be fitted")
-    document, click, count = pages = _different(*log.pages)
-    if kind == "ubm":
-        cell = np.tril(np.cumsum(np.tri(places)).astype(np.int64).reshape(places, places) - 1)  # by place, last click
-        rank_of_cell = np.repeat(np.arange(places), np.arange(1, places + 1))
-    else:
-        cell = np.full((places, places), -1)
-        cell[:, 0] = 0
-        cell[np.arange(1, places), np.arange(1, places)] = np.arange(1, places)
-        rank_of_cell = np.arange(places)
+    pages = None if kind == "pbm" or log.pages is None else _different(*log.pages)
+    if kind != "ubm" or pages is None:
+        return _Cells(kind, log.query, rank, log.impressions, log.clicks, np.arange(places), places, pages)
+    document, click, count = pages
+    cell = np.cumsum(np.tri(places)).astype(np.int64).reshape(places, places) - 1  # by place and last click
+    rank_of_cell = np.repeat(np.arange(places), np.arange(1, places + 1))
     shape = len(log.query), len(rank_of_cell)
     shown, clicked, last = np.zeros(shape[0] * shape[1]), np.zeros(shape[0] * shape[1]), np.zeros(len(count), np.int64)
     for place in range(places):
-        at = cell[place, last]
-        there = (document[:, place] >= 0) & (at >= 0)
-        key = document[there, place].astype(np.int64) * shape[1] + at[there]
+        there = document[:, place] >= 0
+        key = document[there, place].astype(np.int64) * shape[1] + cell[place, last[there]]
         shown += np.bincount(key, count[there], len(shown))
         clicked += np.bincount(key, count[there] * click[there, place], len(shown))
         last = np.where(click[:, place], place + 1, last)
@@ -136,27 +138,29 @@ def _different(
     return document[first], click[first], count
 
 
-def _examination(cells: _Cells, weight: Float[np.ndarray, "D"]) -> _Examination:
-    """Return the examination of cells by the clicks of each document in some cells, given those in all.
+def _examination(cells: _Cells, of_query: Float[np.ndarray, "Q"]) -> _Examination:
+    """Return what the clicks on queries of these weights say of users.
 
-    That eliminates attraction: sum_d (c_dc - C_d n_dc g_c / sum_c' n_dc' g_c') is 0 in expectation, also where clicks
-    are frequent. Newton's steps on log g; its neighbours draw ranks of few clicks to themselves, and ranks last clicks.
+    They are the clicks of each document in some cells, given those in all: sum_d (c_dc - C_d n_dc g_c / sum_c' n_dc'
+    g_c') is 0 in expectation, whatever attraction is, and also where clicks are frequent. Newton's steps on log g;
+    ranks of few clicks are drawn to their neighbours, and last clicks to their rank.
     """
+    if cells.kind == "dbn":
+        return _reading(cells, of_query)
     used = (cells.clicked.sum(1) > 0) & ((cells.shown > 0).sum(1) > 1)
-    shown, clicked, weight = cells.shown[used], cells.clicked[used], weight[used]
+    shown, clicked, weight = cells.shown[used], cells.clicked[used], of_query[cells.query[used]]
     clicks = weight * clicked.sum(1)
     size = shown.shape[1]
-    penalty, centre = np.zeros((size, size)), np.zeros(size)
-    if cells.kind == "dcm":
-        penalty = np.diag(np.full(size, _SLACK**-2))
-        centre = np.log(np.append(1, np.full(size - 1, 0.5)))
-    else:
-        within = cells.rank_of_cell[:, None] == cells.rank_of_cell
-        of_rank = (np.arange(cells.places)[:, None] == cells.rank_of_cell) / within.sum(1)  # mean over cells
-        step = np.diff(of_rank, axis=0)
-        penalty = step.T @ step / _SLACK**2 + (np.eye(size) - within / within.sum(1)) / _SLACK_OF_LAST_CLICK**2
-        centre = -np.log1p(cells.rank_of_cell)
-        centre = centre - centre[0]
+    within = cells.rank_of_cell[:, None] == cells.rank_of_cell
+    of_rank = (np.arange(cells.places)[:, None] == cells.rank_of_cell) / within.sum(1)  # mean over cells
+    shape = np.log(np.arange(2, cells.places + 1))
+    steps = np.tri(cells.places - 1)
+    spread = _SLACK_OF_ETA**2 * np.outer(shape, shape) + _SLACK**2 * steps @ steps.T  # of ranks below the first
+    below = of_rank[1:] - of_rank[0]
+    penalty = (
+        below.T @ np.linalg.solve(spread, below) + (np.eye(size) - within / within.sum(1)) / _SLACK_OF_LAST_CLICK**2
+    )
+    centre = -_ETA * np.log1p(cells.rank_of_cell)
     theta = centre.copy()
     observed = weight @ clicked
     for _ in range(50):
@@ -174,60 +178,106 @@ def _examination(cells: _Cells, weight: Float[np.ndarray, "D"]) -> _Examination:
     return _Examination(theta, root)
 
 
-def _user(cells: _Cells, logarithm: Float[np.ndarray, "C"]) -> WorldUser:
-    """Return the user with this examination of cells."""
-    examination = np.exp(logarithm)
+def _reading(cells: _Cells, of_query: Float[np.ndarray, "Q"]) -> _Examination:
+    """Return what the clicks say of dbn, by the equation of `_examination` for each click given those above it.
+
+    Attractions, which decide how likely users still read, are fitted in turn.
+    """
+    assert cells.pages is not None
+    document, click, count = cells.pages
+    there, size = document >= 0, len(cells.query)
+    row, clicks = document[there], cells.clicked.sum(1)
+    shown = np.repeat(count[:, None], document.shape[1], 1)[there]
+    weight, penalty = of_query[cells.query], np.diag(np.array(_SLACK_OF_READING) ** -2.0)
+    values, fitted = np.array(_READS_ON), None
+    for _ in range(8):
+        fitted = _fit(cells, of_query, values, fitted)
+        attraction = fitted.posterior @ GRID
+        for _ in range(3):
+            examined, gradient = (
+                np.stack(part, 1)[there] for part in zip(*_read(cells, values, attraction), strict=True)
+            )
+            expected = shown * examined
+            total = np.maximum(np.bincount(row, expected, size), _LEAST)
+            mean = np.stack([np.bincount(row, expected * part, size) for part in gradient.T], 1) / total[:, None]
+            away = gradient - mean[row]
+            observed = (weight[row] * shown * click[there]) @ away
+            scaled = weight[row] * expected * (clicks / total)[row]
+            information = (away * scaled[:, None]).T @ away + penalty
+            slope = observed - scaled @ away - penalty @ (values - _READS_ON)
+            step = np.linalg.solve(information, slope)
+            values = values + step / max(1.0, np.abs(step).max() / 0.2)
+            values[0] = values[0].clip(0.05, 1)
+    return _Examination(values, np.linalg.inv(np.linalg.cholesky(information)).T)
+
+
+def _read(
+    cells: _Cells, values: Float[np.ndarray, "3"], attraction: Float[np.ndarray, "D"]
+) -> Iterator[tuple[Float[np.ndarray, "U"], Float[np.ndarray, "U 3"]]]:
+    """Yield by place how likely users of dbn examine it, given the clicks above, and the gradient of its logarithm."""
+    assert cells.pages is not None
+    document, click, _ = cells.pages
+    examined, gradient = np.ones(len(click)), np.zeros((len(click), 3))
+    for place in range(cells.places):
+        yield examined, gradient
+        of_document = np.where(document[:, place] >= 0, attraction[document[:, place]], 0)
+        misses = np.maximum(1 - examined * of_document, 1e-9)
+        after = (values[1] + values[2] * of_document).clip(0.01, values[0])
+        clicked = np.stack([np.zeros(len(after)), 1 / after, of_document / after], 1)
+        gradient = np.where(click[:, place, None], clicked, gradient / misses[:, None] + [1 / values[0], 0, 0])
+        examined = np.where(click[:, place], after, values[0] * examined * (1 - of_document) / misses)
+
+
+def _user(cells: _Cells, values: Float[np.ndarray, "C"]) -> WorldUser:
+    """Return the user with the values of an examination."""
+    if cells.kind == "dbn":
+        patience = min(values[0], 1)
+        return WorldUser(
+            "dbn", np.stack([np.full(len(GRID), patience), (values[1] + values[2] * GRID).clip(0.01, patience)])
+        )
+    examination = np.exp(values)
     if cells.kind == "pbm":
         return WorldUser("pbm", examination / examination.max())
-    if cells.kind == "dcm":
-        return WorldUser("dcm", np.append(np.minimum(examination[1:], 1), 0.0))
-    values = np.zeros((cells.places, cells.places))
+    by_distance = np.zeros((cells.places, cells.places))
     for place in range(cells.places):
-        values[place, place::-1] = np.minimum(examination[cells.rank_of_cell == place], 1)  # from no click above
-    return WorldUser("ubm", values)
+        by_distance[place, place::-1] = np.minimum(examination[cells.rank_of_cell == place], 1)  # from no click above
+    return WorldUser("ubm", by_distance)
 
 
-def _likelihood(cells: _Cells, user: WorldUser, attraction: Float[np.ndarray, "D"]) -> Float[np.ndarray, "D G"]:
+def _likelihood(
+    cells: _Cells, values: Float[np.ndarray, "C"], attraction: Float[np.ndarray, "D"]
+) -> Float[np.ndarray, "D G"]:
     """Return the likelihood of the clicks on each document by its attraction, the largest is 1.
 
-    For dcm it takes the attractions of others, by which users still examine the ranks below a last click.
+    For dbn it takes the attractions of others, by which users still read.
     """
-    shown, clicked, examination = _examined(cells, user, attraction)
+    shown, clicked, examination = _examined(cells, values, attraction)
     chance = np.clip(examination[:, None] * GRID, 1e-9, 1 - 1e-9)
     logarithm = clicked @ np.log(chance) + (shown - clicked) @ np.log1p(-chance)
     return np.exp(logarithm - logarithm.max(1, keepdims=True))
 
 
 def _examined(
-    cells: _Cells, user: WorldUser, attraction: Float[np.ndarray, "D"]
+    cells: _Cells, values: Float[np.ndarray, "C"], attraction: Float[np.ndarray, "D"]
 ) -> tuple[Float[np.ndarray, "D C"], Float[np.ndarray, "D C"], Float[np.ndarray, "C"]]:
     """Return impressions and clicks of documents in cells, and the examination of these."""
+    user = _user(cells, values)
     if user.kind == "pbm":
         return cells.shown, cells.clicked, user.values
     if user.kind == "ubm":
         by_last_click = [user.values[place, place::-1] for place in range(cells.places)]
         return cells.shown, cells.clicked, np.concatenate(by_last_click)
-    return (*_by_level(cells, user.values, attraction), np.maximum(_LEVELS, 1e-4))
-
-
-def _by_level(
-    cells: _Cells, goes_on: Float[np.ndarray, "K"], attraction: Float[np.ndarray, "D"]
-) -> tuple[Float[np.ndarray, "D L"], Float[np.ndarray, "D L"]]:
-    """Return impressions and clicks of documents by the probability that users examine them, given the clicks above."""
     assert cells.pages is not None
     document, click, count = cells.pages
     shape = len(cells.query), len(_LEVELS)
-    shown, clicked, examined = np.zeros(shape[0] * shape[1]), np.zeros(shape[0] * shape[1]), np.ones(len(count))
-    for place in range(cells.places):
+    shown, clicked = np.zeros(shape[0] * shape[1]), np.zeros(shape[0] * shape[1])
+    for place, (examined, _) in enumerate(_read(cells, values, attraction)):
         there = document[:, place] >= 0
-        level = np.rint(np.sqrt(examined) * (len(_LEVELS) - 1)).astype(np.int64)
-        key = document[there, place].astype(np.int64) * shape[1] + level[there]
+        level = np.rint(np.sqrt(examined[there]) * (len(_LEVELS) - 1)).astype(np.int64)
+        key = document[there, place].astype(np.int64) * shape[1] + level
         shown += np.bincount(key, count[there], len(shown))
         clicked += np.bincount(key, count[there] * click[there, place], len(shown))
-        of_document = np.where(there, attraction[document[:, place]], 0)
-        still = examined * (1 - of_document) / np.maximum(1 - examined * of_document, _LEAST)
-        examined = np.where(click[:, place], goes_on[place], still)
-    return shown.reshape(shape), clicked.reshape(shape)
+    return shown.reshape(shape), clicked.reshape(shape), np.maximum(_LEVELS, 1e-4)
 
 
 def _prior(
@@ -253,21 +303,21 @@ def _prior(
 
 
 def _fit(
-    cells: _Cells, weight: Float[np.ndarray, "Q"], logarithm: Float[np.ndarray, "C"], start: LogFit | None = None
+    cells: _Cells, weight: Float[np.ndarray, "Q"], values: Float[np.ndarray, "C"], start: LogFit | None = None
 ) -> LogFit:
-    """Return the fit with this examination of cells, to queries of these weights."""
-    user, of_document = _user(cells, logarithm), weight[cells.query]
+    """Return the fit with the values of an examination, to queries of these weights."""
+    of_document = weight[cells.query]
     group = np.minimum(cells.rank, cells.places + 1) - 1
     prior = None if start is None else start.prior
     attraction = np.full(len(group), 0.2) if start is None else start.posterior @ GRID
-    for _ in range(4 if user.kind == "dcm" and start is None else 1):
-        likelihood = _likelihood(cells, user, attraction)
+    for _ in range(4 if cells.kind == "dbn" and start is None else 1):
+        likelihood = _likelihood(cells, values, attraction)
         prior = _prior(group, likelihood, of_document, cells.places + 1, prior, _STEPS if start is None else 20)
         posterior = prior[group] * likelihood
         posterior /= posterior.sum(1, keepdims=True)
         attraction = posterior @ GRID
     assert prior is not None
-    return LogFit(user, prior, posterior)
+    return LogFit(_user(cells, values), prior, posterior)
 
 
 def fit(log: ClickLog, kind: Kind, weight: Float[np.ndarray, "Q"] | None = None) -> LogFit:
@@ -277,7 +327,7 @@ def fit(log: ClickLog, kind: Kind, weight: Float[np.ndarray, "Q"] | None = None)
     """
     cells = _cells(log, kind)
     weight = np.ones(int(log.query.max()) + 1) if weight is None else weight
-    return _fit(cells, weight, _examination(cells, weight[log.query]).logarithm)
+    return _fit(cells, weight, _examination(cells, weight).values)
 
 
 def draw(fit: LogFit, random: np.random.Generator) -> Int[np.ndarray, "D"]:
@@ -296,13 +346,13 @@ def worlds(
     """
     cells, random = _cells(log, kind), np.random.default_rng(seed)
     queries = int(log.query.max()) + 1
-    examination = _examination(cells, np.ones(len(log.query)))
-    fitted = _fit(cells, np.ones(queries), examination.logarithm)
+    examination = _examination(cells, np.ones(queries))
+    fitted = _fit(cells, np.ones(queries), examination.values)
     for _ in range(point):
         yield False, fitted.user, draw(fitted, random)
     for _ in range(refits):
-        logarithm = examination.logarithm + examination.root @ random.normal(size=len(examination.root))
-        again = _fit(cells, random.exponential(size=queries), logarithm, fitted)
+        values = examination.values + examination.root @ random.normal(size=len(examination.root))
+        again = _fit(cells, random.exponential(size=queries), values, fitted)
         yield True, again.user, draw(again, random)
 
 
@@ -330,9 +380,9 @@ def users(log: ClickLog) -> dict[str, float]:
     found: dict[str, float] = {}
     for kind in KINDS:
         cells = _cells(rest, kind)
-        fitted = _fit(cells, weight, _examination(cells, weight[log.query]).logarithm)
-        attraction = fitted.posterior @ GRID
-        shown, clicked, examination = _examined(_cells(held_out, kind), fitted.user, attraction)
+        values = _examination(cells, weight).values
+        attraction = _fit(cells, weight, values).posterior @ GRID
+        shown, clicked, examination = _examined(_cells(held_out, kind), values, attraction)
         chance = np.clip(attraction[:, None] * examination, 1e-9, 1 - 1e-9)
         total = (clicked * np.log(chance) + (shown - clicked) * np.log1p(-chance)).sum()
         found[kind] = float(total / shown.sum())
@@ -364,8 +414,11 @@ def doubt(log: ClickLog, kind: Kind) -> str:
         return "all pages are of one query, of which the uncertainty between queries cannot be told"
     if clicks.sum() < LEAST_CLICKS:
         return f"the log has {clicks.sum():,.0f} clicks, of which a forecast needs {LEAST_CLICKS:,}"
-    examination, ranks = _examination(_cells(log, "pbm"), np.ones(len(log.query))), np.arange(1, len(clicks) + 1)
-    examined = np.append(1, np.minimum(np.exp(examination.logarithm[1:]), 1 - 1e-9))  # errors are relative to rank 1
+    examination, ranks = (
+        _examination(_cells(log, "pbm"), np.ones(int(log.query.max()) + 1)),
+        np.arange(1, len(clicks) + 1),
+    )
+    examined = np.append(1, np.minimum(np.exp(examination.values[1:]), 1 - 1e-9))  # errors are relative to rank 1
     apart = ~position_bias.joined_places(log, examined, 0)
     if clicks[apart].sum() > MOST_APART * clicks.sum():
         told = ", ".join(map(str, ranks[apart]))
@@ -374,4 +427,48 @@ def doubt(log: ClickLog, kind: Kind) -> str:
     error = float(np.sqrt(clicks @ errors**2 / clicks.sum()))
     if error > MOST_ERROR:
         return f"the examination of ranks is known within a factor of {np.exp(1.96 * error):.1f} at best: {_LOG_SWAPS}"
+    slope, error = _trust(log, kind)
+    if abs(slope) > max(SOME_TRUST, 3 * error):
+        less = "less" if slope < 0 else "more"
+        return (
+            f"attractive documents lose {less} clicks by a low rank than others, as none of the kinds of users explains"
+        )
+    if abs(slope) + 2 * error > MOST_TRUST:
+        return f"clicks do not tell whether users trust in ranks, or only see the upper ones more often: {_LOG_SWAPS}"
     return ""
+
+
+def _trust(log: ClickLog, kind: Kind) -> tuple[float, float]:
+    """Return by how much examination depends on attraction, and the standard error of that.
+
+    It is b of P(click) = a_d g_c^(1 + b x_d), one step of Newton's from 0. The logarithm x_d of the click rate is that
+    of one half of the impressions, b that of the clicks on the other half, and the reverse.
+    """
+    cells, weight = _cells(log, kind), np.ones(int(log.query.max()) + 1)
+    values = _examination(cells, weight).values
+    shown, clicked, examination = _examined(cells, values, _fit(cells, weight, values).posterior @ GRID)
+    seen = shown.sum(0) > 0
+    shown, clicked, examination = shown[:, seen].astype(np.int64), clicked[:, seen].astype(np.int64), examination[seen]
+    random, depth = np.random.default_rng(0), np.log(examination)
+    half = random.binomial(shown, 0.5)
+    in_half = random.hypergeometric(clicked, shown - clicked, half)
+    size = len(depth) + 1
+    slope, information = np.zeros(size), np.eye(size) * 1e-3
+    for n, c, n_other, c_other in (
+        (half, in_half, shown - half, clicked - in_half),
+        (shown - half, clicked - in_half, half, in_half),
+    ):
+        examined, clicks = n_other @ examination, c_other.sum(1)
+        rate = np.log((clicks + clicks.sum() / examined.sum()) / (examined + 1))
+        share = n * examination
+        share /= np.maximum(share.sum(1, keepdims=True), _LEAST)
+        of_document = c.sum(1)
+        x = rate - (of_document @ rate) / max(of_document.sum(), 1)
+        mean = share @ depth
+        slope += np.append((c - of_document[:, None] * share).sum(0), x @ (c @ depth - of_document * mean))
+        expected = of_document[:, None] * share
+        both = (x @ (expected * (depth - mean[:, None])))[:, None]
+        own = (of_document * x**2) @ (share @ depth**2 - mean**2)
+        information += np.block([[np.diag(expected.sum(0)) - expected.T @ share, both], [both.T, np.array([[own]])]])
+    covariance = np.linalg.inv(information)
+    return float(covariance[-1] @ slope), float(covariance[-1, -1] ** 0.5)

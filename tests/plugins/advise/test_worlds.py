@@ -17,16 +17,16 @@ USERS = {
         "ubm",
         np.array([[1, 0, 0, 0, 0], [0.9, 0.5, 0, 0, 0], [0.8, 0.6, 0.3, 0, 0], [0.8, 0.6, 0.4, 0.2, 0], [0.7] * 5]),
     ),
-    "dcm": WorldUser("dcm", np.array([0.3, 0.5, 0.6, 0.8, 0])),
+    "dbn": WorldUser("dbn", np.stack([np.full(len(GRID), 0.9), 0.8 - 0.5 * GRID])),
 }
 
 
 def clicks_of(
-    user: WorldUser, attracted: Bool[np.ndarray, "S K"], random: np.random.Generator
+    user: WorldUser, attraction: Float[np.ndarray, "S K"], random: np.random.Generator
 ) -> Bool[np.ndarray, "S K"]:
-    """What users click, by the definitions of the models, of documents that attract or not."""
-    clicks = np.zeros_like(attracted)
-    for page, row in enumerate(attracted):
+    """What users click, by the definitions of the models."""
+    clicks = np.zeros(attraction.shape, bool)
+    for page, row in enumerate(attraction):
         last, reads = -1, True
         for place, attracts in enumerate(row):
             if user.kind == "pbm":
@@ -35,9 +35,11 @@ def clicks_of(
                 examined = random.random() < user.values[place, place - last - 1]
             else:
                 examined = reads
-            clicks[page, place] = examined and attracts
-            if clicks[page, place]:
-                last, reads = place, user.kind != "dcm" or random.random() < user.values[place]
+            clicked = examined and random.random() < attracts
+            if clicked:
+                clicks[page, place], last = True, place
+            if user.kind == "dbn":
+                reads = reads and random.random() < np.interp(attracts, GRID, user.values[int(clicked)])
     return clicks
 
 
@@ -53,8 +55,7 @@ def logged(
         place = random.integers(PLACES - 1)
         order[page, [place, place + 1]] = order[page, [place + 1, place]]
     document = (query[:, None] * PLACES + order).astype(np.int32)
-    attracted = random.random(document.shape) < attraction.ravel()[document]
-    clicks = clicks_of(user, attracted, random)
+    clicks = clicks_of(user, attraction.ravel()[document], random)
     return of_pages(document, clicks), attraction.ravel()
 
 
@@ -74,13 +75,13 @@ def test_production_rank_is_the_mean_rank_where_missing_is_below():
     assert worlds.production_rank(other).tolist() == [1, 1, 2]
 
 
-@pytest.mark.parametrize("kind", ["pbm", "ubm", "dcm"])
+@pytest.mark.parametrize("kind", ["pbm", "ubm", "dbn"])
 def test_users_and_attractions_are_found(kind):
-    """Of 40,000 pages, and the kind of users by the pages held out: ubm can do all that pbm does."""
-    log, attraction = logged(USERS[kind], 40_000)
+    """Of 20,000 pages, and the kind of users by the pages held out: ubm can do all that pbm does."""
+    log, attraction = logged(USERS[kind], 20_000)
     found = worlds.fit(log, kind)
     error = found.user.values - USERS[kind].values
-    assert np.abs(error).max() < (0.15 if kind == "ubm" else 0.06)
+    assert np.abs(error).max() < (0.06 if kind == "pbm" else 0.15)
     assert np.abs(found.posterior @ GRID - attraction).mean() < 0.03
     foretold = worlds.users(log)
     assert foretold[kind] > max(foretold.values()) - 1e-4
@@ -179,5 +180,20 @@ def test_what_cannot_be_forecast_is_said():
     assert "clicks, of which a forecast needs" in worlds.doubt(worlds.of_pages(log, np.arange(5000) < 50), "pbm")
     never, _ = logged(USERS["pbm"], 5000, swapped=0)
     assert "no clicked document was shown both at rank 1" in worlds.doubt(never, "pbm")
+    rare = "clicks do not tell whether users trust in ranks"
+    assert rare in worlds.doubt(logged(USERS["pbm"], 5000, swapped=0.03)[0], "pbm")
     seldom, _ = logged(USERS["pbm"], 5000, swapped=0.004)
     assert "known within a factor of" in worlds.doubt(seldom, "pbm")
+
+
+@pytest.mark.parametrize("kind", ["pbm", "ubm"])
+def test_users_who_trust_in_ranks_are_not_forecast(kind):
+    """At rank 1 they click on nearly every document, at lower ranks on attractive ones."""
+    random = np.random.default_rng(0)
+    log, attraction = logged(USERS["pbm"], 10_000)
+    document, _ = log.pages
+    certain = np.array([0.7, 0.3, 0.1, 0.05, 0.05])
+    chance = np.array([1, 0.9, 0.8, 0.7, 0.6]) * (certain + (1 - certain) * attraction[document])
+    trusting = of_pages(document, random.random(document.shape) < chance)
+    assert "attractive documents lose less clicks by a low rank" in worlds.doubt(trusting, kind)
+    assert worlds.doubt(log, kind) == ""
