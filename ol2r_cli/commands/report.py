@@ -124,12 +124,13 @@ def make_document(options: argparse.Namespace, all_metrics: bool = False) -> Doc
     if selection:
         labels = labels.after_selection(selection.settings)
     metrics = named_metrics or (known_metrics(groups) if all_metrics else usual_metrics(groups))
-    comparison = None
-    if options.baseline or options.compare:
+    comparison = instead = None
+    table = next((output.table for output in outputs() if output.table and is_asked(options, output)), None)
+    if table:
+        instead = table(groups, labels, options)
+    elif options.baseline or options.compare:
         groups = labels.ordered(groups, metrics)  # letters in the order of the table
         comparison = compare(groups, labels, metrics, options.baseline, options.test or "t")
-    table = next((output.table for output in outputs() if output.table and is_asked(options, output)), None)
-    instead = table(groups, labels) if table else None
     return Document(collection, groups, labels, metrics, selection, comparison, options.differences, instead)
 
 

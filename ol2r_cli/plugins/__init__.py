@@ -133,8 +133,8 @@ class Output(NamedTuple):
     that it adds. endings: of files, with the names of their formats. needs_file: whether these are never printed.
     check: raises ValueError for arguments that do not go together. examples: lines of the help of `ol2r report`.
 
-    What it does is one of: main, of the arguments, all, in place of a table. table, of groups and labels: a `TextTable`
-    in place of that of groups. text, of a `Document` and the arguments: the content of a file.
+    What it does is one of: main, of the arguments, all, in place of a table. table, of groups, labels and arguments: a
+    `TextTable` in place of that of groups. text, of a `Document` and the arguments: the content of a file.
     """
 
     name: str

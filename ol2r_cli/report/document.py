@@ -69,11 +69,14 @@ class Document:
     @cached_property
     def notes(self) -> list[str]:
         """The lines below the tables: what the numbers are, how rows were compared, which runs are left out."""
-        lines = [notes.values_note(self.groups, len(self.collection.runs))]
-        lines += [BESIDE[metric] for metric in self.metrics if metric in BESIDE]
-        if notes.counts_without_relevant(self.groups, self.metrics):
-            lines.append(notes.WITHOUT_RELEVANT)
-        lines += notes.discount_notes(self.groups, self.metrics)
+        if self.instead and self.instead.below:
+            lines = [*self.instead.below]
+        else:
+            lines = [notes.values_note(self.groups, len(self.collection.runs))]
+            lines += [BESIDE[metric] for metric in self.metrics if metric in BESIDE]
+            if notes.counts_without_relevant(self.groups, self.metrics):
+                lines.append(notes.WITHOUT_RELEVANT)
+            lines += notes.discount_notes(self.groups, self.metrics)
         if self.selection is not None and self.selection.chose:
             lines.append(
                 f"{notes.choice_note(self.selection)} Model selection used the seeds that are reported. To report "

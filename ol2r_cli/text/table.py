@@ -54,11 +54,15 @@ class TableColumn(Generic[Item]):
 
 @dataclass(frozen=True)
 class TextTable:
-    """Headings, and rows with one cell for each. numbers: for each column, whether it is aligned to the right."""
+    """Headings, and rows with one cell for each. numbers: for each column, whether it is aligned to the right.
+
+    below: lines on what its numbers are, where they are not those of every report.
+    """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     numbers: Sequence[bool]
+    below: Sequence[str] = ()
 
     @classmethod
     def of(cls, words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str | Cell]]) -> TextTable:

@@ -23,3 +23,10 @@ FIGURE = (
     ),
 )
 RECOVERY = (argument("--recovery", action="store_true", help="a row for each change of intent, in place of the table"),)
+TRIAL = (
+    argument(
+        "--trial",
+        metavar="METRIC",
+        help="what users see of each row minus that of --baseline, page by page: clicks, or a column of trace.parquet",
+    ),
+)

@@ -77,6 +77,13 @@ KINDS: Mapping[str, Kind] = {
         "correction; lines are {}.",
         module="bars",
     ),
+    "trial": Kind(
+        "sum over pages of a measure minus that of a baseline",
+        "a baseline, such as --baseline fixed, and other rows with its folds and seeds",
+        ["baseline", "metric", "every"],
+        "Lines are means over the (fold, seed) that both have; bands are {}, cut where they leave the panel.",
+        module="trial",
+    ),
     "by_setting": Kind(
         "one metric by a setting, a curve for runs that differ in it alone",
         "runs with several numbers for the setting: --option setting=NAME, such as ranker.l2",

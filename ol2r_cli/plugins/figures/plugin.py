@@ -9,23 +9,32 @@ from ol2r_cli.plugins import Output, Plugin
 from ol2r_cli.plugins.figures import ENDINGS
 
 if TYPE_CHECKING:
-    from ol2r_cli.plugins.figures import arguments, recovery, report
+    from ol2r_cli.plugins.figures import arguments, recovery, report, trial
 else:
     arguments, report = lazy("ol2r_cli.plugins.figures.arguments"), lazy("ol2r_cli.plugins.figures.report")
-    recovery = lazy("ol2r_cli.plugins.figures.recovery")
+    recovery, trial = lazy("ol2r_cli.plugins.figures.recovery"), lazy("ol2r_cli.plugins.figures.trial")
 
 PLUGIN = Plugin(
     name="figures",
-    about="figures of finished runs, by matplotlib, and how rankers recover",
+    about="figures of finished runs, by matplotlib, how rankers recover, and what users see meanwhile",
     meant={"plot": "ol2r report --figure", "figure": "ol2r report --figure"},
     outputs=[
         Output(
             name="recovery",
             arguments=lambda: arguments.RECOVERY,
             check=lambda options: report.check_recovery(options),
-            table=lambda groups, labels: recovery.recovery(groups, labels),
+            table=lambda groups, labels, options: recovery.recovery(groups, labels),
             examples="""users whose intent changes
   ol2r report outputs --recovery                          what each change costs, and how long rankers take to recover
+""",
+        ),
+        Output(
+            name="trial",
+            arguments=lambda: arguments.TRIAL,
+            check=lambda options: report.check_trial(options),
+            table=lambda groups, labels, options: trial.trial_table(groups, labels, options.trial, options.baseline),
+            examples="""what users see while a ranker learns
+  ol2r report outputs --trial clicks --baseline fixed     clicks against this row: a page, at worst, in the end
 """,
         ),
         Output(

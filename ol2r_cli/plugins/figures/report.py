@@ -31,6 +31,18 @@ def check_recovery(options: argparse.Namespace) -> None:
         raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
 
 
+def check_trial(options: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not go with the table of a trial."""
+    if options.trial is None:
+        return
+    if options.figure is not None:
+        raise ValueError(f"--trial is a table: for its figure type --figure trial --metric {options.trial}")
+    names = ("recovery", "metric", "compare", "test", "differences", "overrides")
+    others = [f"--{name}" for name in names if getattr(options, name)]
+    if others:
+        raise ValueError(f"--trial is a table by itself: leave out {' and '.join(others)}")
+
+
 def draw_figures(options: argparse.Namespace) -> None:
     """Write a figure for each kind, or list the kinds; ValueError where none could be drawn."""
     kinds = options.figure

@@ -6,11 +6,11 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from ol2r_cli.commands.report import chosen_format
+from ol2r_cli.commands.report import chosen_format, is_asked
 from ol2r_cli.plugins.figures.look import PLAIN, Look
 from ol2r_cli.plugins.figures.report import figure_options
 from ol2r_cli.plugins.page.html_page import PageContent, page
-from ol2r_cli.report.document import Document, endings
+from ol2r_cli.report.document import Document, endings, outputs
 from ol2r_cli.report.shown_metrics import ndcg_metrics, usual_metrics
 
 
@@ -18,8 +18,9 @@ def check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go with a page."""
     if options.figure is not None or chosen_format(options, endings(), "for tables") != "html":
         return
-    if options.recovery:
-        raise ValueError("--recovery has no html: type --format md, csv, parquet or latex")
+    for output in outputs():
+        if output.table and is_asked(options, output):
+            raise ValueError(f"--{output.name} has no html: type --format md, csv, parquet or latex")
     files = [folder for folder in options.folders if Path(folder).is_file()]
     if files:
         reason = f"got {files[0]}, which has final values: type --format md"

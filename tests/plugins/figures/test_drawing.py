@@ -22,7 +22,11 @@ from ol2r_cli.report.names import Labels
 from tests.report.runs import drawn, groups_and_labels, lines, make, play
 
 FOLDS = {"bands": "se", "units": "folds"}
-NEEDED = {"measure": {"column": "online_ndcg"}, "differences": {"baseline": "pairrank"}}  # options
+NEEDED = {  # options
+    "measure": {"column": "online_ndcg"},
+    "differences": {"baseline": "pairrank"},
+    "trial": {"baseline": "pairrank", "metric": "online_ndcg"},
+}
 ROOT = Path(__file__).parents[3]
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigational", "click=informational")

@@ -57,7 +57,7 @@ def measure(shown: Shown, column: str = "", split: str = "test", window: Integer
         return curves(shown, YAxis(label), {"": read_evaluation}, evaluated=True)
     heading = traced[column].heading
     if traced[column].summary in ("last", "size"):
-        read_total = partial(cumulative_series, column=column, every=_spacing(shown, "window", window))
+        read_total = partial(cumulative_series, column=column, every=spacing(shown, "window", window))
         return curves(shown, YAxis(heading), {"": read_total})
     return smoothed({"": column}, YAxis(heading), shown, window)
 
@@ -76,7 +76,7 @@ def _columns(groups: Sequence[Group]) -> tuple[dict[str, Column], dict[str, Colu
 
 def smoothed(columns: Mapping[str, str], y: YAxis, shown: Shown, window: Integer | None = None) -> Figure:
     """Draw columns of trace.parquet, by the titles of their panels, as means over windows."""
-    rounds = _spacing(shown, "window", window)
+    rounds = spacing(shown, "window", window)
     reads = {subtitle: partial(window_means, column=column, window=rounds) for subtitle, column in columns.items()}
     extent = "" if rounds == 1 else f"mean of the last {rounds} rounds"
     return curves(shown, y._replace(label=f"{y.label}, {extent}"), reads)
@@ -91,7 +91,7 @@ def online_ndcg(shown: Shown, window: Integer | None = None) -> Figure:
 def cumulative_ndcg(shown: Shown, every: Integer | None = None) -> Figure:
     """Draw the discounted sum of online NDCG up to a round."""
     column = ndcg_metrics(shown.groups)[2]
-    read = partial(cumulative_series, column=column, every=_spacing(shown, "every", every))
+    read = partial(cumulative_series, column=column, every=spacing(shown, "every", every))
     return curves(shown, YAxis(described(column).heading, (0, np.inf)), {"": read})
 
 
@@ -102,7 +102,7 @@ def unfairness(shown: Shown, signed: bool | str = False, scale: str = "auto", ev
     """
     with_sign = choice("signed", str(signed).lower(), ("true", "false")) == "true"
     scale = choice("scale", scale, ("auto", "linear", "log"))
-    rounds = _spacing(shown, "every", every)
+    rounds = spacing(shown, "every", every)
     if with_sign and scale == "log":
         raise ValueError("scale must be linear where signed=true, got log")
 
@@ -118,7 +118,7 @@ def unfairness(shown: Shown, signed: bool | str = False, scale: str = "auto", ev
     return curves(shown, YAxis("cumulative unfairness |UF|", (0, np.inf), scale), {"": read_size})
 
 
-def _spacing(shown: Shown, name: str, rounds: Integer | None) -> int:
+def spacing(shown: Shown, name: str, rounds: Integer | None) -> int:
     """Return the rounds between two points: those of the option, or one fiftieth of all."""
     last = last_round(shown.groups)
     return max(last // _POINTS, 1) if rounds is None else integer(name, rounds, last)
