@@ -254,7 +254,8 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
-    drawn = [f"plugins.figures.drawn.{module}" for module in ("bars", "blocks", "by_setting", "lda", "over_rounds")]
+    kinds = ("bars", "blocks", "by_setting", "lda", "over_rounds", "trial")
+    drawn = [f"plugins.figures.drawn.{module}" for module in kinds]
     figures = ["plugins.figures.curves", *drawn, "plugins.figures.panels"]
     searches = [f"plugins.search.{module}" for module in ("result", "searcher", "study")]
     need_them = ["plugins.authoring.completion", "plugins.executor.dask_executor", *figures, *searches]
