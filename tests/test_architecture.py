@@ -258,5 +258,11 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
     drawn = [f"plugins.figures.drawn.{module}" for module in kinds]
     figures = ["plugins.figures.curves", *drawn, "plugins.figures.panels"]
     searches = [f"plugins.search.{module}" for module in ("result", "searcher", "study")]
-    need_them = ["plugins.authoring.completion", "plugins.executor.dask_executor", *figures, *searches]
+    need_them = [
+        "plugins.advise.page",
+        "plugins.authoring.completion",
+        "plugins.executor.dask_executor",
+        *figures,
+        *searches,
+    ]
     assert done.stdout.split() == [module for module in need_them if plugin_of(module) in installed().plugins]

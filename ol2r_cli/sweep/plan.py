@@ -217,8 +217,8 @@ def settings_to_pair(sweep_jobs: Sequence[SweepJob]) -> tuple[str, ...]:
 class Plan:
     """The jobs of a sweep after all checks. Nothing is written or started.
 
-    `jobs` are the overrides of each job. A job is named by those that not all jobs have, and a single job by those that
-    are not `shared`. `launcher` is where they say that jobs run, None if no job is good. `duplicates` maps the numbers
+    `jobs` are the overrides of each job. A job is named by those that are not `shared` and that not all jobs have.
+    `launcher` is where they say that jobs run, None if no job is good. `duplicates` maps the numbers
     of jobs that are the same run as an earlier job to the numbers of the earlier jobs; `sweep_jobs` does not contain
     duplicates. `terminal` is where to say how many jobs are checked. `check` raises ValueError for an experiment that
     is bad for other reasons; `kind` is that of all runs. ValueError if the settings of the launcher are bad, or not the
@@ -251,8 +251,8 @@ class Plan:
             self.launcher = build({**self._launcher, "gpus": []} if no_gpus else self._launcher, "launcher")
 
     def _named(self, jobs: Sequence[Sequence[str]]) -> list[SweepJob]:
-        """Return jobs with these words, each named by those that not all have, a single job by those not shared."""
-        common = set.intersection(*map(set, jobs)) if len(jobs) > 1 else set(self._shared)
+        """Return jobs with these words, each named by those that are not shared and that not all have."""
+        common = {*self._shared, *(set.intersection(*map(set, jobs)) if len(jobs) > 1 else ())}
         options, kind = tuple(self._composer.options), self._kind
         sweep_jobs = []
         for number, words in enumerate(jobs):

@@ -68,7 +68,7 @@ def sweep(
 
     launcher: words that say where the jobs run, such as `launcher=slurm` or `launcher.jobs=4`; they may also be among
     the words of every job. composer: for jobs whose words name no folders. terminal: where to show the progress, None
-    for silence. kind: that of all runs. shared: words that are no part of the name of a job that is the only one.
+    for silence. kind: that of all runs. shared: words that are no part of the names of jobs.
     Finished runs are not run again. `BadJobs`, before anything is run, if the configuration of a job is bad, unless
     `keep_going`.
 

@@ -27,7 +27,7 @@ MOST_APART = 0.05  # share of clicks at ranks that nothing joins to rank 1
 MOST_ERROR = 0.5  # standard error of the logarithm of examination, averaged over clicks
 SOME_TRUST, MOST_TRUST = 0.2, 0.7  # how much examination may depend on attraction, if that is certain, and at most
 _LEVELS = np.linspace(0, 1, 25) ** 2  # of examination, to which that of users who read from the top is rounded
-_LEAST, _STEPS = 1e-300, 60
+_LEAST, _STEPS, _RIDGE = 1e-300, 60, 1.0
 _LOG_SWAPS = "log more pages on which neighbouring documents change places at random"
 # Before a log is seen, log(examination) of a rank k is -eta log k with this mean and standard deviation of eta, its
 # difference from the rank above has this standard deviation besides, and that of a last click about its rank:
@@ -50,17 +50,20 @@ class WorldUser(NamedTuple):
 
 class LogFit(NamedTuple):
     """Users, and what is known of attraction: its prior by rank of production, the last row of all ranks below those
-    shown, and its posterior of each document, on `GRID`."""
+    shown, and its posterior of each document, on `GRID`. weights: by which features foretell the logit of attraction;
+    the last one is the standard deviation of what they leave open."""
 
     user: WorldUser
     prior: Float[np.ndarray, "R G"]
     posterior: Float[np.ndarray, "D G"]
+    weights: Float[np.ndarray, "F"] | None = None
 
 
 class _Cells(NamedTuple):
     """Impressions and clicks of documents in cells, in each of which examination is the same; which cells a rank has.
 
-    pages: the different pages of a log, and how often each is there.
+    pages: the different pages of a log, and how often each is there. features: of documents, of mean 0 and standard
+    deviation 1, the first of which is 1.
     """
 
     kind: Kind
@@ -71,6 +74,7 @@ class _Cells(NamedTuple):
     rank_of_cell: Int[np.ndarray, "C"]
     places: int
     pages: tuple[Int[np.ndarray, "U K"], Bool[np.ndarray, "U K"], Int[np.ndarray, "U"]] | None
+    features: Float[np.ndarray, "D F"] | None = None
 
 
 class _Examination(NamedTuple):
@@ -104,14 +108,18 @@ def production_rank(log: ClickLog) -> Int[np.ndarray, "D"]:
     return rank
 
 
-def _cells(log: ClickLog, kind: Kind) -> _Cells:
+def _cells(log: ClickLog, kind: Kind, features: Float[np.ndarray, "D F"] | None = None) -> _Cells:
     """Return the cells of a kind of user, ranks or for ubm ranks and last clicks; ValueError for counts, but of pbm."""
     places, rank = log.impressions.shape[1], production_rank(log)
     if kind != "pbm" and log.pages is None:
         raise ValueError(f"users of the kind {kind} need a log of pages, which counts are not: only pbm can be fitted")
     pages = None if kind == "pbm" or log.pages is None else _different(*log.pages)
+    if features is not None:
+        spread = features.std(0)
+        features = np.column_stack([np.ones(len(features)), ((features - features.mean(0)) / spread)[:, spread > 0]])
     if kind != "ubm" or pages is None:
-        return _Cells(kind, log.query, rank, log.impressions, log.clicks, np.arange(places), places, pages)
+        cells = np.arange(places)
+        return _Cells(kind, log.query, rank, log.impressions, log.clicks, cells, places, pages, features)
     document, click, count = pages
     cell = np.cumsum(np.tri(places)).astype(np.int64).reshape(places, places) - 1  # by place and last click
     rank_of_cell = np.repeat(np.arange(places), np.arange(1, places + 1))
@@ -123,7 +131,8 @@ def _cells(log: ClickLog, kind: Kind) -> _Cells:
         shown += np.bincount(key, count[there], len(shown))
         clicked += np.bincount(key, count[there] * click[there, place], len(shown))
         last = np.where(click[:, place], place + 1, last)
-    return _Cells(kind, log.query, rank, shown.reshape(shape), clicked.reshape(shape), rank_of_cell, places, pages)
+    counts = shown.reshape(shape), clicked.reshape(shape)
+    return _Cells(kind, log.query, rank, *counts, rank_of_cell, places, pages, features)
 
 
 def _different(
@@ -246,15 +255,16 @@ def _user(cells: _Cells, values: Float[np.ndarray, "C"]) -> WorldUser:
 
 def _likelihood(
     cells: _Cells, values: Float[np.ndarray, "C"], attraction: Float[np.ndarray, "D"]
-) -> Float[np.ndarray, "D G"]:
-    """Return the likelihood of the clicks on each document by its attraction, the largest is 1.
+) -> tuple[Float[np.ndarray, "D G"], Float[np.ndarray, "D"]]:
+    """Return the likelihood of the clicks on each document by its attraction, the largest is 1, and how often it was
+    examined in expectation.
 
     For dbn it takes the attractions of others, by which users still read.
     """
     shown, clicked, examination = _examined(cells, values, attraction)
     chance = np.clip(examination[:, None] * GRID, 1e-9, 1 - 1e-9)
     logarithm = clicked @ np.log(chance) + (shown - clicked) @ np.log1p(-chance)
-    return np.exp(logarithm - logarithm.max(1, keepdims=True))
+    return np.exp(logarithm - logarithm.max(1, keepdims=True)), shown @ examination
 
 
 def _examined(
@@ -306,26 +316,71 @@ def _fit(
     cells: _Cells, weight: Float[np.ndarray, "Q"], values: Float[np.ndarray, "C"], start: LogFit | None = None
 ) -> LogFit:
     """Return the fit with the values of an examination, to queries of these weights."""
-    of_document = weight[cells.query]
     group = np.minimum(cells.rank, cells.places + 1) - 1
-    prior = None if start is None else start.prior
+    prior, weights = (None, None) if start is None else (start.prior, start.weights)
     attraction = np.full(len(group), 0.2) if start is None else start.posterior @ GRID
     for _ in range(4 if cells.kind == "dbn" and start is None else 1):
-        likelihood = _likelihood(cells, values, attraction)
-        prior = _prior(group, likelihood, of_document, cells.places + 1, prior, _STEPS if start is None else 20)
-        posterior = prior[group] * likelihood
+        likelihood, examined = _likelihood(cells, values, attraction)
+        told = weight[cells.query] * examined / (1 + examined)  # a document that is hardly examined tells nothing
+        prior = _prior(group, likelihood, told, cells.places + 1, prior, _STEPS if start is None else 20)
+        of_document = prior[group]
+        if cells.features is not None:
+            weights = _regression(cells.features, likelihood, told, weights, 200 if start is None else 50)
+            of_document = _by_features(cells.features, weights)
+        posterior = of_document * likelihood
         posterior /= posterior.sum(1, keepdims=True)
         attraction = posterior @ GRID
     assert prior is not None
-    return LogFit(_user(cells, values), prior, posterior)
+    return LogFit(_user(cells, values), prior, posterior, weights)
 
 
-def fit(log: ClickLog, kind: Kind, weight: Float[np.ndarray, "Q"] | None = None) -> LogFit:
+def _regression(
+    features: Float[np.ndarray, "D F"],
+    likelihood: Float[np.ndarray, "D G"],
+    weight: Float[np.ndarray, "D"],
+    start: Float[np.ndarray, "F1"] | None,
+    steps: int,
+) -> Float[np.ndarray, "F1"]:
+    """Return weights of features, and the standard deviation, of largest likelihood, by EM.
+
+    The logit of attraction is normal about features @ weights. A ridge keeps weights of few documents small.
+    """
+    logit, size = np.log(GRID / (1 - GRID)), features.shape[1]
+    weights = np.append(np.zeros(size), 1.5) if start is None else start
+    if start is None:
+        weights[0] = -2.0
+    scaled = features * weight[:, None]
+    information = scaled.T @ features + np.diag(np.append(0.01, np.full(size - 1, _RIDGE)))
+    for _ in range(steps):
+        posterior = _by_features(features, weights) * likelihood
+        posterior /= np.maximum(posterior.sum(1, keepdims=True), _LEAST)
+        mean, square = posterior @ logit, posterior @ logit**2
+        found = np.linalg.solve(information, scaled.T @ mean)
+        about = features @ found
+        variance = weight @ (square - 2 * mean * about + about**2) / max(float(weight.sum()), _LEAST)
+        weights = np.append(found, np.sqrt(max(float(variance), 0.01)))
+    return weights
+
+
+def _by_features(features: Float[np.ndarray, "D F"], weights: Float[np.ndarray, "F1"]) -> Float[np.ndarray, "D G"]:
+    """Return the prior of each document: normal in the logit, on the steps of `GRID`."""
+    logit = np.log(GRID / (1 - GRID))
+    away = (logit - (features @ weights[:-1])[:, None]) / weights[-1]
+    density = np.exp(-0.5 * (away**2 - (away**2).min(1, keepdims=True))) * np.gradient(logit)
+    return np.asarray(density / density.sum(1, keepdims=True))
+
+
+def fit(
+    log: ClickLog,
+    kind: Kind,
+    weight: Float[np.ndarray, "Q"] | None = None,
+    features: Float[np.ndarray, "D F"] | None = None,
+) -> LogFit:
     """Return the users of a kind and the attractions that a log says, of queries that count as often as `weight`.
 
-    ValueError for a log of counts, if the kind needs pages.
+    features: of all documents, which foretell attraction. ValueError for a log of counts, if the kind needs pages.
     """
-    cells = _cells(log, kind)
+    cells = _cells(log, kind, features)
     weight = np.ones(int(log.query.max()) + 1) if weight is None else weight
     return _fit(cells, weight, _examination(cells, weight).values)
 
@@ -337,14 +392,14 @@ def draw(fit: LogFit, random: np.random.Generator) -> Int[np.ndarray, "D"]:
 
 
 def worlds(
-    log: ClickLog, kind: Kind, point: int, refits: int, seed: int
+    log: ClickLog, kind: Kind, point: int, refits: int, seed: int, features: Float[np.ndarray, "D F"] | None = None
 ) -> Iterator[tuple[bool, WorldUser, Int[np.ndarray, "D"]]]:
     """Yield worlds: whether its users and prior are drawn too, its users, and attractions as numbers of `GRID`.
 
     The first `point` worlds have the users and the prior of the fit; each of the `refits` others has an examination
     drawn from what the clicks leave open, and the prior of queries with random weights (Bayesian bootstrap).
     """
-    cells, random = _cells(log, kind), np.random.default_rng(seed)
+    cells, random = _cells(log, kind, features), np.random.default_rng(seed)
     queries = int(log.query.max()) + 1
     examination = _examination(cells, np.ones(queries))
     fitted = _fit(cells, np.ones(queries), examination.values)

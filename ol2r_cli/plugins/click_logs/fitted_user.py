@@ -36,7 +36,15 @@ class JoinedLabels(NamedTuple):
 
 
 def joined_labels(log: ClickLog, dataset: Dataset) -> JoinedLabels:
-    """Return the grades of documents by the ids of query and document.
+    """Return the grades of documents; ValueError as `joined_rows`."""
+    rows, joined = joined_rows(log, dataset)
+    grade = np.where(rows >= 0, dataset.labels.numpy()[rows], -1).astype(np.int64)
+    return JoinedLabels(grade, dataset.grades, joined)
+
+
+def joined_rows(log: ClickLog, dataset: Dataset) -> tuple[Int[np.ndarray, "D"], str]:
+    """Return the row in the data of each document of a log, -1 for others, by the ids of query and document; and how
+    many were joined.
 
     The id of a document is its name in a LETOR comment (`# docid = NAME`), as `ol2r export --to trec` has it, or its
     row in the table, as `--to clicks` has it: whichever joins more. ValueError where the log has no query of the
@@ -47,24 +55,24 @@ def joined_labels(log: ClickLog, dataset: Dataset) -> JoinedLabels:
         "query": pl.Series(log.query_ids, dtype=pl.String).gather(log.query),
         "document": pl.Series(log.document_ids, dtype=pl.String),
     })  # fmt: skip
-    shown, grade, share = log.impressions.sum(1), np.full(len(log.query), -1), -1.0
+    shown, rows, share = log.impressions.sum(1), np.full(len(log.query), -1), -1.0
     for names in dict.fromkeys([tuple(map(str, document_names(dataset))), tuple(map(str, range(len(query_of))))]):
         of_data = pl.DataFrame({
             "query": pl.Series(dataset.query_ids, dtype=pl.String).gather(query_of),
             "document": pl.Series(names, dtype=pl.String),
-            "grade": dataset.labels.numpy(),
+            "row": np.arange(len(query_of)),
         })  # fmt: skip
-        found = of_log.join(of_data, on=["query", "document"], how="left", maintain_order="left")["grade"]
-        joined = found.cast(pl.Int64).fill_null(-1).to_numpy()
+        found = of_log.join(of_data, on=["query", "document"], how="left", maintain_order="left")["row"]
+        joined = found.fill_null(-1).to_numpy()
         if shown[joined >= 0].sum() > share:
-            grade, share = joined, shown[joined >= 0].sum()
+            rows, share = joined, shown[joined >= 0].sum()
     common = of_log["query"].is_in(dataset.query_ids).to_numpy()
     queries, all_queries = of_log["query"].filter(pl.Series(common)).n_unique(), len(log.query_ids)
     if not queries:
         raise ValueError(
             f"dataset={dataset.name} has none of the {all_queries} queries of the log, such as {of_log['query'][0]}"
         )
-    lost = np.flatnonzero(common & (grade < 0))
+    lost = np.flatnonzero(common & (rows < 0))
     of_common = share / shown[common].sum()
     if of_common < LEAST_JOINED:
         query, document = of_log.row(int(lost[0]))
@@ -72,8 +80,8 @@ def joined_labels(log: ClickLog, dataset: Dataset) -> JoinedLabels:
         called = "a document is called by its name in a LETOR comment, or by its row, as ol2r export --to clicks writes"
         got = f"{of_common:.0%} and no document {document} of query {query}"
         raise ValueError(f"dataset={dataset.name} must have {needed}, got {got}: {called}")
-    documents = f"{(grade >= 0).sum():,} of {len(grade):,} documents in {queries:,} of {all_queries:,} queries"
-    return JoinedLabels(grade, dataset.grades, f"{documents}, {share / shown.sum():.0%} of the impressions")
+    documents = f"{(rows >= 0).sum():,} of {len(rows):,} documents in {queries:,} of {all_queries:,} queries"
+    return rows, f"{documents}, {share / shown.sum():.0%} of the impressions"
 
 
 def quantile_grades(

@@ -205,7 +205,7 @@ def test_the_last_fifth_of_the_pages_is_apart(tmp_path: Path):
         log.query_of_pages()
 
 
-def test_repeated_pages_are_counted_and_others_of_an_id_malformed(tmp_path: Path, caplog):
+def test_repeated_pages_are_counted_apart(tmp_path: Path, caplog):
     """By their id and query; a file without ids says that it cannot tell."""
     caplog.set_level("INFO")
     file, lists = tmp_path / "log.jsonl", row_a_page()

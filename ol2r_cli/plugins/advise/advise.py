@@ -1,0 +1,282 @@
+"""`ol2r advise LOG`: would online learning pay, what would users see meanwhile, and how sure is that?
+
+Users are fitted to the log and checked on its last fifth. Worlds are drawn from what the log leaves open, and a learner
+that begins with the order of production is played in each: its gain in clicks a page has a 95 % interval.
+
+examples:
+  ol2r advise log.csv                                     by query: documents need no features
+  ol2r advise log.csv dataset=letor dataset.path=DATA     by features, PDGD
+  ol2r advise log.parquet --pages 10000 --out decision.html
+  ol2r advise log.csv update_every=100                    a learner that is updated after every hundred pages
+  ol2r advise log.csv --json | jq .gain
+  ol2r advise --shop shop                                 an example to try it with
+The same command goes on after an interruption: runs are below <output_dir>/advise.
+exit codes: 0 done, 2 bad configuration or data, 3 no forecast: the log does not tell, 130 interrupted
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ol2r_cli.commands.command import argument, command
+from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.lazy import lazy
+from ol2r_cli.plugins.click_logs.log_options import FORM, read_log
+from ol2r_cli.run import DONE, INTERRUPTED, exits_when_interrupted
+from ol2r_cli.text.formatting import say_start
+from ol2r_cli.text.table import show
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ol2r_cli.commands import data
+    from ol2r_cli.config import composer, instantiate
+    from ol2r_cli.plugins.advise import check, evidence, forecast, play, shop, worlds
+    from ol2r_cli.plugins.advise.evidence import Evidence
+    from ol2r_cli.plugins.advise.forecast import Forecast
+    from ol2r_cli.plugins.advise.pages import SimulatedUser
+    from ol2r_cli.plugins.advise.play import WorldRun
+    from ol2r_cli.plugins.advise.world import LoggedDocuments
+else:
+    np, data = lazy("numpy"), lazy("ol2r_cli.commands.data")
+    composer, instantiate = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.config.instantiate")
+    check, evidence = lazy("ol2r_cli.plugins.advise.check"), lazy("ol2r_cli.plugins.advise.evidence")
+    forecast, play = lazy("ol2r_cli.plugins.advise.forecast"), lazy("ol2r_cli.plugins.advise.play")
+    shop, worlds = lazy("ol2r_cli.plugins.advise.shop"), lazy("ol2r_cli.plugins.advise.worlds")
+
+NO_FORECAST = 3
+WORLDS = 64
+_OF_FIT = 3 / 8  # of the worlds have the users of the fit, the others those that it leaves open
+TRUE_RUNS = 6
+_CHECKS = 40  # worlds in which users are checked
+SEED = 58
+_CHECKED = 0.2  # of the pages, the last ones
+_USERS = {
+    "pbm": "examine ranks, whatever they have clicked",
+    "ubm": "examine ranks by where their last click was",
+    "dbn": "read from the top, and may stop, more often after a click on what attracts",
+}
+
+
+@command(
+    argument("words", metavar="LOG|SETTING=VALUE", nargs="*", help="the log, data with features, settings of the runs"),
+    add_config_dir,
+    argument("--pages", metavar="N", type=int, default=100_000, help="pages that are forecast, 1000 or more (100000)"),
+    argument(
+        "--worlds", metavar="N", type=int, default=WORLDS, help=f"worlds, 16 or more ({WORLDS}); fewer are less exact"
+    ),
+    *FORM,
+    argument("--json", action="store_true", help="print the forecast as JSON"),
+    argument("--out", metavar="FILE", type=Path, help="also write a page with two figures, .html"),
+    argument("--shop", metavar="FOLDER", type=Path, help="write an example: documents, production order, log, truth"),
+    argument("--truth", metavar="FILE", type=Path, help="truth.json of such a shop: also the gain that it really has"),
+)
+def main(given: argparse.Namespace) -> int:
+    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    if given.shop is not None:
+        return _write_shop(given)
+    say_start("the log is read")
+    if given.pages < 1000:
+        raise ValueError(f"--pages must be 1000 or more, got {given.pages}")
+    if given.worlds < 16:
+        raise ValueError(f"--worlds must be 16 or more, got {given.worlds}")
+    if given.out is not None and given.out.suffix != ".html":
+        raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
+    with exits_when_interrupted():
+        known, words = _evidence(given)
+        kind = worlds.choose(known.log)
+        reasons, checked = reasons_against(known, kind)
+    if reasons:
+        _say_no_forecast(reasons, given.json)
+        return NO_FORECAST
+    try:
+        found, learner = advised(known, kind, given.pages, given.worlds, words)
+        truth = [] if given.truth is None else _truth(known, given, learner)
+    except play.InterruptedPlay:
+        print("ol2r advise: interrupted: the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
+    assumptions = _assumptions(known, kind, checked)
+    if given.json:
+        print(json.dumps(forecast.as_json(found, known.share, assumptions)))
+    else:
+        show([*_lines(found, known), *truth])
+        print(*(f"assumed: {line}" for line in assumptions), sep="\n")
+    if given.out is not None:
+        from ol2r_cli.plugins.advise import page
+
+        page.write(given.out, _lines(found, known), found, checked, assumptions)
+    return DONE
+
+
+def _write_shop(given: argparse.Namespace) -> int:
+    if given.words:
+        raise ValueError(f"--shop writes an example and takes no log: leave out {' '.join(given.words)}")
+    shop.write(given.shop)
+    print(f"written: {given.shop}\nnext: ol2r advise {given.shop}/log.jsonl dataset=letor dataset.path={given.shop}")
+    return DONE
+
+
+def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a line on what the learner gains in the world that made the log."""
+    of = shop.read_truth(given.truth)
+    try:
+        grades = np.concatenate([of.grades[query] for query in known.documents.query_ids])
+    except KeyError as error:
+        raise ValueError(f"--truth must be of the shop that made the log, got {given.truth} without {error}") from None
+    if len(grades) != len(known.rows):
+        raise ValueError("--truth goes with the features of the shop: type dataset=letor dataset.path=SHOP")
+    runs = true_runs(known.documents, grades, of.user, known.places, given.pages, learner)
+    now = np.mean([run.production for run in runs])
+    gains = [
+        f"{100 * np.mean([run.gain[:pages].mean() for run in runs]) / now:+.1f} %" for pages in _horizons(given.pages)
+    ]
+    return [("the truth", f"{', '.join(gains)}, of the best order {100 * (runs[0].ceiling / now - 1):+.1f} %")]
+
+
+def true_runs(
+    documents: LoggedDocuments,
+    grades: Any,
+    user: SimulatedUser,
+    places: int,
+    pages: int,
+    learner: Sequence[str],
+    folder: Path | None = None,
+) -> list[WorldRun]:
+    """Play a learner in the world that made a log, with several seeds."""
+    from ol2r_cli.config.own_choices import default_output_dir
+
+    same = [play.DrawnWorld(False, user, grades)] * TRUE_RUNS
+    if folder is None:
+        content = json.dumps([documents.features.tolist(), grades.tolist(), user])
+        folder = default_output_dir() / "advise" / f"truth-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
+    play.write_worlds(folder, documents, same)
+    return play.play(folder.resolve(), documents, same, places, pages, learner, terminal=sys.stderr)
+
+
+def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
+    """Return what the log says with the data that are named, and the settings of the runs."""
+    files = [word for word in given.words if "=" not in word]
+    words = [word for word in given.words if "=" in word]
+    if len(files) != 1:
+        got = f", got {' '.join(files)}" if files else ""
+        raise ValueError(f"one LOG is needed: type ol2r advise log.csv{got}")
+    of_data = [word for word in words if word.startswith(("dataset=", "dataset."))]
+    others = [word for word in words if word not in of_data]
+    log, _ = read_log(Path(files[0]), given)
+    if not of_data:
+        return evidence.evidence_of(log), others
+    config = composer.compose([*of_data, *as_options(given.config_dir)]).config
+    dataset = data.loaded_with_warnings(instantiate.build(config.dataset))
+    return evidence.evidence_with(log, dataset), [*others, *as_options(given.config_dir)]
+
+
+def reasons_against(known: Evidence, kind: Any) -> tuple[list[str], list[Any]]:
+    """Return why there is no forecast, and the numbers in which users on the last pages were compared with the log."""
+    doubt = worlds.doubt(known.log, kind)
+    if doubt:
+        return [doubt], []
+    if known.log.pages is None:
+        return [], []
+    first, last = known.log.split(1 - _CHECKED)
+    assert last.pages is not None
+    checked = check.check(*last.pages, evidence.drawn_worlds(first, kind, 0, _CHECKS, SEED, known.features))
+    return [_as_reason(each) for each in checked if not each.passes], checked
+
+
+def _as_reason(failed: Any) -> str:
+    return (
+        f"users who were fitted to the first {1 - _CHECKED:.0%} of the pages do other than the log on the last ones: "
+        f"{failed.name} {failed.observed:.4f} in the log, {failed.simulated:.4f} simulated"
+    )
+
+
+def _say_no_forecast(reasons: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"verdict": "none", "reasons": reasons}))
+    else:
+        print("no forecast:", *(f"  {reason}" for reason in reasons), sep="\n")
+
+
+def advised(
+    known: Evidence, kind: Any, pages: int, number: int, words: Sequence[str], folder: Path | None = None
+) -> tuple[Forecast, list[str]]:
+    """Play a learner in so many worlds of a log, or find its finished runs; return the forecast, and the learner.
+
+    words: settings of its runs; a ranker of another name takes the place of the usual one. folder: of the worlds and
+    runs, by default one below the output folder, named by log and settings. InterruptedPlay after Ctrl-C.
+    """
+    from ol2r_cli.config.own_choices import default_output_dir
+
+    folder = (folder or default_output_dir() / "advise" / _name(known, kind, words)).resolve()
+    of_fit = round(number * _OF_FIT)
+    of_log = evidence.drawn_worlds(known.log, kind, of_fit, number - of_fit, SEED, known.features)
+    listed = [world._replace(grades=world.grades[known.rows]) for world in of_log]
+    drawn = play.write_worlds(folder, known.documents, listed)
+    learner = [*_learner(known, kind, words, folder), *words]
+    played = play.play(folder, known.documents, drawn, known.places, pages, learner, terminal=sys.stderr)
+    return forecast.forecast(played, drawn, known.documents, worlds.interval, _horizons(pages)), learner
+
+
+def _learner(known: Evidence, kind: Any, words: Sequence[str], folder: Path) -> list[str]:
+    """Return the words of the usual learner, none where another one is named."""
+    if any(word.startswith("ranker=") for word in words):
+        return []
+    if known.documents.features.shape[1] > 1:
+        return play.gradient(folder, known.documents)
+    return play.thompson(worlds.fit(known.log, kind), known.places, evidence.examined_by_rank(known.log, kind))
+
+
+def _horizons(pages: int) -> list[int]:
+    return [*(10**power for power in range(3, 9) if 10**power < pages), pages]
+
+
+def _name(known: Evidence, kind: str, words: Sequence[str]) -> str:
+    """Return the name of a folder, the same for the same log, data and settings."""
+    content = hashlib.sha256(json.dumps([kind, [word for word in words if not word.startswith("launcher")]]).encode())
+    arrays = [known.log.query, known.log.impressions, known.log.clicks, known.documents.features, known.rows]
+    for array in [*arrays, *(known.log.pages or ())]:
+        content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()[:10]
+
+
+def _assumptions(known: Evidence, kind: str, checked: Sequence[Any]) -> list[str]:
+    lines = [
+        f"users {_USERS[kind]}, and documents attract as much at one rank as at another",
+        "queries come as often as in the log, and what attracts does not change",
+        f"it is about {known.share:.0%} of the pages: those of queries that come again"
+        + (f" and are in the data ({known.joined})" if known.joined else ""),
+    ]
+    if not checked:
+        lines.append("the log has counts, so that users were not checked on pages")
+    return lines
+
+
+def _lines(found: Forecast, known: Evidence) -> list[tuple[str, str]]:
+    """Return the eight lines of a forecast."""
+    now = found.production.mean
+
+    def shown(value: Any) -> str:
+        shares = [f"{100 * number / now:+.1f}" for number in value]
+        return f"{shares[0]} % ({shares[1]} to {shares[2]}), {value.mean:+.4f} clicks"
+
+    lowest = " to ".join(f"{number:,.0f}" for number in (found.worst.low, found.worst.high))
+    worst = f"{found.worst.mean:,.0f} clicks ({lowest}) at page {found.worst_page:,}"
+    never = "not within these pages"
+    tests = [number and f"{number:,}" for number in (found.ab_test_pages, found.interleaving_pages)]
+    return [
+        ("clicks a page now", f"{now:.4f}"),
+        *((f"gain a page after {page:,} pages", shown(value)) for page, value in found.gain.items()),
+        ("gain of the best order", shown(found.ceiling)),
+        ("worst moment", worst if found.worst_page else "never below production"),
+        ("break-even", never if found.break_even is None else f"page {found.break_even:,}"),
+        ("pages of an A/B test", tests[0] or "no number: the gain is not above 0"),
+        ("pages of interleaving", tests[1] or "no number: it does not prefer the learner"),
+        ("share of pages", f"{known.share:.0%}"),
+    ]

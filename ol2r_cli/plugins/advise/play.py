@@ -1,0 +1,150 @@
+"""Runs of a learner in worlds drawn from a click log: the folder of the worlds, the jobs, and what users saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+import numpy as np
+import torch
+
+from ol2r_cli.files import write_text
+from ol2r_cli.plugins.advise.pages import SimulatedUser, expected, grades_of, ordered
+from ol2r_cli.plugins.advise.world import DOCUMENTS, LoggedDocuments, file_of
+from ol2r_cli.plugins.advise.worlds import GRID, LogFit
+from ol2r_cli.run import INTERRUPTED, RANKER
+from ol2r_cli.run.run import Run
+from ol2r_cli.sweep.sweeper import sweep
+from ol2r_cli.tensor.shapes import Float, Int
+
+_LEAST_VIEWS, _MOST_VIEWS = 0.5, 50.0  # examinations for which the prior of the learner counts
+_START = 10.0  # weight of production in the first lists of a learner by features
+
+
+class DrawnWorld(NamedTuple):
+    """A world: whether its users and prior were fitted again to queries drawn with replacement, its users, and the
+    grades of the documents, which are numbers of `GRID`."""
+
+    is_refit: bool
+    user: SimulatedUser
+    grades: Int[np.ndarray, "N"]
+
+
+class WorldRun(NamedTuple):
+    """What users saw in a world, in expected clicks a page.
+
+    gain: of each page, the learner less production. production, ceiling: means over pages of the log's production
+    order, and of the documents in order of attraction. last: documents in the order of the trained learner [Q K].
+    """
+
+    is_refit: bool
+    gain: Float[np.ndarray, "T"]
+    production: float
+    ceiling: float
+    last: Int[np.ndarray, "Q K"]
+
+
+class InterruptedPlay(Exception):
+    """A signal stopped the runs; the same command goes on."""
+
+
+def write_worlds(folder: Path, documents: LoggedDocuments, worlds: Iterable[DrawnWorld]) -> list[DrawnWorld]:
+    """Write a folder of worlds; return these."""
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays = documents._asdict() | {"query_ids": np.asarray(documents.query_ids)}
+    with (folder / DOCUMENTS).open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+    drawn = []
+    for number, world in enumerate(worlds, 1):
+        np.savez(folder / file_of(number), grades=world.grades.astype(np.int8))
+        drawn.append(world)
+    return drawn
+
+
+def thompson(fitted: LogFit, places: int, examined: Float[np.ndarray, "K"]) -> list[str]:
+    """Return the words of the learner without features: its prior is that of documents by their rank in production."""
+    mean = fitted.prior @ GRID
+    variance = (fitted.prior * (GRID - mean[:, None]) ** 2).sum(1)
+    views = (mean * (1 - mean) / np.maximum(variance, 1e-9) - 1).clip(_LEAST_VIEWS, _MOST_VIEWS)
+    values = {
+        "examination": np.clip(examined[:places], 1e-4, 1),
+        "prior_clicks": (mean * views).clip(min=1e-4),
+        "prior_views": views,
+    }
+    words = [f"ranker.{name}=[{','.join(f'{value:.6g}' for value in each)}]" for name, each in values.items()]
+    return ["ranker=pbm_thompson", *words, "ranker.rank_feature=1"]
+
+
+def gradient(folder: Path, documents: LoggedDocuments) -> list[str]:
+    """Return the words of the learner by features, PDGD, which begins with the order of production: of that it has the
+    first feature, to which others are added. Plays the run from which it starts, if it is not there."""
+    weights = folder / "production.txt"
+    write_text(weights, "\n".join(map(str, [_START, *[0.0] * (documents.features.shape[1] - 1)])))
+    production = ["ranker=fixed", f"ranker.weights={weights}", "rounds=1", "dataset=world", f"dataset.path={folder}"]
+    result = sweep([[*production, "evaluate_on=[]", f"output_dir={folder / 'runs'}"]])
+    if result.code == INTERRUPTED:
+        raise InterruptedPlay
+    if result.directories[0] is None:
+        raise ValueError(f"the run of production failed: {result.sweep_jobs[0].reason}")
+    return ["ranker=pdgd", f"start.run={result.directories[0]}"]
+
+
+def jobs(
+    folder: Path, worlds: Sequence[DrawnWorld], places: int, pages: int, learner: Sequence[str]
+) -> list[list[str]]:
+    """Return the words of `ol2r run` that play a learner in each world."""
+    common = [
+        *("dataset=world", f"dataset.path={folder}"),
+        *(f"positions={places}", f"rounds={pages}", "measures=[expected_clicks]", "evaluate_on=[]"),
+        *(f"output_dir={folder / 'runs'}", *learner),
+    ]
+    return [
+        [*common, f"dataset.fold={number}", *world.user.words(), f"seed={number}"]
+        for number, world in enumerate(worlds, 1)
+    ]
+
+
+def play(
+    folder: Path,
+    documents: LoggedDocuments,
+    worlds: Sequence[DrawnWorld],
+    places: int,
+    pages: int,
+    learner: Sequence[str],
+    launcher: Sequence[str] = (),
+    terminal: TextIO | None = None,
+) -> list[WorldRun]:
+    """Play a learner in all worlds of a folder; finished runs are not run again. ValueError where a run failed,
+    `InterruptedPlay` for a signal."""
+    users = [word for world in worlds for word in world.user.words()]  # too long for names
+    result = sweep(jobs(folder, worlds, places, pages, learner), launcher, terminal=terminal, shared=users)
+    if result.code == INTERRUPTED:
+        raise InterruptedPlay
+    if result.failed:
+        raise ValueError(f"{len(result.failed)} runs failed, the first: {result.failed[0].reason}")
+    production = ordered(-documents.rank, documents.offsets, places)
+    return [
+        _played(path, documents, world, production)
+        for path, world in zip(result.directories, worlds, strict=True)
+        if path is not None
+    ]
+
+
+def _played(path: Path, documents: LoggedDocuments, world: DrawnWorld, production: Int[np.ndarray, "Q K"]) -> WorldRun:
+    """Return what users saw in the run of a world."""
+    run, places = Run.read_finished(path), production.shape[1]
+    user = world.user.model(places)
+    by_query = expected(user, grades_of(production, world.grades))
+    best = expected(user, grades_of(ordered(world.grades.astype(float), documents.offsets, places), world.grades))
+    trace = run.trace.select("query", "expected_clicks")
+    of_pages = by_query[trace["query"].to_numpy()]
+    learned = torch.load(path / RANKER, map_location="cpu", weights_only=True)["deployed"][0].numpy()
+    score = learned if len(learned) == len(world.grades) else documents.features @ learned
+    return WorldRun(
+        is_refit=world.is_refit,
+        gain=trace["expected_clicks"].to_numpy() - of_pages,
+        production=float(documents.shares @ by_query),
+        ceiling=float(documents.shares @ best),
+        last=ordered(score, documents.offsets, places),
+    )

@@ -1,0 +1,187 @@
+"""The test of truth of `ol2r advise`: do 95 % intervals of the gain contain the gain in the world that made the log?
+
+    python scripts/forecasts.py play OUT [--part I/N]      the logs, forecasts and true gains: a file for each log
+    python scripts/forecasts.py write OUT                  docs/benchmark/forecasts.parquet, and the page of the results
+
+The plan below is fixed: four kinds of users, three sizes, three shares of pages with changed ranks, with and without
+features, and `LOGS` logs of each. Claim: where users pass the check, the interval contains the true gain in 90 to 99 %
+of the logs. `play` leaves out logs whose file is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import torch
+
+from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.files import write_text
+from ol2r_cli.plugins.advise import advise, evidence, worlds
+from ol2r_cli.plugins.advise.forecast import Forecast
+from ol2r_cli.plugins.advise.pages import SimulatedUser
+from ol2r_cli.plugins.advise.shop import PLACES, USERS, Shop, pages, shop
+from ol2r_cli.plugins.click_logs.click_log import ClickLog
+
+SIZES = (2_000, 20_000, 200_000)
+SWAPS = (1.0, 0.1, 0.01)  # shares of pages on which neighbouring documents change places by chance
+LOGS, FIRST_SEED = 3, 5800
+HORIZONS = (1_000, 10_000)
+WORLDS = 24
+QUERIES = {False: (150, 10), True: (100, 20)}  # queries and their documents, without and with features
+RESULTS = Path("docs/benchmark/forecasts.parquet")
+
+
+class Case(NamedTuple):
+    """A log of the plan."""
+
+    user: str
+    features: bool
+    pages: int
+    swaps: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.user}-{'features' if self.features else 'queries'}-{self.pages}-{self.swaps}-{self.seed}"
+
+
+def cases() -> Iterator[Case]:
+    plan = product(range(LOGS), USERS, (False, True), SIZES, SWAPS)
+    for number, (_, user, features, size, swaps) in enumerate(plan):
+        yield Case(user, features, size, swaps, FIRST_SEED + number)
+
+
+def log_of(made: Shop, case: Case, random: np.random.Generator) -> ClickLog:
+    """Return the pages of a shop as a log; documents are called by their number q D + d."""
+    order, click = pages(made, case.pages, case.swaps, case.seed, random)
+    shown, row = np.unique(order, return_inverse=True)
+    queries, number = np.unique(shown // made.grades.shape[1], return_inverse=True)
+    empty = np.zeros((2, len(shown), PLACES))
+    log = ClickLog(number, *empty, (row.reshape(order.shape), click), list(map(str, queries)), list(map(str, shown)))
+    return log.split(1.0)[0]  # with its counts
+
+
+def known_of(log: ClickLog, made: Shop) -> tuple[evidence.Evidence, np.ndarray, np.ndarray]:
+    """Return what the log says, and of its documents the true grades, and of its queries the true shares."""
+    documents = made.grades.shape[1]
+    known = evidence.evidence_of(log) if made.features is None else evidence.evidence_with(log, _dataset(made))
+    queries = np.array(known.documents.query_ids, int)
+    rows = (documents * queries[:, None] + np.arange(documents)).ravel()
+    if made.features is None:
+        rows = np.array(log.document_ids, int)[known.rows]
+    return known, made.grades.ravel()[rows], made.shares[queries] / made.shares[queries].sum()
+
+
+def _dataset(made: Shop) -> Dataset:
+    assert made.features is not None
+    queries, documents, features = made.features.shape
+    return Dataset(
+        name="shop",
+        fingerprint="shop",
+        features=torch.from_numpy(made.features.reshape(-1, features).astype(np.float32)),
+        labels=torch.zeros(queries * documents, dtype=torch.int8),
+        offsets=torch.arange(0, queries * documents + 1, documents),
+        query_ids=list(map(str, range(queries))),
+        grades=2,
+        splits={"train": torch.arange(queries)},
+    )
+
+
+def played(case: Case, folder: Path) -> dict[str, Any]:
+    """Return a forecast beside the truth, or why there is no forecast."""
+    began, random = time.process_time(), np.random.default_rng(case.seed)
+    made = shop(*QUERIES[case.features], case.features, case.user, random)
+    log = log_of(made, case, random)
+    known, grades, shares = known_of(log, made)
+    kind = worlds.choose(log)
+    row: dict[str, Any] = {**case._asdict(), "kind": kind, "clicks": float(log.clicks.sum() / case.pages)}
+    reasons, _ = advise.reasons_against(known, kind)
+    row["no_forecast"] = reasons[0] if reasons else ""
+    if not reasons:
+        found, learner = advise.advised(known, kind, HORIZONS[-1], WORLDS, ["launcher.jobs=1"], folder / "worlds")
+        row |= _of_forecast(found, log, case) | _of_truth(known, grades, shares, made.user, learner, folder / "truth")
+    return row | {"cpu_seconds": time.process_time() - began}
+
+
+def _of_forecast(found: Forecast, log: ClickLog, case: Case) -> dict[str, Any]:
+    values = {f"gain_{pages}": estimate for pages, estimate in found.gain.items()} | {"ceiling": found.ceiling}
+    row = {f"{name}_{part}": number for name, of in values.items() for part, number in of._asdict().items()}
+    assert log.pages is not None
+    of_page = log.pages[1].sum(1)
+    # An A/B test that spends the pages of the log: half of them each, 1.96 sqrt(4 variance / pages).
+    return row | {"verdict": found.verdict, "ab_half_width": 1.96 * float(np.sqrt(4 * of_page.var() / case.pages))}
+
+
+def _of_truth(
+    known: evidence.Evidence,
+    grades: np.ndarray,
+    shares: np.ndarray,
+    user: SimulatedUser,
+    learner: Sequence[str],
+    folder: Path,
+) -> dict[str, Any]:
+    """Return the mean gain of the learner in the world that made the log, and of the best order."""
+    documents, pages = known.documents._replace(shares=shares), HORIZONS[-1]
+    runs = advise.true_runs(documents, grades, user, known.places, pages, [*learner, "launcher.jobs=1"], folder)
+    row = {"true_ceiling": runs[0].ceiling - runs[0].production, "true_production": runs[0].production}
+    for pages in HORIZONS:
+        gains = [float(run.gain[:pages].mean()) for run in runs]
+        row |= {
+            f"true_gain_{pages}": float(np.mean(gains)),
+            f"true_error_{pages}": float(np.std(gains, ddof=1) / len(gains) ** 0.5),
+        }
+    return row
+
+
+def play_all(out: Path, part: str) -> None:
+    """Play the logs of a part of the plan; a log whose file is there is left out."""
+    mine, parts = map(int, part.split("/"))
+    out.mkdir(parents=True, exist_ok=True)
+    for number, case in enumerate(cases()):
+        file = out / f"{case.name}.json"
+        if number % parts != mine - 1 or file.exists():
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="forecast-"))
+        try:
+            row = played(case, folder)
+        finally:
+            shutil.rmtree(folder)
+        write_text(file, json.dumps(row))
+        print(f"{number + 1}/{len(list(cases()))} {case.name}: {row.get('verdict', row['no_forecast'])}", flush=True)
+
+
+def write(out: Path) -> None:
+    """Write the rows of all logs as a table."""
+    rows = [json.loads((out / f"{case.name}.json").read_text()) for case in cases()]
+    RESULTS.parent.mkdir(exist_ok=True)
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(RESULTS)
+    print(f"written: {RESULTS}")
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["play", "write"])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="of the plan, so that N processes share it")
+    given = parser.parse_args(words)
+    torch.set_num_threads(1)
+    if given.action == "play":
+        play_all(given.out, given.part)
+    else:
+        write(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

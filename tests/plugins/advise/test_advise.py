@@ -1,0 +1,117 @@
+"""`ol2r advise`: a forecast from a log to its lines, and logs of which nothing can be forecast."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from ol2r_cli import cli
+from ol2r_cli.run.run import find_runs
+from tests.plugins.advise.logs import pages, shop, write
+
+FEW = ["--pages", "1000", "--worlds", "16", "launcher.jobs=1"]
+
+
+@pytest.fixture(scope="module")
+def advised(tmp_path_factory):
+    """The folder of a forecast, and its JSON."""
+    folder = tmp_path_factory.mktemp("advise")
+    write(folder / "log.csv", *pages(shop(), 6000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert cli.main(["advise", "log.csv", *FEW, "--out", "page.html"]) == 0
+    return folder
+
+
+def printed(folder, capsys, monkeypatch, *words) -> str:
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+    assert cli.main(["advise", "log.csv", *FEW, *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
+    """Of expected clicks the truth is known: of production, and of the order by attraction."""
+    found = json.loads(printed(advised, capsys, monkeypatch, "--json"))
+    of = shop()
+    best = of.clicks(np.argsort(-of.attraction, axis=1)) - of.clicks(of.production)
+    assert found["clicks_a_page"]["mean"] == pytest.approx(of.clicks(of.production), rel=0.05)
+    assert found["ceiling"]["low"] < best < found["ceiling"]["high"]
+    assert found["gain"]["1000"]["low"] < found["gain"]["1000"]["mean"] < found["gain"]["1000"]["high"]
+    assert found["verdict"] in ("gain", "loss", "undecided")
+    assert found["share_of_pages"] == 1
+    assert len(found["assumptions"]) == 3
+
+
+def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
+    """Every world is a run, and none is played twice."""
+    runs = sorted(find_runs(advised / "outputs"))
+    assert len(runs) == 16
+    times = [(run / "trace.parquet").stat().st_mtime_ns for run in runs]
+    out = printed(advised, capsys, monkeypatch)
+    assert [(run / "trace.parquet").stat().st_mtime_ns for run in sorted(find_runs(advised / "outputs"))] == times
+    lines = out.splitlines()
+    assert [re.split(r"  +", line)[0] for line in lines[:8]] == [
+        *("clicks a page now", "gain a page after 1,000 pages", "gain of the best order", "worst moment"),
+        *("break-even", "pages of an A/B test", "pages of interleaving", "share of pages"),
+    ]
+    assert all(line.startswith("assumed: ") for line in lines[8:])
+
+
+def test_a_page_has_both_figures(advised):
+    text = (advised / "page.html").read_text()
+    assert text.count("<svg") == 2
+    assert "gain a page after 1,000 pages" in text
+    assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)
+
+
+def log_without(kind: str):
+    """Pages of which nothing can be forecast."""
+    of = shop()
+    query, order, clicks = pages(of, 3000, swap=0.0 if kind == "changes" else 1.0)
+    if kind == "clicks":
+        clicks = clicks & (np.arange(len(clicks)) < 60)[:, None]
+    if kind == "queries":
+        order, clicks, query = order[query == 0], clicks[query == 0], query[query == 0]
+    if kind == "users":  # who change: the last pages have other clicks than the first
+        clicks[2400:] = clicks[2400:, ::-1]
+    return query, order, clicks
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("changes", "no clicked document was shown both at rank 1 and"),
+        ("clicks", "of which a forecast needs 100"),
+        ("queries", "all pages are of one query"),
+        ("users", "users who were fitted to the first 80% of the pages do other than the log on the last ones: "),
+    ],
+)
+def test_there_is_no_forecast(kind, reason, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "log.csv", *log_without(kind))
+    assert cli.main(["advise", "log.csv"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("no forecast:\n")
+    assert reason in out
+    assert cli.main(["advise", "log.csv", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["verdict"] == "none"
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dataset=letor"], "one LOG is needed: type ol2r advise log.csv"),
+        (["a.csv", "b.csv"], "one LOG is needed: type ol2r advise log.csv, got a.csv b.csv"),
+        (["log.csv", "--pages", "10"], "--pages must be 1000 or more, got 10"),
+        (["log.csv", "--worlds", "3"], "--worlds must be 16 or more, got 3"),
+        (["log.csv", "--out", "page.pdf"], "--out must be a file that ends in .html, got page.pdf"),
+    ],
+)
+def test_a_bad_command_is_refused(words, message, capsys):
+    assert cli.main(["advise", *words]) == 2
+    assert message in capsys.readouterr().err

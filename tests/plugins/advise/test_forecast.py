@@ -1,0 +1,107 @@
+"""From what was played in worlds to a forecast: by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ol2r_cli.plugins.advise.check import check
+from ol2r_cli.plugins.advise.forecast import forecast
+from ol2r_cli.plugins.advise.pages import simulated_user
+from ol2r_cli.plugins.advise.play import DrawnWorld, WorldRun
+from ol2r_cli.plugins.advise.world import LoggedDocuments
+from ol2r_cli.plugins.advise.worlds import GRID, WorldUser
+
+DOCUMENTS = LoggedDocuments(
+    np.array([[1.0], [2], [1], [2]], np.float32),
+    np.array([1, 2, 1, 2]),
+    np.array([0, 2, 4]),
+    ["a", "b"],
+    np.full(2, 0.5),
+)
+ALWAYS = simulated_user(WorldUser("pbm", np.array([1.0, 0.5])))
+
+
+def of(gains, refits=(0.0,), last=((1, 0), (3, 2)), grades=(5, 30, 5, 30)):
+    """A forecast with the mean of the worlds and their range as interval."""
+    worlds = [DrawnWorld(refit, ALWAYS, np.array(grades)) for refit in (False, *(True,) * len(refits))]
+    runs = [WorldRun(False, np.array(gains, float), 2.0, 3.0, np.array(last))]
+    runs += [WorldRun(True, np.array(gains, float) + by, 2.0, 3.5, np.array(last)) for by in refits]
+
+    def interval(point, refit):
+        return float(np.mean(point)), float(min(refit)), float(max(refit))
+
+    return forecast(runs, worlds, DOCUMENTS, interval, [2, len(gains)])
+
+
+def test_gains_are_means_of_the_pages_so_far():
+    found = of([-1, -1, 0, 2, 2, 2], refits=(-0.5, 0.5))
+    assert found.gain[2] == (-1, -1.5, -0.5)
+    assert found.gain[6] == pytest.approx((4 / 6, 1 / 6, 7 / 6))
+    assert found.ceiling == (1, 1.5, 1.5)
+    assert found.production == (2, 2, 2)
+    assert (found.worst.mean, found.worst_page) == (-2, 2)
+    assert found.break_even == 4
+    assert found.last.mean == 2
+    assert found.verdict == "gain"
+    assert found.curve.pages.tolist() == [1, 2, 3, 4, 5, 6]
+    assert found.curve.mean.tolist() == [-1, -2, -2, 0, 2, 4]
+    assert found.curve.high.tolist() == [-0.5, -1, -0.5, 2, 4.5, 7]
+
+
+@pytest.mark.parametrize(
+    ("gains", "break_even", "worst_page", "verdict"),
+    [
+        ([1, 1, 1], 1, 0, "gain"),
+        ([1, -3, 1], None, 2, "loss"),
+        ([-1, -1, -1], None, 3, "loss"),
+        ([-1, 1, 0.1], 2, 1, "gain"),
+    ],
+)
+def test_when_it_pays(gains, break_even, worst_page, verdict):
+    found = of(gains)
+    assert (found.break_even, found.worst_page, found.verdict) == (break_even, worst_page, verdict)
+    assert of(gains, refits=(-9, 9)).verdict == "undecided"
+
+
+def test_pages_of_tests():
+    """An A/B test: two groups, each (1.96 + .84)^2 2 variance / difference^2. Interleaving: by its own mean."""
+    found = of([0.5] * 10)
+    attraction = {grade: GRID[grade] for grade in (5, 30)}
+    chances = [[attraction[5], attraction[30] / 2], [attraction[30], attraction[5] / 2]]
+    variance = np.mean([sum(p * (1 - p) for p in of_list) for of_list in chances])
+    assert found.ab_test_pages == pytest.approx(4 * 7.849 * variance / 0.25, rel=0.05)
+    # A coin says who has the first rank, and its document is that of the team.
+    mean = variance_of = 0.0
+    for high, low in ((attraction[30], attraction[5] / 2), (attraction[30] / 2, attraction[5])):
+        wins, loses = high * (1 - low), low * (1 - high)
+        mean, variance_of = mean + (wins - loses) / 2, variance_of + (wins + loses) / 2
+    assert found.interleaving_pages == pytest.approx(7.849 * (variance_of - mean**2) / mean**2, rel=0.1)
+    assert of([-0.5] * 10).ab_test_pages is None
+    assert of([0.5] * 10, last=((1, 0), (3, 2)), grades=(30, 5, 30, 5)).interleaving_pages is None
+
+
+def test_users_who_click_as_the_log_pass():
+    """Pages of the worlds themselves pass; twice as many clicks, or clicks elsewhere, fail."""
+    random = np.random.default_rng(2)
+    document = np.tile([0, 1, 2], (4000, 1))
+    document[:, 2] = np.where(random.random(4000) < 0.3, -1, 2)
+    grades, user = np.array([25, 20, 30]), WorldUser("pbm", np.array([1, 0.5, 0.4]))
+    chance = user.values * GRID[grades] * (document >= 0)
+    click = random.random(document.shape) < chance
+    worlds = [DrawnWorld(True, simulated_user(user), grades)] * 30
+    passed = check(document, click, worlds)
+    assert [one.name for one in passed] == [
+        "clicks a page",
+        *(f"clicks at rank {rank}" for rank in (1, 2, 3)),
+        "no click",
+        *(f"last click at rank {rank}" for rank in (1, 2, 3)),
+    ]
+    assert all(one.passes for one in passed)
+    assert passed[0].observed == click.sum(1).mean()
+    assert passed[1].simulated == pytest.approx(GRID[25], abs=0.01)
+    more = check(document, random.random(document.shape) < 2 * chance, worlds)
+    assert not more[0].passes
+    moved = check(document, click[:, [1, 0, 2]], worlds)
+    assert moved[0].passes
+    assert not moved[1].passes
