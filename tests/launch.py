@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from ol2r_cli.run import trace
@@ -65,6 +66,16 @@ def ended(function: Callable[..., object], *arguments: object) -> int:
     process.join(600)  # seconds; the machine may be busy
     assert process.exitcode is not None, "still running"
     return process.exitcode
+
+
+def execute(script: Path, module: str, kept: Path, words: list[str], output: Path) -> None:
+    """Execute a script as a module of this name, which keeps machine code in a folder; writes what it prints."""
+    from ol2r_cli.loops import compile as compiling
+
+    compiling.FOLDER, sys.argv = str(kept), [str(script), *words]
+    sys.path.insert(0, str(script.parent))
+    with output.open("w") as file, redirect_stdout(file):
+        exec(compile(script.read_text(), str(script), "exec"), {"__name__": module})
 
 
 def without_locks() -> None:

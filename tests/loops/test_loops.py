@@ -32,6 +32,7 @@ from ol2r_cli import loops, source
 from ol2r_cli.loops import Clock, clock, orders
 from ol2r_cli.loops import compile as compiling
 from ol2r_cli.loops.lanes import barrier, lane, lanes
+from tests.launch import ended, execute
 from tests.reference.philox import philox4x32
 from tests.worlds import TINY
 
@@ -275,6 +276,13 @@ def output(root: Path, cache: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
+def printed(script: Path, module: str, kept: Path, *words: str) -> list[str]:
+    """What a script prints in a process of its own, as a module of this name, which keeps machine code in a folder."""
+    file = script.with_suffix(".output")
+    assert ended(execute, script, module, kept, [*words], file) == 0
+    return file.read_text().split()
+
+
 def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
     """A changed callee in another file is compiled into its callers."""
     shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
@@ -298,8 +306,9 @@ def test_loops_compiled_by_other_processes_are_told_apart(tmp_path: Path):
     """
     (tmp_path / "maker.py").write_text(MAKER)
     for words in (["one"], ["two"], ["one", "two"]):
-        found = output(ROOT, tmp_path / "kept", str(tmp_path / "maker.py"), *words)
+        found = printed(tmp_path / "maker.py", "ol2r_cli.loops.maker", tmp_path / "kept", *words)
         assert found == [{"one": "1", "two": "2"}[word] for word in words]
+    assert len(list((tmp_path / "kept").glob("*/launch.for_each_replica.*.nbi"))) == 2, "of both loops"
 
 
 @pytest.mark.slow
@@ -360,7 +369,7 @@ def test_a_loop_that_contains_one_of_others_is_compiled_anew(tmp_path: Path):
         (tmp_path / folder / "own.py").write_text(OWN_LOOP.format(least=least) + write)
         os.utime(tmp_path / folder / "own.py", (1, 1))  # numba compares times, and a copy keeps its own
         (tmp_path / folder / "plays.py").write_text(PLAYS)
-        assert output(ROOT, tmp_path / "kept", str(tmp_path / folder / "plays.py"), *words) == expected, folder
+        assert printed(tmp_path / folder / "plays.py", "__main__", tmp_path / "kept", *words) == expected, folder
     assert not list((tmp_path / "kept").rglob("*own*.nbi"))
 
 
