@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from ol2r_cli.plugins.benchmark import recipe as recipe_module
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.recipe import Recipe, load_recipe, recipe_dir
+from ol2r_cli.plugins.benchmark.results import Row
 
 SCALES = {"quick": "rounds=100 replicas=3", "paper": "rounds=5000 replicas=20"}
 PAPER: dict[str, Any] = {
@@ -56,6 +58,12 @@ def use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "data").symlink_to(recipe_dir("reproduce") / "data")
     monkeypatch.setattr(recipe_module, "recipe_dir", lambda command: folder)
     return folder
+
+
+@cache
+def rows_of(name: str) -> list[Row]:
+    """The published rows of a benchmark, which are read once for all tests."""
+    return results.published(name)
 
 
 def published_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

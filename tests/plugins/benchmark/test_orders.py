@@ -11,9 +11,10 @@ from scipy.stats import kendalltau
 
 from ol2r_cli.plugins.benchmark.differences import for_metric
 from ol2r_cli.plugins.benchmark.recipe import load_recipe
-from ol2r_cli.plugins.benchmark.results import published, tables_of
+from ol2r_cli.plugins.benchmark.results import tables_of
 from scripts.publish import orders
 from scripts.publish.orders import by_unit
+from tests.plugins.benchmark.small import rows_of
 
 
 def test_tau_is_that_of_scipy_and_users_apart_are_found():
@@ -48,7 +49,7 @@ def test_a_draw_is_a_draw_of_seeds_and_of_shared_folds():
 def test_matrices_are_those_of_the_published_values():
     """With the users of the same page beside them, and without rankers that learn from no clicks."""
     recipe = replace(load_recipe("benchmark", "linear"), orders="linear")
-    tables = tables_of(published("linear"))
+    tables = tables_of(rows_of("linear"))
     title = next(iter(tables))[0]
     text = "\n".join(orders.sections(recipe, {table: rows for table, rows in tables.items() if table[0] == title}))
     means = [
@@ -67,7 +68,7 @@ def test_matrices_are_those_of_the_published_values():
 
 def test_values_stand_by_fold_and_seed():
     """A row that lacks a unit is refused."""
-    rows = list(for_metric(next(iter(tables_of(published("linear")).values())), "test_ndcg_10").values())[:2]
+    rows = list(for_metric(next(iter(tables_of(rows_of("linear")).values())), "test_ndcg_10").values())[:2]
     known = {(run.fold, seed): of["test_ndcg_10"] for run in rows[1].group.runs for seed, of in run.values.items()}
     values = by_unit(rows, "test_ndcg_10")
     assert values.shape == (2, 5, 10)

@@ -17,11 +17,11 @@ import pytest
 
 from ol2r_cli.plugins.benchmark import results
 from ol2r_cli.plugins.benchmark.recipe import Condition, recipe_names
-from ol2r_cli.plugins.benchmark.results import Row, published, published_dir
+from ol2r_cli.plugins.benchmark.results import Row, published_dir
 from ol2r_cli.report.finished_run import FinishedRun
 from scripts import processors
 from scripts.processors import AVX2, HERE, LEAST, compared, missing, published_settings
-from tests.plugins.benchmark.small import BENCHMARK, use, write
+from tests.plugins.benchmark.small import BENCHMARK, rows_of, use, write
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "scripts" / "processors.py"
@@ -41,7 +41,7 @@ def rows() -> dict[Key, tuple[FinishedRun, Row]]:
     return {
         (name, *row.condition[:4]): (min(row.group.runs, key=lambda run: run.fold or 0), row)
         for name in PUBLISHED
-        for row in published(name)
+        for row in rows_of(name)
     }
 
 
@@ -98,9 +98,7 @@ def test_what_is_marked_differs_beyond_the_rounding_of_sums(tried):
 def tiny(tmp_path, monkeypatch):
     """The settings of a small benchmark, and the values that another processor is to give."""
     write(use(tmp_path / "recipes", monkeypatch), "tiny", **BENCHMARK)
-    row = next(
-        row for row in published("linear") if row.competitor == "random lists" and row.group.runs[0].fold is None
-    )
+    row = next(row for row in rows_of("linear") if row.competitor == "random lists" and row.group.runs[0].fold is None)
     words = ["dataset=synthetic", "click=perfect", "rounds=5000", "ranker=random"]
     tiny_row = replace(row, condition=Condition("small", "perfect", "random"), words=words)
     monkeypatch.setattr(results, "published", lambda name: [tiny_row])

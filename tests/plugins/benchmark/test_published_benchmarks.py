@@ -18,7 +18,7 @@ from ol2r_cli.plugins.benchmark.results import published, published_choices, pub
 from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
 from scripts.publish.__main__ import main as publish
-from tests.plugins.benchmark.small import published_in
+from tests.plugins.benchmark.small import published_in, rows_of
 
 PUBLISHED = [name for name in recipe_names("benchmark") if (published_dir() / f"{name}.parquet").is_file()]
 SMALL = ("drift", "million")
@@ -86,7 +86,7 @@ def test_the_results_are_small():
 def test_the_results_follow_the_protocol():
     """Rows, seeds and settings are those of the recipe, and of what its grids grew to; outdated pages had another."""
     for name in PUBLISHED:
-        rows = published(name)
+        rows = rows_of(name)
         if outdated(rows):
             continue
         recipe = load_recipe("benchmark", name)
@@ -107,7 +107,7 @@ def test_the_results_follow_the_protocol():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_few_rounds_repeat_the_published_check(name, tmp_path, monkeypatch):
     """Exactly with the same processor and versions, within a tolerance elsewhere; without real data, generated ones."""
-    if warning := outdated(published(name)):
+    if warning := outdated(rows_of(name)):
         pytest.skip(f"{name}: {warning}, as its page says")
     data = Path(os.environ.get("OL2R_DATA", Path(__file__).parents[4] / "shared" / "data"))
     monkeypatch.setenv("OL2R_DATA", str(data))
