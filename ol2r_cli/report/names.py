@@ -38,6 +38,7 @@ from ol2r_cli.report.styles import (
 )
 from ol2r_cli.run.run import CODE
 
+START = "start"  # what tables call start.run
 _NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
 _NOT_TYPED = (FINGERPRINT, START_SEED, "results_version", CODE)  # ends of settings that no command has
 
@@ -116,7 +117,7 @@ _SYMBOLS = {  # the papers' letter for a setting
     "exploration.alpha": "α",
     "exploration.epsilon": "ε",
     "fairness.epsilon": "ε",
-    "start.run": "start",
+    "start.run": START,
     "start.labels": "start labels",
     "start.noise": "start noise",
     "start.seed": "start seed",
@@ -217,7 +218,7 @@ class Labels:
         self._column = {name: column for column, name in enumerate(names)}
         self.parts = {group: _named_parts(group, groups) for group in groups}
         self.settings = _differing(groups, names)
-        self.told = _without_defaults(self.settings)
+        self.told = _with_short_starts(_without_defaults(self.settings))
         self._words = _brief(set().union(*self.settings.values()))
 
     def after_selection(self, chosen: Collection[str]) -> Labels:
@@ -350,9 +351,27 @@ def _by_size(value: Any) -> tuple[int, float, str]:
     return (0, value, "") if isinstance(value, int | float) else (1, 0, as_typed(value))
 
 
+def _with_short_starts(told: Mapping[Group, dict[str, Any]]) -> dict[Group, dict[str, Any]]:
+    """Return what is told, of a start the note or else the ranker of the run that it is from, where it is of no other
+    start."""
+    starts = {group: group.runs[0].manifest.get("start") for group, values in told.items() if values.get("start.run")}
+    short = {
+        told[group]["start.run"]: start.get("note") or start["choices"]["ranker"]
+        for group, start in starts.items()
+        if start
+    }
+    count = Counter(short.values())
+    brief = {long: name for long, name in short.items() if count[name] == 1}
+    return {
+        group: {name: brief.get(value, value) if name == "start.run" else value for name, value in values.items()}
+        for group, values in told.items()
+    }
+
+
 def _brief(names: Collection[str]) -> dict[str, str]:
     """Return settings without their part, `l2` for ranker.l2, unless two, or one of the run, would be the same."""
     brief = {name: name.removeprefix(f"{name.partition('.')[0]}.") if part_of(name) else name for name in names}
+    brief |= {name: START for name in names if name == "start.run"}
     count = Counter([*brief.values(), *IGNORED])
     return {name: name if part_of(name) and count[short] > 1 else short for name, short in brief.items()}
 

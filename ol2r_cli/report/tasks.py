@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ol2r_cli.report.names import Labels
+from ol2r_cli.config.overrides import as_typed
+from ol2r_cli.report.names import START, Labels
 from ol2r_cli.report.parts import PARTS, TASK_PARTS, defines_task
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.run.run_filter import is_typed
@@ -45,9 +46,13 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
 
     words: the name of a ranker, or choices and settings (`ranker=pairrank ranker.l2=0.1`), separated by spaces.
     """
-    matching = _matching(words, task)
+    matching = _matching(words, task, labels)
     if len(matching) > 1:
         rows = [labels.words(group) for group in matching]
+        for row, group in zip(rows, matching, strict=True):
+            if start := labels.told[group].get("start.run"):
+                row[START] = as_typed(start)
+                del row["start.run"]
         typed = [shlex.quote(f"{words} {_telling(row, rows)}") for row in rows[:_SHOWN_ROWS]]
         raise ValueError(
             f"{option} must match one row of each task, got {words}, which matches {len(matching)} with "
@@ -56,9 +61,9 @@ def find_row(words: str, task: Sequence[Group], labels: Labels, option: str = "-
     return matching[0] if matching else None
 
 
-def _matching(words: str, task: Iterable[Group]) -> list[Group]:
+def _matching(words: str, task: Iterable[Group], labels: Labels) -> list[Group]:
     wanted = dict((word if "=" in word else f"ranker={word}").split("=", 1) for word in shlex.split(words))
-    return [group for group in task if _has(group, wanted)]
+    return [group for group in task if _has(group, wanted, labels)]
 
 
 def some_row(words: str, groups: Iterable[Group]) -> str:
@@ -68,9 +73,10 @@ def some_row(words: str, groups: Iterable[Group]) -> str:
     return f"a ranker, or choices and settings, of some row, got {words}{advice}"
 
 
-def _has(group: Group, wanted: Mapping[str, str]) -> bool:
-    """Return whether a group has these choices and settings, as they are typed."""
+def _has(group: Group, wanted: Mapping[str, str], labels: Labels) -> bool:
+    """Return whether a group has these choices and settings, as they are typed, or the start, as it is called."""
     values: dict[str, Any] = {**group.settings, **{part: group.choices.get(part) for part in PARTS}}
+    values[START] = labels.told[group].get("start.run")
     return all(name in values and is_typed(values[name], typed) for name, typed in wanted.items())
 
 
@@ -121,7 +127,7 @@ def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Label
     of_rows: dict[Group, str] = {}
     of_rankers: dict[str, str] = {}
     for words, name in names.items():
-        matching = [_matching(words, task) for task in tasks(groups)]
+        matching = [_matching(words, task, labels) for task in tasks(groups)]
         if not any(matching):
             raise ValueError(f"--name must begin with {some_row(words, groups)}")
         ranker = words.strip().removeprefix("ranker=")

@@ -291,12 +291,13 @@ class Run:
 
     def as_start(self) -> dict[str, Any]:
         """Return what the run.json of a run that starts from this one says of it: choices, settings by dotted name,
-        fingerprint, and what it started from itself."""
+        fingerprint, note, and what it started from itself."""
         settings = {name: value for name, value in self.flat_settings.items() if name not in NOT_HASHED}
         return {
             "choices": dict(self.choices),
             "settings": settings | self.code_settings,
             "fingerprint": self.fingerprint,
+            "note": self.manifest.get("note") or "",
             "start": self.manifest.get("start"),
         }
 

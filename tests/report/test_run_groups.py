@@ -18,7 +18,7 @@ from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.finished_run import start_setting
 from ol2r_cli.report.names import Labels
 from ol2r_cli.report.run_groups import group_runs
-from ol2r_cli.report.tasks import tasks
+from ol2r_cli.report.tasks import find_row, tasks
 from ol2r_cli.run import run as run_module
 from ol2r_cli.run.identity import RESULTS_VERSION
 from ol2r_cli.run.run import Run, parse_settings
@@ -191,7 +191,7 @@ def test_a_start_is_a_setting_of_the_row(tmp_path):
     groups = groups_below(tmp_path / "both")
     labels = Labels(groups)
     names = {labels.ranker(group): labels.short(group) for group in groups}
-    assert names == {"pairrank": "", "sgd_ranknet": "start.run=pairrank"}
+    assert names == {"pairrank": "", "sgd_ranknet": "start=pairrank"}
     assert [group.n for group in groups] == [4, 4]
     assert len(tasks(groups)) == 1
     assert labels.overrides(groups[1]).endswith(" start.run=pairrank")
@@ -222,6 +222,34 @@ def test_a_start_is_called_by_what_is_not_usual(tmp_path):
         assert start_setting(Run.read_finished(source)) == ({"start.run": "pairrank"} if "start" in name else {})
     names = {group.settings["start.run"] for group in groups_below(tmp_path / "started")}
     assert names == cases.keys()
+
+
+NAMED = {  # the starts of a report, and what each is called there
+    "one": {"ranker.l2=1": "start=pairrank"},
+    "one with a note": {"ranker.l2=1 note=production": "start=production"},
+    "two": {"ranker.l2=1": "start='pairrank ranker.l2=1'", "ranker.l2=2": "start='pairrank ranker.l2=2'"},
+    "two, one with a note": {"ranker.l2=1": "start=pairrank", "ranker.l2=2 note=production": "start=production"},
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_start_is_called_by_its_ranker_or_note_where_that_tells(tmp_path, case):
+    """--baseline knows it by this name, and by the one by which start.run finds it."""
+    make(tmp_path / "runs", "ranker=sgd_ranknet", "exploration=none", test={0: 0.4})
+    for number, typed in enumerate(NAMED[case]):
+        word, _, note = typed.partition(" note=")
+        source = make(tmp_path / str(number), word, note=note, test={0: 0.1})
+        started(tmp_path / "runs", source, seeds=(0,), test={0: 0.5})
+    groups = groups_below(tmp_path / "runs")
+    labels = Labels(groups)
+    assert {labels.short(group) for group in groups} == {"", *NAMED[case].values()}
+    assert len(tasks(groups)) == 1
+    for group in groups[1:]:
+        long = shlex.quote(f"start.run={group.settings['start.run']}")
+        for words in f"sgd_ranknet {labels.short(group)}", f"sgd_ranknet {long}":
+            assert find_row(words, groups, labels) is group
+    with pytest.raises(ValueError, match=r" or 'sgd_ranknet .*start="):
+        find_row("sgd_ranknet", groups, labels)
 
 
 def test_one_start_for_all_seeds_is_a_row_of_its_own(tmp_path):
