@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -73,31 +73,82 @@ def pbm(log: ClickLog, examination: Float[np.ndarray, "K"] | None = None) -> Fit
     """Return examination, the largest is 1, and attraction of largest likelihood; with `examination` only the latter.
 
     EM would need thousands of steps for what Newton's do in a hundred. Documents that were never clicked have
-    attraction 0, which costs no likelihood, so that they say nothing of examination.
+    attraction 0, which costs no likelihood, so that they say nothing of examination. Documents with the same numbers
+    have the same attraction, and are one that counts as often as they are.
     """
     clicked = log.clicks.sum(1) > 0
     shown, clicks = log.impressions[clicked], log.clicks[clicked]
+    first, row, times = different(shown, clicks)
+    shown, clicks = shown[first], clicks[first]
+    missed = shown - clicks
     theta = 1 / np.arange(1.0, shown.shape[1] + 1) if examination is None else examination
     attraction = np.full(len(shown), 0.5)
+
+    def likelihood(theta: Float[np.ndarray, "K"], attraction: Float[np.ndarray, "D"]) -> float:
+        chance = np.clip(attraction[:, None] * theta, LEAST, BELOW_ONE)
+        return float(times @ (clicks * np.log(chance) + missed * np.log1p(-chance)).sum(1))
+
     reached = -np.inf
     for step in range(STEPS):
-        chance = np.clip(attraction[:, None] * theta, LEAST, BELOW_ONE)
         if step % 10 == 0:
-            before, reached = reached, float((clicks * np.log(chance) + (shown - clicks) * np.log1p(-chance)).sum())
+            before, reached = reached, likelihood(theta, attraction)
             if abs(reached - before) < CONVERGED:
                 break
         # The log-likelihood is concave in log(attraction) and log(theta): their steps in turn, at most half way to 1.
-        slope = (clicks - shown * chance) / (1 - chance)
-        curvature = (shown - clicks) * chance / (1 - chance) ** 2
-        axis = step % 2 if examination is None else 1
-        ascent = np.exp((slope.sum(axis) / np.maximum(curvature.sum(axis), LEAST)).clip(-1, 1))
-        if axis:
-            attraction = np.minimum(attraction * ascent, (1 + attraction) / 2)
+        chance = np.clip(attraction[:, None] * theta, LEAST, BELOW_ONE)
+        slope, curvature = (clicks - shown * chance) / (1 - chance), missed * chance / (1 - chance) ** 2
+        if examination is None and step % 10 == 9:
+            ahead = _both_moved(theta, attraction, slope, curvature, times)
+            if likelihood(*ahead) > likelihood(theta, attraction):
+                theta, attraction = ahead
+                continue
+        if examination is not None or step % 2:
+            ascent = slope.sum(1) / np.maximum(curvature.sum(1), LEAST)
+            attraction = np.minimum(attraction * np.exp(ascent.clip(-1, 1)), (1 + attraction) / 2)
         else:
-            theta = np.minimum(theta * ascent, (1 + theta) / 2)
+            ascent = times @ slope / np.maximum(times @ curvature, LEAST)
+            theta = np.minimum(theta * np.exp(ascent.clip(-1, 1)), (1 + theta) / 2)
     attraction_of_all = np.zeros(len(clicked))
-    attraction_of_all[clicked] = attraction * theta.max()
+    attraction_of_all[clicked] = attraction[row] * theta.max()
     return theta / theta.max(), attraction_of_all, reached
+
+
+def _both_moved(
+    theta: Float[np.ndarray, "K"],
+    attraction: Float[np.ndarray, "D"],
+    slope: Float[np.ndarray, "D K"],
+    curvature: Float[np.ndarray, "D K"],
+    times: Float[np.ndarray, "D"],
+) -> tuple[Float[np.ndarray, "K"], Float[np.ndarray, "D"]]:
+    """Return examination and attraction after Newton's step of both, in their logarithms.
+
+    Attraction is eliminated (Schur complement), but of documents that would pass 1, which stay.
+    """
+    width, of_document = np.maximum(curvature.sum(1), LEAST), slope.sum(1)
+    is_free = attraction * np.exp((of_document / width).clip(-1, 1)) < 1
+    weight = times * is_free / width
+    information = np.diag(times @ curvature) - curvature.T @ (weight[:, None] * curvature)
+    gradient = times @ slope - curvature.T @ (weight * of_document)
+    move = np.linalg.lstsq(information, gradient, rcond=1e-10)[0].clip(-1, 1)
+    of_documents = np.where(is_free, (of_document - curvature @ move) / width, 0).clip(-1, 1)
+    moved = theta * np.exp(move)
+    scale = max(1.0, float(moved.max()))
+    return moved / scale, np.minimum(attraction * np.exp(of_documents) * scale, (1 + attraction) / 2)
+
+
+def different(
+    *counts: Float[np.ndarray, "D K"],
+) -> tuple[Int[np.ndarray, "U"], Int[np.ndarray, "D"], Float[np.ndarray, "U"]]:
+    """Return a row of each of those that are equal, the number of each row among these, and how many are equal to it.
+
+    Rows are told apart by sums with random factors of their bits, as in `_tails`.
+    """
+    rng, key = np.random.default_rng(0), np.zeros(len(counts[0]), np.uint64)
+    for column in chain.from_iterable(table.T for table in counts):
+        bits = np.ascontiguousarray(column).view(np.uint64)
+        key += (bits ^ bits >> np.uint64(32)) * rng.integers(2**63, dtype=np.uint64)
+    _, first, row, times = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    return first, row, times.astype(np.float64)
 
 
 def dcm(
@@ -225,8 +276,10 @@ def held_out(log: ClickLog, folds: int) -> dict[str, float]:
                     total[name] += pbm(test, fit(rest))[2]
             except ValueError:
                 total[name] = np.nan
-    rate = np.clip(log.clicks / np.maximum(log.impressions, 1), LEAST, BELOW_ONE)
-    total["saturated"] = (log.clicks * np.log(rate) + (log.impressions - log.clicks) * np.log1p(-rate)).sum()
+    clicked = log.clicks.sum(1) > 0  # others have rate 0, and cost nothing
+    shown, clicks = log.impressions[clicked], log.clicks[clicked]
+    rate = np.clip(clicks / np.maximum(shown, 1), LEAST, BELOW_ONE)
+    total["saturated"] = (clicks * np.log(rate) + (shown - clicks) * np.log1p(-rate)).sum()
     return {name: value / log.impressions.sum() for name, value in total.items()}
 
 
@@ -286,7 +339,8 @@ def impressions_of_clicked(log: ClickLog) -> float:
     more documents do not reduce (Neyman and Scott, "Consistent estimates based on partially consistent observations",
     Econometrica 1948). So m is averaged over clicks as 1 / m is.
     """
-    return float(log.clicks.sum() / (log.clicks.sum(1) / log.impressions.sum(1)).sum())
+    clicks = log.clicks.sum(1)
+    return float(clicks.sum() / (clicks / np.maximum(log.impressions.sum(1), LEAST)).sum())
 
 
 def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
