@@ -256,7 +256,7 @@ def _shown_documents(path: Path, layout: Layout, form: Form, malformed: _Malform
 def _listed_pages(path: Path, layout: Layout, form: Form, malformed: _Malformed) -> ClickLog:
     """Return the log of a file whose rows are pages."""
     ids = {name: _Ids() for name in ("page", "query", "document")}
-    kind, rows, shown, clicked, others = form.clicks, 0, [], [], []
+    kind, rows, without_id, shown, clicked, others = form.clicks, 0, 0, [], [], []
     for text in blocks(path, layout, malformed.broken):
         table = text.with_columns(_time(text["time"])) if "time" in text.columns else text
         kind = kind or _kind_of_lists(path, layout, table)
@@ -269,11 +269,14 @@ def _listed_pages(path: Path, layout: Layout, form: Form, malformed: _Malformed)
         if not len(table):
             continue
         document_at, clicked_at = _list_arrays(table, layout.first, kind or "documents", ids["document"])
+        without_id += int(table["document"].list.len().sum()) - int(np.count_nonzero(document_at >= 0))
         shown.append(document_at)
         clicked.append(clicked_at)
         codes = [ids[name].codes(table[name]) for name in ("query", "page") if name in table.columns]
         others.append([row, *codes, *([table["time"].to_numpy()] if "time" in table.columns else [])])
     malformed.check()
+    if without_id:
+        _log.info("%s of lists without a document: what is below keeps its rank", plural(without_id, "place"))
     if not shown:
         raise ValueError(f"{path} has no row that can be used")
     places = max(part.shape[1] for part in shown)

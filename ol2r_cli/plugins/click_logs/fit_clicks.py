@@ -26,11 +26,12 @@ from ol2r_cli.text.formatting import number
 if TYPE_CHECKING:
     from ol2r_cli.config import composer
     from ol2r_cli.dataset.table import Dataset
-    from ol2r_cli.plugins.click_logs import fitted_user, position_bias
+    from ol2r_cli.plugins.click_logs import attraction, fitted_user, position_bias
     from ol2r_cli.plugins.click_logs.click_log import ClickLog
     from ol2r_cli.plugins.click_logs.fitted_user import FittedUser
 else:
     composer, fitted_user = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.plugins.click_logs.fitted_user")
+    attraction = lazy("ol2r_cli.plugins.click_logs.attraction")
     position_bias = lazy("ol2r_cli.plugins.click_logs.position_bias")
 
 FITS = ("adjacent", "all-pairs", "pbm", "dcm")
@@ -46,6 +47,9 @@ _OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
     argument("override", metavar="FILE|SETTING=VALUE", nargs="*", help="the log, and a dataset with labels of it"),
     add_config_dir,
     argument("--fit", choices=FITS, help="harvesting, or maximum likelihood (default: adjacent)"),
+    argument(
+        "--documents", metavar="FILE", help="write attraction by document with a 95 %% interval, .csv or .parquet"
+    ),
     *FORM,
     name="data fit-clicks",
 )
@@ -53,6 +57,7 @@ def main(given: argparse.Namespace) -> None:
     logging.basicConfig(format="%(message)s", level=logging.INFO)
     fit = given.fit or "adjacent"
     file, dataset = _log_and_dataset(given)
+    out = _documents_file(given.documents, fit)
     log, read = read_log(file, given)
     if fit == "dcm" and log.pages is None:
         raise ValueError(f"--fit dcm needs sessions, and {file} has counts: type --fit pbm")
@@ -60,9 +65,15 @@ def main(given: argparse.Namespace) -> None:
     if dataset is not None:
         labels, assumed = fitted_user.joined_labels(log, dataset), []
         logging.info("labels of dataset=%s: %s", dataset.name, labels.joined)
+        if labels.unknown:
+            logging.info("unknown to dataset=%s: %s", dataset.name, labels.unknown)
     held_out = _held_out(log, file)
     values = position_bias.estimated(log, fit)
     user = fitted_user.fitted_user(log, fit, values, labels)
+    if out is not None:
+        table = attraction.documents_table(log, values, None if labels is None else labels.grade)
+        attraction.write_documents(table, out)
+        logging.info("%s has the attraction of %s documents", out, f"{len(table):,}")
     doubts, compared = [*position_bias.doubts(log, fit, values), *user.doubts], _compared(user)
     told = [f"assumed: {line}" for line in assumed] + [f"warning: {line}" for line in doubts]
     print(*compared, *told, sep="\n", file=sys.stderr)
@@ -91,6 +102,17 @@ def _log_and_dataset(given: argparse.Namespace) -> tuple[Path, Dataset | None]:
     if given.config_dir:
         raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
     return Path(files[0]), None
+
+
+def _documents_file(name: str | None, fit: str) -> Path | None:
+    """Return the file of attraction by document, if one is asked for."""
+    if name is None:
+        return None
+    if fit == "dcm":
+        raise ValueError("--documents needs examination by rank, which --fit dcm does not have: type --fit adjacent")
+    if Path(name).suffix not in (".csv", ".parquet"):
+        raise ValueError(f"--documents must be a .csv or .parquet file, got {name}")
+    return Path(name)
 
 
 def _held_out(log: ClickLog, file: Path) -> str:

@@ -7,7 +7,7 @@ on lists of these documents. Grades are labels of a dataset, or quantiles of att
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,18 +28,24 @@ MOST_DIFFERENCE = 0.05  # of clicks between the log and the fitted user, without
 
 
 class JoinedLabels(NamedTuple):
-    """The grades of the documents of a log that a dataset has, -1 for others, and how many were joined."""
+    """The grades of the documents of a log that a dataset has, -1 for others, and how many were joined and not."""
 
     grade: Int[np.ndarray, "D"]
     grades: int
     joined: str
+    unknown: str = ""
 
 
 def joined_labels(log: ClickLog, dataset: Dataset) -> JoinedLabels:
     """Return the grades of documents; ValueError as `joined_rows`."""
     rows, joined = joined_rows(log, dataset)
     grade = np.where(rows >= 0, dataset.labels.numpy()[rows], -1).astype(np.int64)
-    return JoinedLabels(grade, dataset.grades, joined)
+    common = pl.Series(log.query_ids, dtype=pl.String).is_in(dataset.query_ids).to_numpy()[log.query]
+    shown, lost, unknown = log.impressions.sum(1), common & (rows < 0), ""
+    if lost.any():
+        where = f"in its queries, {shown[lost].sum() / shown[common].sum():.1%} of their impressions"
+        unknown = f"{plural(int(lost.sum()), 'document')} {where}: they keep their ranks, and have no grade"
+    return JoinedLabels(grade, dataset.grades, joined, unknown)
 
 
 def joined_rows(log: ClickLog, dataset: Dataset) -> tuple[Int[np.ndarray, "D"], str]:
@@ -107,8 +113,9 @@ class FittedUser:
 
     values: examination by place, or for dcm continuation. tables: P(click | examined, grade) by number of grades.
     grades_of: where tables are from. log_clicks, user_clicks: clicks a page by place, of the documents whose grades are
-    known, in the log and of the user on its lists. errors: standard errors of the logarithms of log_clicks. doubts: a
-    line for each difference above `MOST_DIFFERENCE`, and for each grade that the log says little of.
+    known, in the log and of the user on its lists. doubts: a line for each difference above `MOST_DIFFERENCE`, and for
+    each grade that the log says little of. log_depth, user_depth: for logs of pages the share of pages without a click,
+    and of those whose last click is at each place. There documents without a grade have the attraction of the fit.
     """
 
     fit: str
@@ -118,12 +125,17 @@ class FittedUser:
     log_clicks: Float[np.ndarray, "K"]
     user_clicks: Float[np.ndarray, "K"]
     doubts: list[str]
+    log_depth: Float[np.ndarray, "K1"] | None = None
+    user_depth: Float[np.ndarray, "K1"] | None = None
 
     def compared(self) -> list[tuple[str, str, str]]:
-        """Return clicks a page and at each rank, in the log and of the user."""
+        """Return clicks a page, at each rank, and of pages by depth of the last click, in the log and of the user."""
         sums = ("clicks a page", self.log_clicks.sum(), self.user_clicks.sum())
         ranks = enumerate(zip(self.log_clicks, self.user_clicks, strict=True), 1)
         rows = [sums, *((f"rank {rank}", log, user) for rank, (log, user) in ranks)]
+        if self.log_depth is not None and self.user_depth is not None:
+            depths = enumerate(zip(self.log_depth, self.user_depth, strict=True))
+            rows += [(f"last click {depth}" if depth else "no click", log, user) for depth, (log, user) in depths]
         return [(name, f"{log:.4f}", f"{user:.4f}") for name, log, user in rows]
 
 
@@ -151,7 +163,46 @@ def fitted_user(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], labels:
     of_log = log.clicks[known].sum(0)
     clicks_of_user = (examined(log, fit, values, of_user) * of_user[:, None])[known].sum(0)
     doubts += _differences(of_log, clicks_of_user)
-    return FittedUser(fit, values, tables, grades_of, of_log / pages, clicks_of_user / pages, doubts)
+    user = FittedUser(fit, values, tables, grades_of, of_log / pages, clicks_of_user / pages, doubts)
+    if log.pages is None:
+        return user
+    log_depth, user_depth = _depth_of_log(log), depth_of_user(log, fit, values, of_user)
+    doubts += _different_depths(log_depth, user_depth, len(log.pages[0]))
+    return replace(user, log_depth=log_depth, user_depth=user_depth)
+
+
+def _depth_of_log(log: ClickLog) -> Float[np.ndarray, "K1"]:
+    """Return the share of pages without a click, and of those whose last click is at each place."""
+    assert log.pages is not None
+    clicked = log.pages[1]
+    last = np.where(clicked.any(1), clicked.shape[1] - clicked[:, ::-1].argmax(1), 0)
+    return np.bincount(last, minlength=clicked.shape[1] + 1) / len(last)
+
+
+def depth_of_user(
+    log: ClickLog, fit: str, values: Float[np.ndarray, "K"], attraction: Float[np.ndarray, "D"]
+) -> Float[np.ndarray, "K1"]:
+    """Return the probability that users with these values and attractions do not click on a page of the log, and that
+    their last click is at each place: the mean over its pages."""
+    assert log.pages is not None
+    pages, places = log.pages[0].shape
+    reached = [np.ones(pages)]
+    attracted = [np.where(document >= 0, attraction[document], 0) for document in log.pages[0].T]
+    if fit == "dcm":
+        for chance, goes_on in zip(attracted, values, strict=True):
+            reached.append(reached[-1] * (1 - chance * (1 - goes_on)))
+    silent, depth = np.ones(pages), np.zeros(places + 1)  # silent: no click below, of who reads there
+    for place in reversed(range(places)):
+        if fit == "dcm":
+            leaves = 1 - values[place] + values[place] * silent
+            depth[place + 1] = (reached[place] * attracted[place] * leaves).mean()
+            silent = silent * (1 - attracted[place])
+        else:
+            chance = attracted[place] * values[place]
+            depth[place + 1] = (chance * silent).mean()
+            silent = silent * (1 - chance)
+    depth[0] = silent.mean()
+    return depth
 
 
 def _attraction(clicks: Float[np.ndarray, "G"], seen: Float[np.ndarray, "G"]) -> list[float]:
@@ -184,6 +235,16 @@ def _differences(log: Float[np.ndarray, "K"], user: Float[np.ndarray, "K"]) -> I
         ranks = ", ".join(f"{rank + 1} ({100 * ratio[rank]:+.0f} %)" for rank in differs)
         most = f"{100 * MOST_DIFFERENCE:.0f} %"
         yield f"clicks of the fitted user differ by more than {most} from those of the log at rank {ranks}"
+
+
+def _different_depths(log: Float[np.ndarray, "K1"], user: Float[np.ndarray, "K1"], pages: int) -> Iterator[str]:
+    """Yield a line for depths of the last click that differ, by more than two standard errors, too."""
+    ratio = user / np.maximum(log, 1 / pages) - 1
+    differs = np.flatnonzero((abs(ratio) > MOST_DIFFERENCE) & (abs(user - log) > 2 * np.sqrt(log / pages)))
+    if differs.size:
+        depths = ", ".join(f"{depth or 'none'} ({100 * ratio[depth]:+.0f} %)" for depth in differs)
+        most = f"more than {100 * MOST_DIFFERENCE:.0f} %"
+        yield f"the last click of the fitted user is {most} off the log's at rank {depths}"
 
 
 def as_choice(user: FittedUser, comments: Sequence[str]) -> str:

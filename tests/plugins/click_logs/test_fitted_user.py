@@ -21,11 +21,13 @@ from ol2r_cli.plugins.click_logs.fitted_user import (
     FittedUser,
     JoinedLabels,
     as_choice,
+    depth_of_user,
     fitted_user,
     joined_labels,
     quantile_grades,
 )
 from ol2r_cli.plugins.click_logs.position_bias import examined
+from ol2r_cli.tensor.streams import Streams
 
 THETA = np.array([1.0, 0.5, 0.25])
 
@@ -102,6 +104,52 @@ def test_examinations_are_those_of_the_click_model(fit: str):
     assert examined(log, fit, values, attraction) == pytest.approx(total)
 
 
+@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
+def test_depths_of_the_last_click_are_those_of_the_click_model(fit: str):
+    """The share over 3,000 simulated replicas of each of 20 pages, of which some are short."""
+    rng = np.random.default_rng(2)
+    attraction, values = rng.random(7), np.array([0.9, 0.6, 0.4])
+    documents = np.array([rng.permutation(7)[:3] for _ in range(20)])
+    documents[::4, 2] = -1
+    replicas = 3000
+    model = (
+        DependentByPlace(attraction.tolist(), {}, values.tolist())
+        if fit == "dcm"
+        else PositionBased(attraction.tolist(), {}, 1, values.tolist())
+    )
+    model.setup(RunContext(20 * replicas, 9, 1, 3, 1, 1, grades=7), torch.zeros(1, 1))
+    pages = torch.tensor(documents).repeat(replicas, 1)
+    streams = Streams(torch.arange(len(pages)), ahead=1).at("click", 0)
+    clicks = model.click(pages.clamp(min=0), pages >= 0, streams).numpy()
+    last = (clicks * np.arange(1, 4)).max(1)
+    shares = np.bincount(last, minlength=4) / len(last)
+    log = ClickLog(np.zeros(7, int), np.ones((7, 3)), np.ones((7, 3)), (documents, clicks[:20]))
+    found = depth_of_user(log, fit, values, attraction)
+    assert found == pytest.approx(shares, abs=4 * (0.25 / len(last)) ** 0.5)
+    assert found.sum() == pytest.approx(1)
+
+
+def test_depths_of_log_and_user_are_compared_and_warned_of():
+    """A log whose pages have a click at rank 1 or none: the position-based user also clicks below."""
+    rng = np.random.default_rng(1)
+    pages = np.array([rng.permutation(3) for _ in range(4000)])
+    clicks = np.zeros(pages.shape, bool)
+    clicks[np.arange(4000), rng.integers(0, 3, 4000)] = rng.random(4000) < 0.9
+    shown, clicked = (np.array([[part[pages[:, k] == d, k].sum() for k in range(3)] for d in range(3)], float)
+                      for part in (np.ones(pages.shape), clicks))  # fmt: skip
+    log = ClickLog(np.zeros(3, int), shown, clicked, (pages, clicks))
+    user = fitted_user(log, "pbm", np.ones(3), JoinedLabels(np.zeros(3, int), 2, "all"))
+    assert user.log_depth == pytest.approx([1 - clicks.any(1).mean(), *clicks.mean(0)])
+    rate = clicks.mean()
+    assert user.user_depth == pytest.approx(
+        [(1 - rate) ** 3, rate * (1 - rate) ** 2, rate * (1 - rate), rate], abs=1e-6
+    )
+    assert [name for name, *_ in user.compared()][-4:] == ["no click", "last click 1", "last click 2", "last click 3"]
+    assert user.doubts[-1].startswith(
+        "the last click of the fitted user is more than 5 % off the log's at rank none (+"
+    )
+
+
 def test_differences_above_five_per_cent_are_doubts():
     """Within a grade the first rank has documents that attract more, which a user by grade does not know."""
     shown = np.array([[2000, 0, 0], [0, 2000, 0], [0, 0, 2000]])
@@ -139,6 +187,9 @@ def log_of(*pairs: tuple[str, str], shown: int = 10) -> ClickLog:
 def test_labels_are_joined_by_query_and_row_or_name(tmp_path: Path):
     """Row 2 is of query a: it is no document of b. Names of comments are those of their query, too."""
     labels = joined_labels(log_of(("a", "0"), ("a", "2"), ("b", "4"), ("c", "3")), dataset())
+    assert labels.unknown == ""
+    known = joined_labels(log_of(("a", "0"), ("a", "ad"), ("b", "3"), ("b", "4"), ("c", "3")), dataset()).unknown
+    assert known == "1 document in its queries, 25.0% of their impressions: they keep their ranks, and have no grade"
     assert (labels.grade.tolist(), labels.grades) == ([0, 2, 4, -1], 5)
     assert labels.joined == "3 of 4 documents in 2 of 3 queries, 75% of the impressions"
     assert joined_labels(log_of(("a", "1"), ("b", "2"), ("b", "3")), dataset()).grade.tolist() == [1, -1, 3]

@@ -227,8 +227,9 @@ def test_repeated_pages_are_counted_apart(tmp_path: Path, caplog):
     assert "pages have no id, so that repeats cannot be told: type --columns page=NAME" in caplog.text
 
 
-def test_entries_without_an_id_keep_their_rank(tmp_path: Path):
+def test_entries_without_an_id_keep_their_rank(tmp_path: Path, caplog):
     """Such as an advertisement: what is below it is at its own rank, and its clicks count for nothing."""
+    caplog.set_level("INFO")
     file = tmp_path / "log.jsonl"
     rows = [(["a", None, "b"], [1, 1, 0]), ([None, "b", "a"], [0, 0, 1]), (["b", "a", ""], [0, 1, 0])]
     pl.DataFrame([("q", *row) for row in rows], schema=["query", "documents", "clicks"], orient="row").write_ndjson(
@@ -238,6 +239,7 @@ def test_entries_without_an_id_keep_their_rank(tmp_path: Path):
     assert log.impressions.tolist() == [[1, 1, 1], [1, 1, 1]]
     assert log.clicks.tolist() == [[1, 1, 1], [0, 0, 0]]
     assert log.pages[0].tolist() == [[0, -1, 1], [-1, 1, 0], [1, 0, -1]]
+    assert "3 places of lists without a document: what is below keeps its rank" in caplog.messages
 
 
 def test_a_document_twice_on_a_page_is_clicked_where_it_is_first(tmp_path: Path):
