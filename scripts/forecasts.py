@@ -104,12 +104,12 @@ def played(case: Case, folder: Path) -> dict[str, Any]:
     made = shop(*QUERIES[case.features], case.features, case.user, random)
     log = log_of(made, case, random)
     known, grades, shares = known_of(log, made)
-    kind = worlds.choose(log)
-    row: dict[str, Any] = {**case._asdict(), "kind": kind, "clicks": float(log.clicks.sum() / case.pages)}
-    reasons, _ = advise.reasons_against(known, kind)
+    kinds = worlds.choose(log)
+    row: dict[str, Any] = {**case._asdict(), "kinds": " ".join(kinds), "clicks": float(log.clicks.sum() / case.pages)}
+    reasons, _ = advise.reasons_against(known, kinds)
     row["no_forecast"] = reasons[0] if reasons else ""
     if not reasons:
-        found, learner = advise.advised(known, kind, HORIZONS[-1], WORLDS, ["launcher.jobs=1"], folder / "worlds")
+        found, learner = advise.advised(known, kinds, HORIZONS[-1], WORLDS, ["launcher.jobs=1"], folder / "worlds")
         row |= _of_forecast(found, log, case) | _of_truth(known, grades, shares, made.user, learner, folder / "truth")
     return row | {"cpu_seconds": time.process_time() - began}
 

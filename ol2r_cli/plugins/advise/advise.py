@@ -91,18 +91,18 @@ def main(given: argparse.Namespace) -> int:
         raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
     with exits_when_interrupted():
         known, words = _evidence(given)
-        kind = worlds.choose(known.log)
-        reasons, checked = reasons_against(known, kind)
+        kinds = worlds.choose(known.log)
+        reasons, checked = reasons_against(known, kinds)
     if reasons:
         _say_no_forecast(reasons, given.json)
         return NO_FORECAST
     try:
-        found, learner = advised(known, kind, given.pages, given.worlds, words)
+        found, learner = advised(known, kinds, given.pages, given.worlds, words)
         truth = [] if given.truth is None else _truth(known, given, learner)
     except play.InterruptedPlay:
         print("ol2r advise: interrupted: the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
-    assumptions = _assumptions(known, kind, checked)
+    assumptions = _assumptions(known, kinds, checked)
     if given.json:
         print(json.dumps(forecast.as_json(found, known.share, assumptions)))
     else:
@@ -177,16 +177,16 @@ def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
     return evidence.evidence_with(log, dataset), [*others, *as_options(given.config_dir)]
 
 
-def reasons_against(known: Evidence, kind: Any) -> tuple[list[str], list[Any]]:
+def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], list[Any]]:
     """Return why there is no forecast, and the numbers in which users on the last pages were compared with the log."""
-    doubt = worlds.doubt(known.log, kind)
+    doubt = worlds.doubt(known.log, kinds[0])
     if doubt:
         return [doubt], []
     if known.log.pages is None:
         return [], []
     first, last = known.log.split(1 - _CHECKED)
     assert last.pages is not None
-    checked = check.check(*last.pages, evidence.drawn_worlds(first, kind, 0, _CHECKS, SEED, known.features))
+    checked = check.check(*last.pages, evidence.drawn_worlds(first, kinds, 0, _CHECKS, SEED, known.features))
     return [_as_reason(each) for each in checked if not each.passes], checked
 
 
@@ -205,7 +205,7 @@ def _say_no_forecast(reasons: Sequence[str], as_json: bool) -> None:
 
 
 def advised(
-    known: Evidence, kind: Any, pages: int, number: int, words: Sequence[str], folder: Path | None = None
+    known: Evidence, kinds: Sequence[Any], pages: int, number: int, words: Sequence[str], folder: Path | None = None
 ) -> tuple[Forecast, list[str]]:
     """Play a learner in so many worlds of a log, or find its finished runs; return the forecast, and the learner.
 
@@ -214,12 +214,12 @@ def advised(
     """
     from ol2r_cli.config.own_choices import default_output_dir
 
-    folder = (folder or default_output_dir() / "advise" / _name(known, kind, words)).resolve()
+    folder = (folder or default_output_dir() / "advise" / _name(known, kinds, words)).resolve()
     of_fit = round(number * _OF_FIT)
-    of_log = evidence.drawn_worlds(known.log, kind, of_fit, number - of_fit, SEED, known.features)
+    of_log = evidence.drawn_worlds(known.log, kinds, of_fit, number - of_fit, SEED, known.features)
     listed = [world._replace(grades=world.grades[known.rows]) for world in of_log]
     drawn = play.write_worlds(folder, known.documents, listed)
-    learner = [*_learner(known, kind, words, folder), *words]
+    learner = [*_learner(known, kinds[0], words, folder), *words]
     played = play.play(folder, known.documents, drawn, known.places, pages, learner, terminal=sys.stderr)
     return forecast.forecast(played, drawn, known.documents, worlds.interval, _horizons(pages)), learner
 
@@ -237,18 +237,18 @@ def _horizons(pages: int) -> list[int]:
     return [*(10**power for power in range(3, 9) if 10**power < pages), pages]
 
 
-def _name(known: Evidence, kind: str, words: Sequence[str]) -> str:
+def _name(known: Evidence, kinds: Sequence[str], words: Sequence[str]) -> str:
     """Return the name of a folder, the same for the same log, data and settings."""
-    content = hashlib.sha256(json.dumps([kind, [word for word in words if not word.startswith("launcher")]]).encode())
+    content = hashlib.sha256(json.dumps([*kinds, [word for word in words if not word.startswith("launcher")]]).encode())
     arrays = [known.log.query, known.log.impressions, known.log.clicks, known.documents.features, known.rows]
     for array in [*arrays, *(known.log.pages or ())]:
         content.update(np.ascontiguousarray(array).tobytes())
     return content.hexdigest()[:10]
 
 
-def _assumptions(known: Evidence, kind: str, checked: Sequence[Any]) -> list[str]:
+def _assumptions(known: Evidence, kinds: Sequence[str], checked: Sequence[Any]) -> list[str]:
     lines = [
-        f"users {_USERS[kind]}, and documents attract as much at one rank as at another",
+        f"users {', or '.join(_USERS[kind] for kind in kinds)}; documents attract as much at one rank as at another",
         "queries come as often as in the log, and what attracts does not change",
         f"it is about {known.share:.0%} of the pages: those of queries that come again"
         + (f" and are in the data ({known.joined})" if known.joined else ""),

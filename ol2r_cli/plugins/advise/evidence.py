@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,11 +93,17 @@ def _evidence(
 
 
 def drawn_worlds(
-    log: ClickLog, kind: Kind, point: int, refits: int, seed: int, features: Float[np.ndarray, "D F"] | None
+    log: ClickLog, kinds: Sequence[Kind], point: int, refits: int, seed: int, features: Float[np.ndarray, "D F"] | None
 ) -> list[DrawnWorld]:
-    """Return worlds of the fit and of refits, with the grades of the documents of the log."""
-    drawn = worlds(log, kind, point, refits, seed, features)
-    return [DrawnWorld(is_refit, simulated_user(user), grades) for is_refit, user, grades in drawn]
+    """Return worlds of the fit and of refits, as many of each kind of user, with the grades of the log's documents."""
+    drawn = []
+    for number, kind in enumerate(kinds):
+        of_fit, refitted = ((each + len(kinds) - 1 - number) // len(kinds) for each in (point, refits))
+        drawn += [
+            DrawnWorld(is_refit, simulated_user(user), grades)
+            for is_refit, user, grades in worlds(log, kind, of_fit, refitted, seed + number, features)
+        ]
+    return drawn
 
 
 def examined_by_rank(log: ClickLog, kind: Kind) -> Float[np.ndarray, "K"]:

@@ -32,7 +32,7 @@ _LOG_SWAPS = "log more pages on which neighbouring documents change places at ra
 # Before a log is seen, log(examination) of a rank k is -eta log k with this mean and standard deviation of eta, its
 # difference from the rank above has this standard deviation besides, and that of a last click about its rank:
 _ETA, _SLACK_OF_ETA, _SLACK = 1.0, 0.5, 0.25
-_SLACK_OF_LAST_CLICK = 0.5
+_SLACK_OF_LAST_CLICK = 1.0
 _READS_ON, _SLACK_OF_READING = (0.9, 0.7, -0.3), (0.2, 0.5, 0.7)  # the same of the three numbers of dbn
 
 
@@ -422,32 +422,43 @@ def interval(point_gains: Sequence[float], refit_gains: Sequence[float]) -> tupl
     return mean, mean - half, mean + half
 
 
-def users(log: ClickLog) -> dict[str, float]:
-    """Return for each kind of user that a log can tell the log-likelihood of an impression of every fifth page.
+def users(log: ClickLog) -> dict[Kind, Float[np.ndarray, "Q"]]:
+    """Return for each kind of user the log-likelihood of every fifth page, summed by query; nothing for counts.
 
     The others are fitted to. Each click is foretold from the clicks above it on its page.
     """
     if log.pages is None:
-        return {"pbm": float("nan")}
+        return {}
     out = np.arange(len(log.pages[0])) % 5 == 4
     rest, held_out = of_pages(log, ~out), of_pages(log, out)
     weight = np.ones(int(log.query.max()) + 1)
-    found: dict[str, float] = {}
+    found = {}
     for kind in KINDS:
         cells = _cells(rest, kind)
         values = _examination(cells, weight).values
         attraction = _fit(cells, weight, values).posterior @ GRID
         shown, clicked, examination = _examined(_cells(held_out, kind), values, attraction)
         chance = np.clip(attraction[:, None] * examination, 1e-9, 1 - 1e-9)
-        total = (clicked * np.log(chance) + (shown - clicked) * np.log1p(-chance)).sum()
-        found[kind] = float(total / shown.sum())
+        of_document = (clicked * np.log(chance) + (shown - clicked) * np.log1p(-chance)).sum(1)
+        found[kind] = np.bincount(log.query, of_document, len(weight))
     return found
 
 
-def choose(log: ClickLog) -> Kind:
-    """Return the kind of user that foretells held-out pages best; pbm for a log of counts."""
+def choose(log: ClickLog) -> list[Kind]:
+    """Return the kinds of users that a log does not tell apart, the one first that foretells held-out pages best.
+
+    Others are worse by more than two standard errors, which are over queries. A log of counts tells only of pbm.
+    """
     found = users(log)
-    return max(KINDS, key=lambda kind: found.get(kind, -np.inf)) if log.pages is not None else "pbm"
+    if not found:
+        return ["pbm"]
+    ranked: list[Kind] = sorted(found, key=lambda kind: -found[kind].sum())
+    kept = []
+    for kind in ranked:
+        behind = found[ranked[0]] - found[kind]
+        if behind.sum() <= 2 * np.sqrt(len(behind)) * behind.std():
+            kept.append(kind)
+    return kept
 
 
 def of_pages(log: ClickLog, kept: Bool[np.ndarray, "S"]) -> ClickLog:
