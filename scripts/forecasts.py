@@ -1,7 +1,7 @@
 """The test of truth of `ol2r advise`: do 95 % intervals of the gain contain the gain in the world that made the log?
 
     python scripts/forecasts.py play OUT [--part I/N]      the logs, forecasts and true gains: a file for each log
-    python scripts/forecasts.py write OUT                  docs/benchmark/forecasts.parquet, and the page of the results
+    python scripts/forecasts.py write OUT                  docs/explanation/forecasts.csv, and the page of the results
 
 The plan below is fixed: four kinds of users, three sizes, three shares of pages with changed ranks, with and without
 features, and `LOGS` logs of each. Claim: where users pass the check, the interval contains the true gain in 90 to 99 %
@@ -28,9 +28,10 @@ import torch
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_text
 from ol2r_cli.plugins.advise import advise, evidence, worlds
+from ol2r_cli.plugins.advise import shop as shops
 from ol2r_cli.plugins.advise.forecast import Forecast
 from ol2r_cli.plugins.advise.pages import SimulatedUser
-from ol2r_cli.plugins.advise.shop import PLACES, USERS, Shop, pages, shop
+from ol2r_cli.plugins.advise.shop import PLACES, USERS, Shop
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 
 SIZES = (2_000, 20_000, 200_000)
@@ -39,7 +40,8 @@ LOGS, FIRST_SEED = 3, 5800
 HORIZONS = (1_000, 10_000)
 WORLDS = 24
 QUERIES = {False: (150, 10), True: (100, 20)}  # queries and their documents, without and with features
-RESULTS = Path("docs/benchmark/forecasts.parquet")
+PAGE = Path("docs/explanation/forecasts.md")
+CLAIM = (0.9, 0.99)
 
 
 class Case(NamedTuple):
@@ -64,7 +66,7 @@ def cases() -> Iterator[Case]:
 
 def log_of(made: Shop, case: Case, random: np.random.Generator) -> ClickLog:
     """Return the pages of a shop as a log; documents are called by their number q D + d."""
-    order, click = pages(made, case.pages, case.swaps, case.seed, random)
+    order, click = shops.pages(made, case.pages, case.swaps, case.seed, random)
     shown, row = np.unique(order, return_inverse=True)
     queries, number = np.unique(shown // made.grades.shape[1], return_inverse=True)
     empty = np.zeros((2, len(shown), PLACES))
@@ -101,7 +103,7 @@ def _dataset(made: Shop) -> Dataset:
 def played(case: Case, folder: Path) -> dict[str, Any]:
     """Return a forecast beside the truth, or why there is no forecast."""
     began, random = time.process_time(), np.random.default_rng(case.seed)
-    made = shop(*QUERIES[case.features], case.features, case.user, random)
+    made = shops.shop(*QUERIES[case.features], case.features, case.user, random)
     log = log_of(made, case, random)
     known, grades, shares = known_of(log, made)
     kinds = worlds.choose(log)
@@ -162,11 +164,154 @@ def play_all(out: Path, part: str) -> None:
 
 
 def write(out: Path) -> None:
-    """Write the rows of all logs as a table."""
+    """Write the rows of all logs as csv, and the page."""
     rows = [json.loads((out / f"{case.name}.json").read_text()) for case in cases()]
-    RESULTS.parent.mkdir(exist_ok=True)
-    pl.DataFrame(rows, infer_schema_length=None).write_parquet(RESULTS)
-    print(f"written: {RESULTS}")
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    table.write_csv(PAGE.with_suffix(".csv"), float_precision=6)
+    write_text(PAGE, page(table))
+    print(f"written: {PAGE}")
+
+
+def page(table: pl.DataFrame) -> str:
+    """Return the page of the results."""
+    for name in (*(f"gain_{pages}" for pages in HORIZONS), "ceiling"):
+        low, high, true = pl.col(f"{name}_low"), pl.col(f"{name}_high"), pl.col(f"true_{name}")
+        table = table.with_columns(((low <= true) & (true <= high)).alias(f"right_{name}"))
+    told, last = table.filter(pl.col("no_forecast") == ""), HORIZONS[-1]
+    fitted = told.filter(pl.col("user") != "trust")
+    right = [float(fitted.select(pl.col(f"right_gain_{pages}").mean()).item()) for pages in HORIZONS]
+    holds = all(CLAIM[0] <= share <= CLAIM[1] for share in right)
+    shares = " and ".join(f"{share:.1%} after {pages:,} pages" for share, pages in zip(right, HORIZONS, strict=True))
+    bias, true = fitted.select(
+        (pl.col(f"gain_{last}_mean") - pl.col(f"true_gain_{last}")).mean(),
+        pl.col(f"true_gain_{last}").mean().alias("true"),
+    ).row(0)
+    verdicts = fitted.filter(pl.col("verdict") != "undecided")
+    sign = verdicts.select(((pl.col("verdict") == "gain") == (pl.col(f"true_gain_{last}") > 0)).mean()).item()
+    return TEXT.format(
+        logs=len(table),
+        least=f"{CLAIM[0]:.0%}",
+        most=f"{CLAIM[1]:.0%}",
+        holds="holds" if holds else "does not hold",
+        shares=shares,
+        forecasts=len(fitted),
+        last=f"{last:,}",
+        bias=f"{bias:+.4f}",
+        true=f"{true:.4f}",
+        verdicts=len(verdicts),
+        sign=f"{sign:.1%}",
+        users="\n".join(f"| {name} | {what} |" for name, what in USERS.items()),
+        by_size=_by(table, told, "user", "pages"),
+        by_swaps=_by(table, told, "swaps"),
+        by_features=_by(table, told, "features"),
+        reasons=_reasons(table),
+        failures="\n".join(_failures(told)),
+        worlds=WORLDS,
+        seed=FIRST_SEED,
+    )
+
+
+TEXT = """\
+<!-- generated by python scripts/forecasts.py write: do not edit -->
+
+# Are forecasts right?
+
+*Of the plug-in [advise](architecture.md#plug-ins): without it, the rest works.*
+
+This page has the test of truth of [`ol2r advise`](../how-to/advise.md), for those who want to know how far its
+intervals can be trusted.
+
+**Claim**, fixed with the plan of {logs} logs before the first of them was made: where fitted users pass the check, the
+95 % interval contains the true gain in {least} to {most} of the logs.
+**It {holds}**: {shares}, of {forecasts} forecasts for the kinds of users that are fitted.
+The mean forecast after {last} pages is {bias} clicks a page away from the truth, which is {true} on average.
+Of {verdicts} verdicts, gain or loss, {sign} have the sign of the truth.
+
+A shop makes each log, and the same learner is played in the shop for the truth.
+On a share of the pages neighbouring documents of the production order change places by chance.
+
+| users | who they are |
+|---|---|
+{users}
+
+## By users and size
+
+Of all logs, those with a forecast; of these, how many intervals contain the truth: of the gain after 1,000 and 10,000
+pages, and of the best order.
+Half of the interval after {last} pages stands beside half of that of an A/B test which spends as many pages as the log
+has: a forecast spends none.
+
+{by_size}
+
+## By changed ranks
+
+{by_swaps}
+
+## By query, and by features
+
+{by_features}
+
+## Where there is no forecast
+
+| users | logs | reason |
+|---|---|---|
+{reasons}
+
+## What failed
+
+Intervals without the truth, in clicks a page.
+
+| users | features | pages | changed | kinds fitted | after | interval | truth |
+|---|---|---|---|---|---|---|---|
+{failures}
+
+All rows are in [forecasts.csv](forecasts.csv), with {worlds} worlds each and seeds from {seed}.
+The plan is in `scripts/forecasts.py`, which plays it again: `python scripts/forecasts.py play OUT`.
+"""
+
+
+def _by(table: pl.DataFrame, told: pl.DataFrame, *by: str) -> str:
+    """Return a table of coverage and width."""
+    last = HORIZONS[-1]
+    rights = [f"right_gain_{pages}" for pages in HORIZONS] + ["right_ceiling"]
+    of_told = told.group_by(by).agg(
+        pl.len().alias("forecasts"),
+        *(pl.col(name).sum() for name in rights),
+        pl.col(f"true_gain_{last}").mean().alias("true gain"),
+        pl.col(f"gain_{last}_mean").mean().alias("forecast"),
+        ((pl.col(f"gain_{last}_high") - pl.col(f"gain_{last}_low")).mean() / 2).alias("half width"),
+        pl.col("ab_half_width").mean().alias("of an A/B test"),
+    )
+    rows = table.group_by(by).agg(pl.len().alias("logs")).join(of_told, on=by, how="left").sort(by)
+    names = dict(zip(rights, [f"right, {pages:,}" for pages in HORIZONS] + ["right, best order"], strict=True))
+    lines = [f"| {' | '.join(names.get(name, name) for name in rows.columns)} |", "|" + "---|" * len(rows.columns)]
+    return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows.iter_rows())])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else f"{value:.4g}" if value in SWAPS else f"{value:.4f}"
+
+
+def _reasons(table: pl.DataFrame) -> str:
+    without_numbers = pl.col("no_forecast").str.replace_all(r"\d[\d.,%]*", "..").str.split(": ").list.first()
+    counted = table.filter(pl.col("no_forecast") != "").group_by("user", without_numbers).len()
+    rows = counted.sort("user", "len", descending=[False, True]).iter_rows()
+    return "\n".join(f"| {user} | {number} | {reason} |" for user, reason, number in rows)
+
+
+def _failures(told: pl.DataFrame) -> Iterator[str]:
+    for row in told.sort("user", "features", "pages", "swaps").iter_rows(named=True):
+        log = [row[name] for name in ("user", "features", "pages", "swaps", "kinds")]
+        for pages in HORIZONS:
+            if not row[f"right_gain_{pages}"]:
+                interval = f"{row[f'gain_{pages}_low']:.4f} to {row[f'gain_{pages}_high']:.4f}"
+                yield f"| {' | '.join(map(_cell, [*log, pages, interval, row[f'true_gain_{pages}']]))} |"
 
 
 def main(words: Sequence[str]) -> int:
