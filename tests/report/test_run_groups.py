@@ -233,7 +233,7 @@ NAMED = {  # the starts of a report, and what each is called there
 
 
 @pytest.mark.parametrize("case", NAMED)
-def test_a_start_is_called_by_its_ranker_or_note_where_that_tells(tmp_path, case):
+def test_a_start_is_called_by_its_ranker_or_note_where(tmp_path, case):
     """--baseline knows it by this name, and by the one by which start.run finds it."""
     make(tmp_path / "runs", "ranker=sgd_ranknet", "exploration=none", test={0: 0.4})
     for number, typed in enumerate(NAMED[case]):
