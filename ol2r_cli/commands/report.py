@@ -175,7 +175,8 @@ def _report(options: argparse.Namespace) -> None:
 def _table_format(options: argparse.Namespace) -> str:
     """Return the format of the tables; ValueError for one that does not go with the other options."""
     out, formats = options.out, endings()
-    form = chosen_format(options, formats, "for tables")
+    others = (output for output in outputs() if output.main and options.format in output.endings.values())
+    form = chosen_format(options, formats, next((f"without --{output.name}" for output in others), "for tables"))
     if out is not None and not (form or options.overrides):
         raise ValueError(f"--out must end in {', '.join(formats)}, got {out}")
     for_files = ["parquet", *(form for each in outputs() if each.needs_file for form in each.endings.values())]

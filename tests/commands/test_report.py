@@ -221,7 +221,7 @@ def test_errors_are_one_line_and_2(tmp_path, capsys, monkeypatch):
         "runs --out table.doc": "--out must end in .md, .csv, .parquet, .json, .tex, .html, got table.doc",
         "runs --out t.md --format csv": "--out must not end in .md with --format csv, got t.md",
         "runs --format parquet": "--format parquet needs a file: type --out report.parquet",
-        "runs --format png": "--format must be one of md, csv, parquet, json, latex, html for tables",
+        "runs --format png": "--format must be one of md, csv, parquet, json, latex, html without --figure, got png",
         "runs --test t": "--test goes with --baseline RANKER or --compare all",
         "runs --baseline ' '": f"{rows} nothing",
         "runs --baseline pdgd --compare all": "--baseline and --compare all are two ways of comparing",
