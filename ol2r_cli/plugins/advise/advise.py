@@ -55,6 +55,7 @@ NO_FORECAST = 3
 WORLDS = 64
 _OF_FIT = 3 / 8  # of the worlds have the users of the fit, the others those that it leaves open
 TRUE_RUNS = 6
+_LEAST_NEAR = 0.5
 _CHECKS = 40  # worlds in which users are checked
 SEED = 58
 _CHECKED = 0.2  # of the pages, the last ones
@@ -180,6 +181,12 @@ def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
 def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], list[Any]]:
     """Return why there is no forecast, and the numbers in which users on the last pages were compared with the log."""
     doubt = worlds.doubt(known.log, kinds[0])
+    near = evidence.share_near_rank(known.log)
+    if near < _LEAST_NEAR:
+        doubt = (
+            f"documents have no order: {near:.0%} of those shown are within a rank of their usual one, and in a "
+            "production order half of them are"
+        )
     if doubt:
         return [doubt], []
     if known.log.pages is None:

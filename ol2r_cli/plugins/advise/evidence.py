@@ -111,3 +111,9 @@ def examined_by_rank(log: ClickLog, kind: Kind) -> Float[np.ndarray, "K"]:
     for the examination of ranks, whoever the users are."""
     attraction = fit(log, kind).posterior @ GRID
     return np.asarray(log.clicks.sum(0) / np.maximum(attraction @ log.impressions, 1e-9))
+
+
+def share_near_rank(log: ClickLog) -> float:
+    """Return the share of shown documents that are within one rank of their rank in production."""
+    away = abs(np.arange(1, log.impressions.shape[1] + 1) - production_rank(log)[:, None])
+    return float(log.impressions[away <= 1].sum() / log.impressions.sum())

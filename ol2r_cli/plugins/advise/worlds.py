@@ -423,11 +423,11 @@ def interval(point_gains: Sequence[float], refit_gains: Sequence[float]) -> tupl
 
 
 def users(log: ClickLog) -> dict[Kind, Float[np.ndarray, "Q"]]:
-    """Return for each kind of user the log-likelihood of every fifth page, summed by query; nothing for counts.
+    """Return for each kind of user the log-likelihood of every fifth page, summed by query; nothing without pages.
 
     The others are fitted to. Each click is foretold from the clicks above it on its page.
     """
-    if log.pages is None:
+    if log.pages is None or len(log.pages[0]) < 5:
         return {}
     out = np.arange(len(log.pages[0])) % 5 == 4
     rest, held_out = of_pages(log, ~out), of_pages(log, out)

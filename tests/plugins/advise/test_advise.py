@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 
 from ol2r_cli import cli
@@ -78,6 +79,10 @@ def log_without(kind: str):
         order, clicks, query = order[query == 0], clicks[query == 0], query[query == 0]
     if kind == "users":  # who change: the last pages have other clicks than the first
         clicks[2400:] = clicks[2400:, ::-1]
+    if kind == "order":
+        order = np.random.default_rng(1).permuted(order, axis=1)
+    if kind == "rows":
+        query, order, clicks = query[:2], order[:2], clicks[:2] | True
     return query, order, clicks
 
 
@@ -87,6 +92,8 @@ def log_without(kind: str):
         ("changes", "no clicked document was shown both at rank 1 and"),
         ("clicks", "of which a forecast needs 100"),
         ("queries", "all pages are of one query"),
+        ("order", "documents have no order: "),
+        ("rows", "of which a forecast needs 100"),
         ("users", "users who were fitted to the first 80% of the pages do other than the log on the last ones: "),
     ],
 )
@@ -100,6 +107,15 @@ def test_there_is_no_forecast(kind, reason, tmp_path, capsys, monkeypatch):
     assert cli.main(["advise", "log.csv", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["verdict"] == "none"
     assert not (tmp_path / "outputs").exists()
+
+
+def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pl.read_csv(write(tmp_path / "pages.csv", *pages(shop(), 6000)))
+    counts = table.group_by("query", "document", "place").agg(impressions=pl.len(), clicks=pl.col("click").sum())
+    counts.write_csv("log.csv")
+    assert cli.main(["advise", "log.csv", *FEW]) == 0
+    assert "assumed: the log has counts, so that users were not checked on pages" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
