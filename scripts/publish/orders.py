@@ -1,4 +1,5 @@
-"""Kendall's tau between the orders in which users put rankers, where a recipe names another one by `orders`.
+"""Kendall's tau between the orders in which users put rankers, where a recipe names another one by `orders`, and how
+often the order of two rankers is that of the users fitted to logs.
 
 docs/benchmark/protocol.md has the rule.
 """
@@ -20,6 +21,7 @@ from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.tensor.shapes import Float
 from ol2r_cli.text.table import TextTable, markdown
+from scripts.publish import validity
 
 WITHOUT_CLICKS = ("oracle", "random", "offline_ranknet", "offline_network")  # their places say nothing about a user
 
@@ -28,13 +30,14 @@ class Tau(NamedTuple):
     """Kendall's tau of two users and its 95 % interval.
 
     apart: the share of draws in which they agree less than either user agrees with itself. Of a user and itself, tau is
-    the mean over pairs of draws of its runs.
+    the mean over pairs of draws of its runs. drawn: tau in each draw.
     """
 
     value: float
     low: float
     high: float
     apart: float
+    drawn: Float[np.ndarray, "draws"]
 
 
 def by_unit(rows: Sequence[Row], metric: str) -> Float[np.ndarray, "n folds seeds"]:
@@ -81,17 +84,19 @@ def taus(values: Mapping[str, Float[np.ndarray, "n folds seeds"]]) -> dict[tuple
             value = (signs[user] * signs[other]).mean()
         low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         less = drawn < np.minimum(with_itself[user], with_itself[other])
-        tau = Tau(value, low, high, float(np.mean(less)))
+        tau = Tau(value, low, high, float(np.mean(less)), drawn)
         taus_of_users[user, other] = taus_of_users[other, user] = tau
     return taus_of_users
 
 
 def sections(recipe: Recipe, tables: Tables) -> list[str]:
-    """Return the matrices of a recipe as markdown, one for each dataset and metric; empty without `orders`."""
+    """Return the matrices of a recipe as markdown, one for each dataset and metric, and how valid simulated users are;
+    empty without `orders`."""
     if not recipe.orders:
         return []
     both = tables_of(published(recipe.orders)) | tables
-    users = dict.fromkeys([*_users(load_recipe(recipe.command, recipe.orders)), *_users(recipe)])
+    of_other, of_recipe = _users(load_recipe(recipe.command, recipe.orders)), _users(recipe)
+    users = dict.fromkeys([*of_other, *of_recipe])
     paragraphs = [
         "## Order of the field",
         "Kendall's tau between the orders of rankers that learn from clicks: 1 is the same order, -1 the opposite one. "
@@ -99,16 +104,23 @@ def sections(recipe: Recipe, tables: Tables) -> list[str]:
         f"between two draws of one user's runs. *: two users order the rankers differently: in {LEVEL:.0%} of the "
         "draws they agree less than either agrees with itself.",
     ]
+    found: dict[str, dict[str, dict[tuple[str, str], Tau]]] = {metric: {} for metric in recipe.metrics}
+    clicks: dict[str, list[float]] = {user: [] for user in users}  # a page
     for title in dict.fromkeys(title for title, _ in tables):
         for metric in recipe.metrics:
             rows_of_users = {user: for_metric(both[title, user], metric) for user in users if (title, user) in both}
             rankers = _compared_rankers(list(rows_of_users.values()))
             values = {}
             for user, rows in rows_of_users.items():
-                values[user] = by_unit([rows[ranker] for ranker in rankers], metric)
+                compared = [rows[ranker] for ranker in rankers]
+                values[user] = by_unit(compared, metric)
+                rounds = [row.group.settings["rounds"] for row in compared]
+                clicks[user].append(float((by_unit(compared, "clicks").mean((1, 2)) / rounds).mean()))
+            found[metric][title] = taus(values)
             paragraphs.append(f"### {title}, by {heading(metric)}, {len(rankers)} rankers")
-            paragraphs.append(markdown(_table(taus(values))))
-    return paragraphs
+            paragraphs.append(markdown(_table(found[metric][title])))
+    clicks_of_users = {user: float(np.mean(of_user)) for user, of_user in clicks.items()}
+    return [*paragraphs, *validity.section(found, clicks_of_users, of_recipe)]
 
 
 def _compared_rankers(tables: Sequence[Mapping[str, Row]]) -> list[str]:

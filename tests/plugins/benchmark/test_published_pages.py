@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import polars as pl
@@ -161,11 +161,16 @@ CELL = re.compile(
 )
 
 
+VALIDITY = "Validity of simulated users"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_those_of_the_raw_values(page):
     """Means, both intervals, arrows, marks and order; and every value of every setting."""
     tables = tables_in((published_dir() / f"{page}.md").read_text())
-    tables = [(title, lines) for title, lines in tables if title != "Overview" and "user" not in lines[0]]
+    tables = [
+        (title, lines) for title, lines in tables if title not in ("Overview", VALIDITY) and "user" not in lines[0]
+    ]
     assert len(tables) == 2 * len({key[:2] for key in rows_of(page)})
     for title, lines in tables:
         table, _, click = title.rpartition(", ")
@@ -272,6 +277,26 @@ def test_kendalls_tau_is_that_of_the_raw_values(table):
         if title.startswith(f"{table}, by "):
             metric = COLUMNS[re.search(", by (.*), ", title)[1]]
             check_matrix(table, metric, lines)
+
+
+def test_validity_is_that_of_the_matrices_and_raw_clicks():
+    """The mean over data of (1 + tau) / 2, and of clicks a page over the rows that the matrices compare."""
+    tables = tables_in((published_dir() / "users.md").read_text())
+    found = {title: {line["user"]: line for line in lines} for title, lines in tables if ", by " in title}
+    agreements = next(lines for title, lines in tables if title == VALIDITY)
+    for line, (other, metric) in product(agreements, product(USERS[3:], ("test NDCG@10", "cumulative NDCG"))):
+        matrices = [matrix for title, matrix in found.items() if f", by {metric}, " in title]
+        taus = [float(matrix[line["user"]][other].split()[0]) for matrix in matrices]
+        assert len(taus) == 3
+        assert float(line[f"{other}, {metric}"].split()[0]) == pytest.approx((1 + np.mean(taus)) / 2, abs=0.0076)
+    for line in agreements:
+        page = "linear" if line["user"] in USERS[:3] else "users"
+        clicks = []
+        for table, metric in product(("MQ2008", "ClueWeb09", "generated"), ("test_ndcg_10", "cumulative_ndcg")):
+            names = {key[2] for key, row in rows_of("users").items() if row["ranker"][0] not in WITHOUT_CLICKS}
+            rows = [row_for(page, table, line["user"], name, metric) for name in sorted(names)]
+            clicks.append(np.mean([row["clicks"].mean() / 5000 for row in rows]))
+        assert is_printed(line["clicks a page"], np.mean(clicks)), line["user"]
 
 
 def check_matrix(table: str, metric: str, lines: list[dict[str, str]]) -> None:

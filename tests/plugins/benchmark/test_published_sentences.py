@@ -262,6 +262,37 @@ def real_users() -> Iterator[str]:
     yield f"| IPS regression - PairRank, test NDCG@10 | mean of both | {' | '.join(cells)} |"
     mq2008 = apart("linear", ("MQ2008",), THREE, "IPS regression", "PairRank", CUMULATIVE)
     yield f"With the three users on MQ2008 alone it is {with_half(mq2008, 1)} above PairRank."
+    yield from validity_of_users()
+
+
+def validity_of_users() -> Iterator[str]:
+    title = "Validity of simulated users"
+    agreements, correlations = (
+        lines for of, lines in tables_in((published_dir() / "users.md").read_text()) if of == title
+    )
+    for name in ("last click", "clicks a page"):
+        test, cumulative = (line for line in correlations if line["distance in"] == name)
+        called = name.replace("last click", "rank of the last click")
+        yield f"| {called} | {test['r']} | {test['p']} | {cumulative['r']} | {cumulative['p']} |"
+    assert float(cumulative["MQ2008"]) > 0
+
+    def shares(users: tuple[str, ...], name: str) -> list[float]:
+        """Of the columns of the other users by this metric."""
+        lines = (line for line in agreements if line["user"] in users)
+        return [float(line[f"{other}, {name}"].split()[0]) for line in lines for other in REAL if other != line["user"]]
+
+    (test, cumulative) = (sorted(shares(THREE, name)) for name in ("test NDCG@10", "cumulative NDCG"))
+    yield f"order of a real one in {short(test[0], 2)} to {short(test[-1], 2)} of the pairs by test NDCG@10, and in "
+    yield f"{short(cumulative[0], 2)} to {short(cumulative[-1], 2)} by cumulative NDCG."
+    own = [
+        float(line[f"{line['user']}, {name}"].split()[0])
+        for line in agreements
+        if line["user"] in REAL
+        for name in ("test NDCG@10", "cumulative NDCG")
+    ]
+    yield f"A real user agrees with itself in {short(min(own), 2)} to {short(max(own), 2)}"
+    both = [short(shares((REAL[0],), name)[0], 2) for name in ("test NDCG@10", "cumulative NDCG")]
+    yield f"the two real ones with each other in {' and '.join(both)}:"
 
 
 def forgetting() -> Iterator[str]:
