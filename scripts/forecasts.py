@@ -179,9 +179,13 @@ def page(table: pl.DataFrame) -> str:
         table = table.with_columns(((low <= true) & (true <= high)).alias(f"right_{name}"))
     told, last = table.filter(pl.col("no_forecast") == ""), HORIZONS[-1]
     fitted = told.filter(pl.col("user") != "trust")
-    right = [float(fitted.select(pl.col(f"right_gain_{pages}").mean()).item()) for pages in HORIZONS]
-    holds = all(CLAIM[0] <= share <= CLAIM[1] for share in right)
-    shares = " and ".join(f"{share:.1%} after {pages:,} pages" for share, pages in zip(right, HORIZONS, strict=True))
+    shares, of_all = {}, []
+    for name, forecasts in {"all": told, "known": fitted}.items():
+        right = [float(forecasts.select(pl.col(f"right_gain_{pages}").mean()).item()) for pages in HORIZONS]
+        of_all = of_all or right
+        each = zip(right, HORIZONS, strict=True)
+        shares[name] = " and ".join(f"{share:.1%} after {pages:,} pages" for share, pages in each)
+    holds = all(CLAIM[0] <= share <= CLAIM[1] for share in of_all)
     bias, true = fitted.select(
         (pl.col(f"gain_{last}_mean") - pl.col(f"true_gain_{last}")).mean(),
         pl.col(f"true_gain_{last}").mean().alias("true"),
@@ -193,8 +197,14 @@ def page(table: pl.DataFrame) -> str:
         least=f"{CLAIM[0]:.0%}",
         most=f"{CLAIM[1]:.0%}",
         holds="holds" if holds else "does not hold",
-        shares=shares,
+        shares=shares["all"],
+        known=shares["known"],
+        all=len(told),
         forecasts=len(fitted),
+        others=len(told) - len(fitted),
+        silent=len(table.filter((pl.col("user") == "trust") & (pl.col("no_forecast") != ""))),
+        trust=len(table.filter(pl.col("user") == "trust")),
+        queries=max(queries for queries, _ in QUERIES.values()),
         last=f"{last:,}",
         bias=f"{bias:+.4f}",
         true=f"{true:.4f}",
@@ -218,14 +228,18 @@ TEXT = """\
 
 *Of the plug-in [advise](architecture.md#plug-ins): without it, the rest works.*
 
-This page has the test of truth of [`ol2r advise`](../how-to/advise.md), for those who want to know how far its
-intervals can be trusted.
+This page has the test of truth of [`ol2r advise`](../how-to/advise.md), for those who want to know
+how far its intervals can be trusted.
 
-**Claim**, fixed with the plan of {logs} logs before the first of them was made: where fitted users pass the check, the
-95 % interval contains the true gain in {least} to {most} of the logs.
-**It {holds}**: {shares}, of {forecasts} forecasts for the kinds of users that are fitted.
+**Claim**, fixed with the plan of {logs} logs before the first of them was made: where fitted users
+pass the check, the 95 % interval contains the true gain in {least} to {most} of the logs.
+**It {holds}**: {shares}.
+These are all {all} forecasts. Of the {forecasts} for the kinds of users that are fitted it is {known};
+{others} are for users with trust bias, who have no forecast in {silent} of {trust} logs.
 The mean forecast after {last} pages is {bias} clicks a page away from the truth, which is {true} on average.
 Of {verdicts} verdicts, gain or loss, {sign} have the sign of the truth.
+What it does not cover: more than {queries} queries, users of other kinds, and learners but
+`pbm_thompson` and PDGD.
 
 A shop makes each log, and the same learner is played in the shop for the truth.
 On a share of the pages neighbouring documents of the production order change places by chance.
@@ -236,10 +250,10 @@ On a share of the pages neighbouring documents of the production order change pl
 
 ## By users and size
 
-Of all logs, those with a forecast; of these, how many intervals contain the truth: of the gain after 1,000 and 10,000
-pages, and of the best order.
-Half of the interval after {last} pages stands beside half of that of an A/B test which spends as many pages as the log
-has: a forecast spends none.
+Of all logs, those with a forecast; of these, how many intervals contain the truth: of the gain after
+1,000 and 10,000 pages, and of the best order.
+Half of the interval after {last} pages stands beside half of that of an A/B test which spends as
+many pages as the log has: a forecast spends none.
 
 {by_size}
 
@@ -283,7 +297,9 @@ def _by(table: pl.DataFrame, told: pl.DataFrame, *by: str) -> str:
         pl.col("ab_half_width").mean().alias("of an A/B test"),
     )
     rows = table.group_by(by).agg(pl.len().alias("logs")).join(of_told, on=by, how="left").sort(by)
-    names = dict(zip(rights, [f"right, {pages:,}" for pages in HORIZONS] + ["right, best order"], strict=True))
+    names = {"swaps": "changed"} | dict(
+        zip(rights, [f"right, {pages:,}" for pages in HORIZONS] + ["right, best order"], strict=True)
+    )
     lines = [f"| {' | '.join(names.get(name, name) for name in rows.columns)} |", "|" + "---|" * len(rows.columns)]
     return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows.iter_rows())])
 
@@ -299,7 +315,7 @@ def _cell(value: Any) -> str:
 
 
 def _reasons(table: pl.DataFrame) -> str:
-    without_numbers = pl.col("no_forecast").str.replace_all(r"\d[\d.,%]*", "..").str.split(": ").list.first()
+    without_numbers = pl.col("no_forecast").str.replace_all(r"\d[\d.,% ]*", ".. ").str.split(": ").list.first()
     counted = table.filter(pl.col("no_forecast") != "").group_by("user", without_numbers).len()
     rows = counted.sort("user", "len", descending=[False, True]).iter_rows()
     return "\n".join(f"| {user} | {number} | {reason} |" for user, reason, number in rows)

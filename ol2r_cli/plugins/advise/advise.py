@@ -6,6 +6,7 @@ that begins with the order of production is played in each: its gain in clicks a
 examples:
   ol2r advise log.csv                                     by query: documents need no features
   ol2r advise log.csv dataset=letor dataset.path=DATA     by features, PDGD
+  ol2r advise log.csv --ads 'ad*'                         advertisements are shown, and not ranked
   ol2r advise log.parquet --pages 10000 --out decision.html
   ol2r advise log.csv update_every=100                    a learner that is updated after every hundred pages
   ol2r advise log.csv --json | jq .gain
@@ -22,6 +23,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +61,11 @@ _LEAST_NEAR = 0.5
 _CHECKS = 40  # worlds in which users are checked
 SEED = 58
 _CHECKED = 0.2  # of the pages, the last ones
+VERDICTS = {
+    "gain": "online learning pays, the interval of its gain is above 0",
+    "loss": "online learning does not pay, the interval of its gain is below 0",
+    "undecided": "the log does not tell, the interval of the gain has 0 in it",
+}
 _USERS = {
     "pbm": "examine ranks, whatever they have clicked",
     "ubm": "examine ranks by where their last click was",
@@ -74,6 +81,7 @@ _USERS = {
         "--worlds", metavar="N", type=int, default=WORLDS, help=f"worlds, 16 or more ({WORLDS}); fewer are less exact"
     ),
     *FORM,
+    argument("--ads", metavar="PATTERN", help="names of what is shown and cannot be ranked, such as 'ad*'"),
     argument("--json", action="store_true", help="print the forecast as JSON"),
     argument("--out", metavar="FILE", type=Path, help="also write a page with two figures, .html"),
     argument("--shop", metavar="FOLDER", type=Path, help="write an example: documents, production order, log, truth"),
@@ -107,12 +115,19 @@ def main(given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps(forecast.as_json(found, known.share, assumptions)))
     else:
+        if checked:
+            print(
+                f"users who were fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones"
+            )
+        print(f"verdict for {given.pages:,} pages: {VERDICTS[found.verdict]}\n")
         show([*_lines(found, known), *truth])
-        print(*(f"assumed: {line}" for line in assumptions), sep="\n")
+        print("", *(f"assumed: {line}" for line in assumptions), sep="\n")
     if given.out is not None:
         from ol2r_cli.plugins.advise import page
 
-        page.write(given.out, _lines(found, known), found, checked, assumptions)
+        page.write(given.out, VERDICTS[found.verdict], _lines(found, known), found, checked, assumptions)
+        if not given.json:
+            print(f"written: {given.out}")
     return DONE
 
 
@@ -171,8 +186,11 @@ def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
     of_data = [word for word in words if word.startswith(("dataset=", "dataset."))]
     others = [word for word in words if word not in of_data]
     log, _ = read_log(Path(files[0]), given)
+    ads = np.array([given.ads is not None and fnmatchcase(name, given.ads) for name in log.document_ids], bool)
+    if given.ads is not None and not ads.any():
+        raise ValueError(f"--ads must be a pattern of names in the log, such as {log.document_ids[0]}, got {given.ads}")
     if not of_data:
-        return evidence.evidence_of(log), others
+        return evidence.evidence_of(log, ads), others
     config = composer.compose([*of_data, *as_options(given.config_dir)]).config
     dataset = data.loaded_with_warnings(instantiate.build(config.dataset))
     return evidence.evidence_with(log, dataset), [*others, *as_options(given.config_dir)]
@@ -255,11 +273,12 @@ def _name(known: Evidence, kinds: Sequence[str], words: Sequence[str]) -> str:
 
 def _assumptions(known: Evidence, kinds: Sequence[str], checked: Sequence[Any]) -> list[str]:
     lines = [
-        f"users {', or '.join(_USERS[kind] for kind in kinds)}; documents attract as much at one rank as at another",
+        *(f"{'in some worlds ' if len(kinds) > 1 else ''}users {_USERS[kind]}" for kind in kinds),
+        "documents attract as much at one rank as at another",
         "queries come as often as in the log, and what attracts does not change",
-        f"it is about {known.share:.0%} of the pages: those of queries that come again"
-        + (f" and are in the data ({known.joined})" if known.joined else ""),
     ]
+    if known.joined:
+        lines.append(f"documents are those of the data, of which the log has {known.joined}")
     if not checked:
         lines.append("the log has counts, so that users were not checked on pages")
     return lines
@@ -279,7 +298,7 @@ def _lines(found: Forecast, known: Evidence) -> list[tuple[str, str]]:
     tests = [number and f"{number:,}" for number in (found.ab_test_pages, found.interleaving_pages)]
     return [
         ("clicks a page now", f"{now:.4f}"),
-        *((f"gain a page after {page:,} pages", shown(value)) for page, value in found.gain.items()),
+        *((f"gain, first {page:,} pages", shown(value)) for page, value in found.gain.items()),
         ("gain of the best order", shown(found.ceiling)),
         ("worst moment", worst if found.worst_page else "never below production"),
         ("break-even", never if found.break_even is None else f"page {found.break_even:,}"),

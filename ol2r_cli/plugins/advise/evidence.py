@@ -14,7 +14,7 @@ from ol2r_cli.plugins.advise.world import LoggedDocuments
 from ol2r_cli.plugins.advise.worlds import GRID, Kind, fit, production_rank, worlds
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.plugins.click_logs.fitted_user import joined_rows
-from ol2r_cli.tensor.shapes import Float, Int
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 
 class Evidence(NamedTuple):
@@ -40,9 +40,11 @@ class Evidence(NamedTuple):
         return self.log.impressions.shape[1]
 
 
-def evidence_of(log: ClickLog) -> Evidence:
-    """Return the evidence of a log alone: worlds have its documents, and their rank in production."""
+def evidence_of(log: ClickLog, left_out: Bool[np.ndarray, "D"] | None = None) -> Evidence:
+    """Return the evidence of a log alone: worlds have its documents, but those left out."""
     rows = np.argsort(log.query, kind="stable")
+    if left_out is not None:
+        rows = rows[~left_out[rows]]
     names = list(log.query_ids) or [str(number) for number in range(int(log.query.max()) + 1)]
     return _evidence(log, rows, names, None, "")
 

@@ -23,6 +23,7 @@ _FIRST = 100  # pages from which on a mean is shown
 
 def write(
     file: Path,
+    verdict: str,
     lines: Sequence[tuple[str, str]],
     found: Forecast,
     checked: Sequence[Checked],
@@ -40,7 +41,7 @@ def write(
     text = (
         templates(Path(__file__).parent)
         .get_template("advise.html.jinja")
-        .render(lines=lines, verdict=found.verdict, figures=inlined, captions=names, assumptions=assumptions)
+        .render(lines=lines, verdict=verdict, figures=inlined, captions=names, assumptions=assumptions)
     )
     try:
         write_output(file, text.encode())

@@ -15,5 +15,10 @@ PLUGIN = Plugin(
             module="ol2r_cli.plugins.advise.advise",
         )
     ],
-    files=["configs/dataset/world.yaml", "docs/how-to/advise.md", "scripts/forecasts.py"],
+    files=[
+        "configs/dataset/world.yaml",
+        "docs/how-to/advise.md",
+        "docs/explanation/forecasts.*",
+        "scripts/forecasts.py",
+    ],
 )

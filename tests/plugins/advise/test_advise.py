@@ -44,7 +44,7 @@ def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
     assert found["gain"]["1000"]["low"] < found["gain"]["1000"]["mean"] < found["gain"]["1000"]["high"]
     assert found["verdict"] in ("gain", "loss", "undecided")
     assert found["share_of_pages"] == 1
-    assert len(found["assumptions"]) == 3
+    assert len(found["assumptions"]) >= 3
 
 
 def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
@@ -54,18 +54,20 @@ def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
     times = [(run / "trace.parquet").stat().st_mtime_ns for run in runs]
     out = printed(advised, capsys, monkeypatch)
     assert [(run / "trace.parquet").stat().st_mtime_ns for run in sorted(find_runs(advised / "outputs"))] == times
-    lines = out.splitlines()
-    assert [re.split(r"  +", line)[0] for line in lines[:8]] == [
-        *("clicks a page now", "gain a page after 1,000 pages", "gain of the best order", "worst moment"),
+    told, forecast, assumed = (part.splitlines() for part in out.split("\n\n"))
+    assert told[0] == "users who were fitted to the first 80% of the pages click as the log on the last ones"
+    assert told[1].startswith("verdict for 1,000 pages: ")
+    assert [re.split(r"  +", line)[0] for line in forecast] == [
+        *("clicks a page now", "gain, first 1,000 pages", "gain of the best order", "worst moment"),
         *("break-even", "pages of an A/B test", "pages of interleaving", "share of pages"),
     ]
-    assert all(line.startswith("assumed: ") for line in lines[8:])
+    assert all(line.startswith("assumed: ") for line in assumed)
 
 
 def test_a_page_has_both_figures(advised):
     text = (advised / "page.html").read_text()
     assert text.count("<svg") == 2
-    assert "gain a page after 1,000 pages" in text
+    assert "gain, first 1,000 pages" in text
     assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)
 
 
@@ -125,9 +127,12 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
         (["a.csv", "b.csv"], "one LOG is needed: type ol2r advise log.csv, got a.csv b.csv"),
         (["log.csv", "--pages", "10"], "--pages must be 1000 or more, got 10"),
         (["log.csv", "--worlds", "3"], "--worlds must be 16 or more, got 3"),
+        (["log.csv", "--ads", "x*"], "--ads must be a pattern of names in the log, such as q"),
         (["log.csv", "--out", "page.pdf"], "--out must be a file that ends in .html, got page.pdf"),
     ],
 )
-def test_a_bad_command_is_refused(words, message, capsys):
+def test_a_bad_command_is_refused(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "log.csv", *pages(shop(), 50))
     assert cli.main(["advise", *words]) == 2
     assert message in capsys.readouterr().err

@@ -53,6 +53,13 @@ def test_worlds_of_a_log_have_its_documents():
     assert known.places == 2
 
 
+def test_advertisements_are_left_out_of_worlds():
+    known = evidence_of(log(), np.array([False, False, False, False, True]))
+    assert known.rows.tolist() == [2, 3, 0, 1]
+    assert known.documents.offsets.tolist() == [0, 2, 4]
+    assert known.log.impressions.sum() == 8
+
+
 def test_worlds_with_data_have_documents_that_were_never_shown():
     names = ["0", "1", "d7", "d8", "x"]
     known = evidence_with(ClickLog(**{**vars(log()), "document_ids": names}), dataset())

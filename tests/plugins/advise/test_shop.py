@@ -72,7 +72,7 @@ def test_a_forecast_by_features_is_beside_the_truth(written, tmp_path, capsys, m
     out = capsys.readouterr().out
     (line,) = [line for line in out.splitlines() if line.startswith("the truth")]
     assert "of the best order +" in line
-    assert "are in the data" in out
+    assert "documents are those of the data" in out
     assert cli.main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     truth = read_truth(written / "truth.json")
