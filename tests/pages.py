@@ -371,7 +371,9 @@ def _misunderstood(line: str) -> str:
             return ""
         case ["ol2r", name, *_] if name not in commands():
             return f"no command {name}"
-        case ["ol2r", name, *rest]:
+        case ["ol2r", *words]:
+            action = " ".join(words[:2])  # as `data fit-clicks`
+            name, rest = (action, words[2:]) if action in commands() else (words[0], words[1:])
             return "" if _PLACEHOLDER.search(line.partition("  #")[0]) else _refused(name, rest)
     return ""
 

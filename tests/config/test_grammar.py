@@ -175,7 +175,7 @@ def test_a_shuffled_list_is_drawn_once():
 def test_names_of_a_group_by_glob():
     composer = Composer()
     named = [job[0] for job in composer.jobs(["ranker=glob([p*,d*],exclude=pd*)"])]
-    assert named == ["ranker=dbgd", "ranker=p2neurrank", "ranker=pairrank", "ranker=pepairrank"]
+    assert named == ["ranker=dbgd", "ranker=p2neurrank", "ranker=pairrank", "ranker=pbm_thompson", "ranker=pepairrank"]
     with pytest.raises(ValueError, match=r"^ranker must be one of batchrank, .*, got 'glob\(x\*\)'$"):
         composer.jobs(["ranker=glob(x*)"])
     with pytest.raises(ValueError, match="at most 1,000,000 jobs, got 100,000,000"):

@@ -14,7 +14,7 @@ from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lane_sum, lanes
 from ol2r_cli.loops.launch import launch
 from ol2r_cli.loops.workspace import mark, release, take
-from tests.choices import Overrides, names, skip_without_package
+from tests.choices import Overrides, names, skip_without_package, with_setting
 from tests.loops import staged
 from tests.loops.lanes_by_threads import ORDERS, Lanes, loops_by, one_lane
 
@@ -55,14 +55,16 @@ def test_lanes_play_as_compiled_loops_do():
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", staged.staged("ranker"))
 def test_lanes_play_a_ranker_as_compiled_loops_do(ranker):
-    check_lanes((f"ranker={ranker}",), by_one=None, rounds=60)
+    check_lanes(with_setting("ranker", ranker), by_one=None, rounds=60)
 
 
 def test_all_rankers_with_stages_are_known():
     assert len(staged.rankers()) >= 8
 
 
-@pytest.mark.parametrize(("overrides", "order"), in_turn([(f"ranker={name}",) for name in staged.staged("ranker")]))
+@pytest.mark.parametrize(
+    ("overrides", "order"), in_turn([with_setting("ranker", name) for name in staged.staged("ranker")])
+)
 def test_lanes_play_every_ranker(overrides, order):
     check_lanes(overrides, orders=[order], rounds=10)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ol2r_cli import loops
-from tests.choices import Overrides
+from tests.choices import Overrides, with_setting
 from tests.loops import staged
 from tests.loops.rooms import Rooms
 
@@ -75,7 +75,7 @@ def test_a_round_does_not_state_much_more_room_than_it_takes():
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", staged.staged("ranker"))
 def test_compiled_loops_of_a_ranker_state_enough_room(ranker):
-    rooms((f"ranker={ranker}",), "of_cpu")
+    rooms(with_setting("ranker", ranker), "of_cpu")
 
 
 def test_too_little_room_is_noticed(monkeypatch):

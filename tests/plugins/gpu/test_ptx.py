@@ -10,7 +10,7 @@ import pytest
 from ol2r_cli import loops
 from ol2r_cli.loops.compile import compiled
 from ol2r_cli.loops.lanes import barrier, lane, lane_max, lane_sum, lanes
-from tests.choices import Overrides
+from tests.choices import Overrides, with_setting
 from tests.loops import staged
 from tests.loops.lanes_by_threads import keeping
 
@@ -56,7 +56,7 @@ def test_loops_of_single_rounds_compile_for_a_gpu(overrides):
 @pytest.mark.parametrize("exploration", staged.staged("exploration"))
 @pytest.mark.parametrize("ranker", staged.staged("ranker"))
 def test_a_ranker_with_every_exploration_compiles_for_a_gpu(ranker, exploration):
-    overrides = f"ranker={ranker}", f"exploration={exploration}"
+    overrides = *with_setting("ranker", ranker), f"exploration={exploration}"
     if staged.has_stages(overrides):
         check(overrides)
 
