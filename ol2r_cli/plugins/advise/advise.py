@@ -100,6 +100,7 @@ def main(given: argparse.Namespace) -> int:
         raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
     with exits_when_interrupted():
         known, words = _evidence(given)
+        logging.info("fitting users")
         kinds = worlds.choose(known.log)
         reasons, checked = reasons_against(known, kinds)
     if reasons:
@@ -209,6 +210,7 @@ def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], l
         return [doubt], []
     if known.log.pages is None:
         return [], []
+    logging.info("checking them on the last %.0f %% of the pages", 100 * _CHECKED)
     first, last = known.log.split(1 - _CHECKED)
     assert last.pages is not None
     checked = check.check(*last.pages, evidence.drawn_worlds(first, kinds, 0, _CHECKS, SEED, known.features))
@@ -240,6 +242,7 @@ def advised(
     from ol2r_cli.config.own_choices import default_output_dir
 
     folder = (folder or default_output_dir() / "advise" / _name(known, kinds, words)).resolve()
+    logging.info("drawing %d worlds, in each of which a learner is played", number)
     of_fit = round(number * _OF_FIT)
     of_log = evidence.drawn_worlds(known.log, kinds, of_fit, number - of_fit, SEED, known.features)
     listed = [world._replace(grades=world.grades[known.rows]) for world in of_log]
