@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.config.own_choices import add_config_dir, as_options, default_output_dir
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.click_logs.log_options import FORM, read_log
 from ol2r_cli.run import DONE, INTERRUPTED, exits_when_interrupted
@@ -56,8 +56,8 @@ else:
 NO_FORECAST = 3
 WORLDS = 64
 _OF_FIT = 3 / 8  # of the worlds have the users of the fit, the others those that it leaves open
-TRUE_RUNS = 6
-_LEAST_NEAR = 0.5
+TRUE_RUNS = 6  # in the world that made a log
+_LEAST_NEAR = 0.5  # of shown documents, within a rank of that in production
 _CHECKS = 40  # worlds in which users are checked
 SEED = 58
 _CHECKED = 0.2  # of the pages, the last ones
@@ -117,9 +117,7 @@ def main(given: argparse.Namespace) -> int:
         print(json.dumps(forecast.as_json(found, known.share, assumptions)))
     else:
         if checked:
-            print(
-                f"users who were fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones"
-            )
+            print(f"users fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones")
         print(f"verdict for {given.pages:,} pages: {VERDICTS[found.verdict]}\n")
         show([*_lines(found, known), *truth])
         print("", *(f"assumed: {line}" for line in assumptions), sep="\n")
@@ -127,8 +125,7 @@ def main(given: argparse.Namespace) -> int:
         from ol2r_cli.plugins.advise import page
 
         page.write(given.out, VERDICTS[found.verdict], _lines(found, known), found, checked, assumptions)
-        if not given.json:
-            print(f"written: {given.out}")
+        print(f"written: {given.out}", file=sys.stderr if given.json else sys.stdout)
     return DONE
 
 
@@ -167,8 +164,6 @@ def true_runs(
     folder: Path | None = None,
 ) -> list[WorldRun]:
     """Play a learner in the world that made a log, with several seeds."""
-    from ol2r_cli.config.own_choices import default_output_dir
-
     same = [play.DrawnWorld(False, user, grades)] * TRUE_RUNS
     if folder is None:
         content = json.dumps([documents.features.tolist(), grades.tolist(), user])
@@ -239,9 +234,10 @@ def advised(
     words: settings of its runs; a ranker of another name takes the place of the usual one. folder: of the worlds and
     runs, by default one below the output folder, named by log and settings. InterruptedPlay after Ctrl-C.
     """
-    from ol2r_cli.config.own_choices import default_output_dir
-
-    folder = (folder or default_output_dir() / "advise" / _name(known, kinds, words)).resolve()
+    typed = [word for word in words if word.startswith("output_dir=")]
+    words = [word for word in words if word not in typed]
+    root = Path(typed[-1].partition("=")[2]).expanduser() if typed else default_output_dir()
+    folder = (folder or root / "advise" / _name(known, kinds, words)).resolve()
     logging.info("drawing %d worlds, in each of which a learner is played", number)
     of_fit = round(number * _OF_FIT)
     of_log = evidence.drawn_worlds(known.log, kinds, of_fit, number - of_fit, SEED, known.features)

@@ -23,14 +23,14 @@ def advised(tmp_path_factory):
     write(folder / "log.csv", *pages(shop(), 6000))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert cli.main(["advise", "log.csv", *FEW, "--out", "page.html"]) == 0
+        assert cli.main(["advise", "log.csv", *FEW, "--out", "page.html", "output_dir=forecasts"]) == 0
     return folder
 
 
 def printed(folder, capsys, monkeypatch, *words) -> str:
     monkeypatch.chdir(folder)
     capsys.readouterr()
-    assert cli.main(["advise", "log.csv", *FEW, *words]) == 0
+    assert cli.main(["advise", "log.csv", *FEW, "output_dir=forecasts", *words]) == 0
     return capsys.readouterr().out
 
 
@@ -49,13 +49,13 @@ def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
 
 def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
     """Every world is a run, and none is played twice."""
-    runs = sorted(find_runs(advised / "outputs"))
+    runs = sorted(find_runs(advised / "forecasts"))
     assert len(runs) == 16
     times = [(run / "trace.parquet").stat().st_mtime_ns for run in runs]
     out = printed(advised, capsys, monkeypatch)
-    assert [(run / "trace.parquet").stat().st_mtime_ns for run in sorted(find_runs(advised / "outputs"))] == times
+    assert [(run / "trace.parquet").stat().st_mtime_ns for run in sorted(find_runs(advised / "forecasts"))] == times
     told, forecast, assumed = (part.splitlines() for part in out.split("\n\n"))
-    assert told[0] == "users who were fitted to the first 80% of the pages click as the log on the last ones"
+    assert told[0] == "users fitted to the first 80% of the pages click as the log on the last ones"
     assert told[1].startswith("verdict for 1,000 pages: ")
     assert [re.split(r"  +", line)[0] for line in forecast] == [
         *("clicks a page now", "gain, first 1,000 pages", "gain of the best order", "worst moment"),
