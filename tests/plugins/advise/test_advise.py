@@ -64,6 +64,15 @@ def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
     assert all(line.startswith("assumed: ") for line in assumed)
 
 
+def test_reports_of_all_runs_leave_worlds_out(advised, capsys, monkeypatch):
+    monkeypatch.chdir(advised)
+    assert cli.main(["report", "forecasts"]) != 0
+    assert "16 runs" in capsys.readouterr().err
+    (folder,) = (advised / "forecasts" / "advise").iterdir()
+    assert cli.main(["report", str(folder)]) == 0
+    assert "16 runs" in capsys.readouterr().out
+
+
 def test_a_page_has_both_figures(advised):
     text = (advised / "page.html").read_text()
     assert text.count("<svg") == 2
