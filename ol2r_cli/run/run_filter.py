@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     grammar = lazy("ol2r_cli.config.grammar")
 
-PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search", "advise")  # folders of output_dir with the runs of these commands
+PARTS_OF_OUTPUTS = ("reproduce", "benchmark", "search", "advise")  # folders of output_dir with their runs
 
 
 class RunFilter:
