@@ -36,7 +36,7 @@ class FixedRanker(Ranker):
     """Serves the order of one source, in every round.
 
     feature: the number of a feature, from 1; with a minus small values come first. weights: of a linear score, a list,
-    or a file: a number a line, .npy, or .json of `ol2r export --to weights`, of which each seed has its own weights.
+    or a file: a number a line, .npy, or .json with weights by seed, as exported runs have them.
     scores: a csv or parquet file with the columns query, document and score. model_file: of LightGBM (text) or XGBoost
     (json, ubj). Feature, weights and models see the features as rankers do, normalised as the dataset says.
 
@@ -146,7 +146,7 @@ class FixedRanker(Ranker):
             if not rows or any(row.ndim != 1 for row in rows.values()) or len({*map(len, rows.values())}) > 1:
                 raise ValueError("they are not one list")
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            must = f"{setting} must be a file with a number a line, .npy, or .json of ol2r export --to weights"
+            must = f"{setting} must be a file with a number a line, .npy, or .json with weights by seed"
             raise ValueError(f"{must}, got {path}: {one_line(error)}") from None
         if len(rows) == 1:
             return np.stack([*rows.values()])

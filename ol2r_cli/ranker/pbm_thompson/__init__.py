@@ -109,7 +109,8 @@ class PositionThompson(ParameterFree):
             rank = (self.ranks - 1).clamp(0, len(self.prior_clicks) - 1)
         clicks = self.prior_clicks_by_rank[rank] + self.clicks
         others = (self.prior_views_by_rank - self.prior_clicks_by_rank)[rank]
-        return clicks / (clicks + others + (self.examined - self.clicks).clamp(min=0))
+        mean = clicks / (clicks + others + (self.examined - self.clicks).clamp(min=0))
+        return mean.to(self.nothing.dtype)
 
     def score(self, deployed: Float[Tensor, "S N"], candidates: Candidates) -> Float[Tensor, "S Q D"]:
         return deployed[:, candidates.document]
