@@ -27,8 +27,7 @@ import torch
 
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import write_text
-from ol2r_cli.plugins.advise import advise, evidence, worlds
-from ol2r_cli.plugins.advise import shop as shops
+from ol2r_cli.plugins.advise import advise, evidence, shop, worlds
 from ol2r_cli.plugins.advise.forecast import Forecast
 from ol2r_cli.plugins.advise.pages import SimulatedUser
 from ol2r_cli.plugins.advise.shop import PLACES, USERS, Shop
@@ -66,7 +65,7 @@ def cases() -> Iterator[Case]:
 
 def log_of(made: Shop, case: Case, random: np.random.Generator) -> ClickLog:
     """Return the pages of a shop as a log; documents are called by their number q D + d."""
-    order, click = shops.pages(made, case.pages, case.swaps, case.seed, random)
+    order, click = shop.pages(made, case.pages, case.swaps, case.seed, random)
     shown, row = np.unique(order, return_inverse=True)
     queries, number = np.unique(shown // made.grades.shape[1], return_inverse=True)
     empty = np.zeros((2, len(shown), PLACES))
@@ -103,7 +102,7 @@ def _dataset(made: Shop) -> Dataset:
 def played(case: Case, folder: Path) -> dict[str, Any]:
     """Return a forecast beside the truth, or why there is no forecast."""
     began, random = time.process_time(), np.random.default_rng(case.seed)
-    made = shops.shop(*QUERIES[case.features], case.features, case.user, random)
+    made = shop.shop(*QUERIES[case.features], case.features, case.user, random)
     log = log_of(made, case, random)
     known, grades, shares = known_of(log, made)
     kinds = worlds.choose(log)
@@ -135,7 +134,7 @@ def _of_truth(
 ) -> dict[str, Any]:
     """Return the mean gain of the learner in the world that made the log, and of the best order."""
     documents, pages = known.documents._replace(shares=shares), HORIZONS[-1]
-    runs = advise.true_runs(documents, grades, user, known.places, pages, [*learner, "launcher.jobs=1"], folder)
+    runs = shop.true_runs(folder, documents, grades, user, known.places, pages, [*learner, "launcher.jobs=1"])
     row = {"true_ceiling": runs[0].ceiling - runs[0].production, "true_production": runs[0].production}
     for pages in HORIZONS:
         gains = [float(run.gain[:pages].mean()) for run in runs]

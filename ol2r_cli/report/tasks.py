@@ -136,16 +136,20 @@ def fixed_names(names: Mapping[str, str], groups: Sequence[Group], labels: Label
             continue
         rows = [find_row(words, task, labels, "--name") for task in tasks(groups)]
         of_rows |= {row: name for row in rows if row}
+    named = FixedNames(of_rows, of_rankers)
     for task in tasks(groups):
-        holders: dict[str, set[Group | str]] = {}
-        for group in task:
-            ranker = group.choices["ranker"]
-            is_of_ranker = ranker in of_rankers and group not in of_rows
-            name = of_rows.get(group) or of_rankers.get(ranker) or labels.ranker(group)
-            holders.setdefault(name, set()).add(ranker if is_of_ranker else group)
-        for name in (*of_rows.values(), *of_rankers.values()):
-            if len(holders.get(name, ())) > 1:
-                raise ValueError(
-                    f"--name must give each row of a task another name, got {name} for {len(holders[name])}"
-                )
-    return FixedNames(of_rows, of_rankers)
+        _check_distinct(named, task, labels)
+    return named
+
+
+def _check_distinct(named: FixedNames, task: Iterable[Group], labels: Labels) -> None:
+    """Raise ValueError where rows of different words have one name."""
+    holders: dict[str, set[Group | str]] = {}
+    for group in task:
+        ranker = group.choices["ranker"]
+        is_of_ranker = ranker in named.of_rankers and group not in named.of_rows
+        name = named.of_rows.get(group) or named.of_rankers.get(ranker) or labels.ranker(group)
+        holders.setdefault(name, set()).add(ranker if is_of_ranker else group)
+    for name in (*named.of_rows.values(), *named.of_rankers.values()):
+        if len(holders.get(name, ())) > 1:
+            raise ValueError(f"--name must give each row of a task another name, got {name} for {len(holders[name])}")

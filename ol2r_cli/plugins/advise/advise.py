@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.own_choices import add_config_dir, as_options, default_output_dir
 from ol2r_cli.lazy import lazy
-from ol2r_cli.plugins.click_logs.log_options import FORM, read_log
+from ol2r_cli.plugins.click_logs.log_options import FORM, data_of, read_log, split_data
 from ol2r_cli.run import DONE, INTERRUPTED, exits_when_interrupted
 from ol2r_cli.text.formatting import say_start
 from ol2r_cli.text.table import show
@@ -38,17 +38,12 @@ from ol2r_cli.text.table import show
 if TYPE_CHECKING:
     import numpy as np
 
-    from ol2r_cli.commands import data
-    from ol2r_cli.config import composer, instantiate
     from ol2r_cli.plugins.advise import check, evidence, forecast, play, shop, worlds
     from ol2r_cli.plugins.advise.evidence import Evidence
     from ol2r_cli.plugins.advise.forecast import Forecast
-    from ol2r_cli.plugins.advise.pages import SimulatedUser
-    from ol2r_cli.plugins.advise.play import WorldRun
-    from ol2r_cli.plugins.advise.world import LoggedDocuments
+    from ol2r_cli.plugins.click_logs.click_log import ClickLog
 else:
-    np, data = lazy("numpy"), lazy("ol2r_cli.commands.data")
-    composer, instantiate = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.config.instantiate")
+    np = lazy("numpy")
     check, evidence = lazy("ol2r_cli.plugins.advise.check"), lazy("ol2r_cli.plugins.advise.evidence")
     forecast, play = lazy("ol2r_cli.plugins.advise.forecast"), lazy("ol2r_cli.plugins.advise.play")
     shop, worlds = lazy("ol2r_cli.plugins.advise.shop"), lazy("ol2r_cli.plugins.advise.worlds")
@@ -56,7 +51,6 @@ else:
 NO_FORECAST = 3
 WORLDS = 64
 _OF_FIT = 3 / 8  # of the worlds have the users of the fit, the others those that it leaves open
-TRUE_RUNS = 6  # in the world that made a log
 _LEAST_NEAR = 0.5  # of shown documents, within a rank of that in production
 _CHECKS = 40  # worlds in which users are checked
 SEED = 58
@@ -104,11 +98,15 @@ def main(given: argparse.Namespace) -> int:
         kinds = worlds.choose(known.log)
         reasons, checked = reasons_against(known, kinds)
     if reasons:
-        _say_no_forecast(reasons, given.json)
+        if given.json:
+            print(json.dumps({"verdict": "none", "reasons": reasons}))
+        else:
+            print("no forecast:", *(f"  {reason}" for reason in reasons), sep="\n")
         return NO_FORECAST
+    folder, words = _folder(known, kinds, words)
     try:
-        found, learner = advised(known, kinds, given.pages, given.worlds, words)
-        truth = [] if given.truth is None else _truth(known, given, learner)
+        found, learner = advised(known, kinds, given.pages, given.worlds, words, folder)
+        truth = [] if given.truth is None else _truth(known, given, learner, folder / "truth")
     except play.InterruptedPlay:
         print("ol2r advise: interrupted: the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
@@ -137,7 +135,7 @@ def _write_shop(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str]) -> list[tuple[str, str]]:
+def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str], folder: Path) -> list[tuple[str, str]]:
     """Return a line on what the learner gains in the world that made the log."""
     of = shop.read_truth(given.truth)
     try:
@@ -146,7 +144,7 @@ def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str]) -
         raise ValueError(f"--truth must be of the shop that made the log, got {given.truth} without {error}") from None
     if len(grades) != len(known.rows):
         raise ValueError("--truth goes with the features of the shop: type dataset=letor dataset.path=SHOP")
-    runs = true_runs(known.documents, grades, of.user, known.places, given.pages, learner)
+    runs = shop.true_runs(folder, known.documents, grades, of.user, known.places, given.pages, learner)
     now = np.mean([run.production for run in runs])
     gains = [
         f"{100 * np.mean([run.gain[:pages].mean() for run in runs]) / now:+.1f} %" for pages in _horizons(given.pages)
@@ -154,54 +152,38 @@ def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str]) -
     return [("the truth", f"{', '.join(gains)}, of the best order {100 * (runs[0].ceiling / now - 1):+.1f} %")]
 
 
-def true_runs(
-    documents: LoggedDocuments,
-    grades: Any,
-    user: SimulatedUser,
-    places: int,
-    pages: int,
-    learner: Sequence[str],
-    folder: Path | None = None,
-) -> list[WorldRun]:
-    """Play a learner in the world that made a log, with several seeds."""
-    same = [play.DrawnWorld(False, user, grades)] * TRUE_RUNS
-    if folder is None:
-        content = json.dumps([documents.features.tolist(), grades.tolist(), user])
-        folder = default_output_dir() / "advise" / f"truth-{hashlib.sha256(content.encode()).hexdigest()[:10]}"
-    play.write_worlds(folder, documents, same)
-    return play.play(folder.resolve(), documents, same, places, pages, learner, terminal=sys.stderr)
-
-
 def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
     """Return what the log says with the data that are named, and the settings of the runs."""
-    files = [word for word in given.words if "=" not in word]
-    words = [word for word in given.words if "=" in word]
+    of_data, others = split_data(given.words)
+    files = [word for word in others if "=" not in word]
+    words = [word for word in others if "=" in word]
     if len(files) != 1:
         got = f", got {' '.join(files)}" if files else ""
         raise ValueError(f"one LOG is needed: type ol2r advise log.csv{got}")
-    of_data = [word for word in words if word.startswith(("dataset=", "dataset."))]
-    others = [word for word in words if word not in of_data]
     log, _ = read_log(Path(files[0]), given)
-    ads = np.array([given.ads is not None and fnmatchcase(name, given.ads) for name in log.document_ids], bool)
-    if given.ads is not None and not ads.any():
-        raise ValueError(f"--ads must be a pattern of names in the log, such as {log.document_ids[0]}, got {given.ads}")
-    if not of_data:
-        return evidence.evidence_of(log, ads), others
-    config = composer.compose([*of_data, *as_options(given.config_dir)]).config
-    dataset = data.loaded_with_warnings(instantiate.build(config.dataset))
-    return evidence.evidence_with(log, dataset), [*others, *as_options(given.config_dir)]
+    words += as_options(given.config_dir)
+    if of_data:
+        return evidence.evidence_with(log, data_of(of_data, given.config_dir)), words
+    return evidence.evidence_of(log, _advertisements(log, given.ads)), words
+
+
+def _advertisements(log: ClickLog, pattern: str | None) -> Any:
+    """Return which documents have names of this pattern; ValueError if none has."""
+    if pattern is None:
+        return None
+    found = np.array([fnmatchcase(name, pattern) for name in log.document_ids], bool)
+    if not found.any():
+        raise ValueError(f"--ads must be a pattern of names in the log, such as {log.document_ids[0]}, got {pattern}")
+    return found
 
 
 def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], list[Any]]:
     """Return why there is no forecast, and the numbers in which users on the last pages were compared with the log."""
-    doubt = worlds.doubt(known.log, kinds[0])
     near = evidence.share_near_rank(known.log)
     if near < _LEAST_NEAR:
-        doubt = (
-            f"documents have no order: {near:.0%} of those shown are within a rank of their usual one, and in a "
-            "production order half of them are"
-        )
-    if doubt:
+        told = f"{near:.0%} of those shown are within a rank of their usual one, and in a production order half of them"
+        return [f"documents have no order: {told} are"], []
+    if doubt := worlds.doubt(known.log, kinds[0]):
         return [doubt], []
     if known.log.pages is None:
         return [], []
@@ -209,42 +191,28 @@ def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], l
     first, last = known.log.split(1 - _CHECKED)
     assert last.pages is not None
     checked = check.check(*last.pages, evidence.drawn_worlds(first, kinds, 0, _CHECKS, SEED, known.features))
-    return [_as_reason(each) for each in checked if not each.passes], checked
-
-
-def _as_reason(failed: Any) -> str:
-    return (
-        f"users who were fitted to the first {1 - _CHECKED:.0%} of the pages do other than the log on the last ones: "
-        f"{failed.name} {failed.observed:.4f} in the log, {failed.simulated:.4f} simulated"
-    )
-
-
-def _say_no_forecast(reasons: Sequence[str], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"verdict": "none", "reasons": reasons}))
-    else:
-        print("no forecast:", *(f"  {reason}" for reason in reasons), sep="\n")
+    fitted = f"users fitted to the first {1 - _CHECKED:.0%} of the pages do other than the log on the last ones"
+    failed = [each for each in checked if not each.passes]
+    return [
+        f"{fitted}: {each.name} {each.observed:.4f} in the log, {each.simulated:.4f} simulated" for each in failed
+    ], checked
 
 
 def advised(
-    known: Evidence, kinds: Sequence[Any], pages: int, number: int, words: Sequence[str], folder: Path | None = None
+    known: Evidence, kinds: Sequence[Any], pages: int, number: int, words: Sequence[str], folder: Path
 ) -> tuple[Forecast, list[str]]:
     """Play a learner in so many worlds of a log, or find its finished runs; return the forecast, and the learner.
 
     words: settings of its runs; a ranker of another name takes the place of the usual one. folder: of the worlds and
-    runs, by default one below the output folder, named by log and settings. InterruptedPlay after Ctrl-C.
+    runs. InterruptedPlay after Ctrl-C.
     """
-    typed = [word for word in words if word.startswith("output_dir=")]
-    words = [word for word in words if word not in typed]
-    root = Path(typed[-1].partition("=")[2]).expanduser() if typed else default_output_dir()
-    folder = (folder or root / "advise" / _name(known, kinds, words)).resolve()
     logging.info("drawing %d worlds, in each of which a learner is played", number)
     of_fit = round(number * _OF_FIT)
     of_log = evidence.drawn_worlds(known.log, kinds, of_fit, number - of_fit, SEED, known.features)
-    listed = [world._replace(grades=world.grades[known.rows]) for world in of_log]
-    drawn = play.write_worlds(folder, known.documents, listed)
+    drawn = [world._replace(grades=world.grades[known.rows]) for world in of_log]
+    play.write_worlds(folder, known.documents, drawn)
     learner = [*_learner(known, kinds[0], words, folder), *words]
-    played = play.play(folder, known.documents, drawn, known.places, pages, learner, terminal=sys.stderr)
+    played = play.play(folder, known.documents, drawn, known.places, pages, learner)
     return forecast.forecast(played, drawn, known.documents, worlds.interval, _horizons(pages)), learner
 
 
@@ -254,20 +222,24 @@ def _learner(known: Evidence, kind: Any, words: Sequence[str], folder: Path) -> 
         return []
     if known.documents.features.shape[1] > 1:
         return play.gradient(folder, known.documents)
-    return play.thompson(worlds.fit(known.log, kind), known.places, evidence.examined_by_rank(known.log, kind))
+    return play.thompson(worlds.fit(known.log, kind), known.log)
 
 
 def _horizons(pages: int) -> list[int]:
     return [*(10**power for power in range(3, 9) if 10**power < pages), pages]
 
 
-def _name(known: Evidence, kinds: Sequence[str], words: Sequence[str]) -> str:
-    """Return the name of a folder, the same for the same log, data and settings."""
-    content = hashlib.sha256(json.dumps([*kinds, [word for word in words if not word.startswith("launcher")]]).encode())
+def _folder(known: Evidence, kinds: Sequence[str], words: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return the folder of a forecast, the same for the same log, data and settings; and these without output_dir."""
+    typed = [word for word in words if word.startswith("output_dir=")]
+    words = [word for word in words if word not in typed]
+    root = Path(typed[-1].partition("=")[2]).expanduser() if typed else default_output_dir()
+    decisive = [word for word in words if not word.startswith("launcher")]
+    content = hashlib.sha256(json.dumps([*kinds, decisive]).encode())
     arrays = [known.log.query, known.log.impressions, known.log.clicks, known.documents.features, known.rows]
     for array in [*arrays, *(known.log.pages or ())]:
         content.update(np.ascontiguousarray(array).tobytes())
-    return content.hexdigest()[:10]
+    return (root / "advise" / content.hexdigest()[:10]).resolve(), words
 
 
 def _assumptions(known: Evidence, kinds: Sequence[str], checked: Sequence[Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,7 @@ def check(
     places = document.shape[1]
     names = ["clicks a page", *(f"clicks at rank {rank}" for rank in range(1, places + 1)), "no click"]
     names += [f"last click at rank {rank}" for rank in range(1, places + 1)]
-    most = _normal_bound(_ERROR / len(names))
+    most = NormalDist().inv_cdf(1 - _ERROR / len(names) / 2)  # standard deviations, of the largest of all numbers
     found = []
     for name, seen, expected, spread in zip(names, observed, mean, deviation, strict=True):
         near = abs(seen - expected) <= max(TOLERANCE * expected, most * spread, most / len(document))
@@ -59,10 +60,3 @@ def _numbers(click: Bool[np.ndarray, "S K"]) -> Float[np.ndarray, "X"]:
     places = click.shape[1]
     last = np.where(click.any(1), places - click[:, ::-1].argmax(1), 0)
     return np.concatenate([[click.sum(1).mean()], click.mean(0), np.bincount(last, minlength=places + 1) / len(click)])
-
-
-def _normal_bound(probability: float) -> float:
-    """Return the bound that a standard normal number exceeds in absolute value with this probability."""
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(1 - probability / 2)

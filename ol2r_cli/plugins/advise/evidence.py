@@ -10,8 +10,8 @@ import numpy as np
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.plugins.advise.pages import simulated_user
 from ol2r_cli.plugins.advise.play import DrawnWorld
-from ol2r_cli.plugins.advise.world import LoggedDocuments
-from ol2r_cli.plugins.advise.worlds import GRID, Kind, fit, production_rank, worlds
+from ol2r_cli.plugins.advise.world import WorldDocuments
+from ol2r_cli.plugins.advise.worlds import Kind, production_rank, worlds
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.plugins.click_logs.fitted_user import joined_rows
 from ol2r_cli.tensor.shapes import Bool, Float, Int
@@ -22,13 +22,12 @@ class Evidence(NamedTuple):
 
     log: with documents of the data that it never shows. rows: of it, for each document of `documents`, whose first
     feature is the rank in production, or with others 1 / log2(1 + rank). share: of the pages, those of queries that
-    `documents` has and that come again.
-    joined: what was joined, or nothing. features: of all documents of the log, the
+    `documents` has and that come again. joined: what was joined, or nothing. features: of all documents of the log, the
     mean of those that are not in the data.
     """
 
     log: ClickLog
-    documents: LoggedDocuments
+    documents: WorldDocuments
     rows: Int[np.ndarray, "N"]
     share: float
     joined: str = ""
@@ -72,6 +71,7 @@ def evidence_with(log: ClickLog, dataset: Dataset) -> Evidence:
 def _evidence(
     log: ClickLog, rows: Int[np.ndarray, "N"], names: list[str], features: Float[np.ndarray, "N F"] | None, joined: str
 ) -> Evidence:
+    """Return the evidence of these rows of a log, with features of them or without. names: of queries."""
     queries, sizes = np.unique(log.query[rows], return_counts=True)
     by_rank = np.zeros((len(names), log.impressions.shape[1]))
     np.add.at(by_rank, log.query, log.impressions)
@@ -79,7 +79,7 @@ def _evidence(
     once = float((pages[queries] == 1).sum())  # the share of pages of new queries: Good, Biometrika 1953
     rank = production_rank(log)[rows]
     table = rank[:, None] if features is None else np.column_stack([1 / np.log2(1 + rank), features])
-    documents = LoggedDocuments(
+    documents = WorldDocuments(
         features=table.astype(np.float32),
         rank=rank,
         offsets=np.append(0, np.cumsum(sizes)),
@@ -106,13 +106,6 @@ def drawn_worlds(
             for is_refit, user, grades in worlds(log, kind, of_fit, refitted, seed + number, features)
         ]
     return drawn
-
-
-def examined_by_rank(log: ClickLog, kind: Kind) -> Float[np.ndarray, "K"]:
-    """Return at each rank the clicks over those on documents that are always examined: what a learner by query takes
-    for the examination of ranks, whoever the users are."""
-    attraction = fit(log, kind).posterior @ GRID
-    return np.asarray(log.clicks.sum(0) / np.maximum(attraction @ log.impressions, 1e-9))
 
 
 def share_near_rank(log: ClickLog) -> float:

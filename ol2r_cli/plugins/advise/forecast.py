@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy as np
 from ol2r_cli.interfaces import ClickModel
 from ol2r_cli.plugins.advise.pages import grades_of, ordered, simulated
 from ol2r_cli.plugins.advise.play import DrawnWorld, WorldRun
-from ol2r_cli.plugins.advise.world import LoggedDocuments
+from ol2r_cli.plugins.advise.world import WorldDocuments
+from ol2r_cli.plugins.figures.trial import turning_points
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 _Z = 1.959964 + 0.841621  # of a two-sided test at 5 % with a power of 80 %
@@ -20,8 +20,8 @@ _PAGES_OF_TESTS = 20_000  # simulated, to know how much clicks of a page vary
 _POINTS = 60  # of a curve
 
 
-class Forecasted(NamedTuple):
-    """A forecast and its 95 % interval."""
+class ForecastValue(NamedTuple):
+    """A number that is forecast, and its 95 % interval."""
 
     mean: float
     low: float
@@ -47,13 +47,13 @@ class Forecast(NamedTuple):
     above 0. curve: the sum of gains.
     """
 
-    production: Forecasted
-    gain: Mapping[int, Forecasted]
-    ceiling: Forecasted
-    worst: Forecasted
+    production: ForecastValue
+    gain: Mapping[int, ForecastValue]
+    ceiling: ForecastValue
+    worst: ForecastValue
     worst_page: int
     break_even: int | None
-    last: Forecasted
+    last: ForecastValue
     ab_test_pages: int | None
     interleaving_pages: int | None
     curve: GainCurve
@@ -71,48 +71,41 @@ Interval = Callable[[Sequence[float], Sequence[float]], tuple[float, float, floa
 def forecast(
     played: Sequence[WorldRun],
     worlds: Sequence[DrawnWorld],
-    documents: LoggedDocuments,
+    documents: WorldDocuments,
     interval: Interval,
     horizons: Sequence[int],
 ) -> Forecast:
     """Return what the runs in worlds say."""
 
-    def estimate(value: Callable[[WorldRun], float]) -> Forecasted:
+    def estimate(value: Callable[[WorldRun], float]) -> ForecastValue:
         values = [[value(each) for each in played if each.is_refit == refit] for refit in (False, True)]
-        return Forecasted(*interval(*values))
+        return ForecastValue(*interval(*values))
 
     sums = np.stack([each.gain.cumsum() for each in played])
     refit = np.array([each.is_refit for each in played])
     pages = np.unique(np.geomspace(1, sums.shape[1], _POINTS).round().astype(np.int64))
-    bands = [Forecasted(*interval(sums[~refit, page - 1].tolist(), sums[refit, page - 1].tolist())) for page in pages]
-    mean = sums[~refit].mean(0)
+    of_fit, of_refits = sums[~refit], sums[refit]
+    bands = [interval(of_fit[:, page - 1].tolist(), of_refits[:, page - 1].tolist()) for page in pages]
+    mean = of_fit.mean(0)
     last = max(1, sums.shape[1] // 10)
     at_end = estimate(lambda each: float(each.gain[-last:].mean()))
+    worst_page, break_even = turning_points(mean)
     tests = [_tests(each, world, documents) for each, world in zip(played, worlds, strict=True) if not each.is_refit]
     return Forecast(
         production=estimate(lambda each: each.production),
-        gain={page: estimate(partial(_mean_gain, page)) for page in horizons},
+        gain={page: estimate(lambda each, page=page: float(each.gain[:page].mean())) for page in horizons},  # type: ignore[misc]
         ceiling=estimate(lambda each: each.ceiling - each.production),
         worst=estimate(lambda each: min(0.0, float(each.gain.cumsum().min()))),
-        worst_page=int(mean.argmin()) + 1 if mean.min() < 0 else 0,
-        break_even=_break_even(mean),
+        worst_page=worst_page,
+        break_even=break_even,
         last=at_end,
         ab_test_pages=_pages_needed(at_end.mean, 4 * float(np.mean([test.variance for test in tests]))),
-        interleaving_pages=_pages_needed(*(float(np.mean([test[part] for test in tests])) for part in (1, 2))),
+        interleaving_pages=_pages_needed(
+            float(np.mean([test.preference for test in tests])),
+            float(np.mean([test.variance_of_preference for test in tests])),
+        ),
         curve=GainCurve(pages, *np.array(bands).T),
     )
-
-
-def _mean_gain(pages: int, run: WorldRun) -> float:
-    return float(run.gain[:pages].mean())
-
-
-def _break_even(sums: Float[np.ndarray, "T"]) -> int | None:
-    """Return from which page on the sum stays at or above 0: 1 where it is never below."""
-    below = np.flatnonzero(sums < 0)
-    if not len(below):
-        return 1
-    return None if below[-1] == len(sums) - 1 else int(below[-1]) + 2
 
 
 def _pages_needed(difference: float, variance: float) -> int | None:
@@ -129,7 +122,7 @@ class _Tests(NamedTuple):
     variance_of_preference: float
 
 
-def _tests(played: WorldRun, world: DrawnWorld, documents: LoggedDocuments) -> _Tests:
+def _tests(played: WorldRun, world: DrawnWorld, documents: WorldDocuments) -> _Tests:
     random, places = np.random.default_rng(0), played.last.shape[1]
     user = world.user.model(places)
     query = random.choice(len(documents.shares), _PAGES_OF_TESTS, p=documents.shares)

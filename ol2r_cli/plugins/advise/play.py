@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ol2r_cli.files import write_text
 from ol2r_cli.plugins.advise.pages import SimulatedUser, expected, grades_of, ordered
-from ol2r_cli.plugins.advise.world import DOCUMENTS, LoggedDocuments, file_of
+from ol2r_cli.plugins.advise.world import DOCUMENTS, WorldDocuments, file_of
 from ol2r_cli.plugins.advise.worlds import GRID, LogFit
+from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.run import INTERRUPTED, RANKER
 from ol2r_cli.run.run import Run
 from ol2r_cli.sweep.sweeper import sweep
@@ -23,8 +26,8 @@ _START = 10.0  # weight of production in the first lists of a learner by feature
 
 
 class DrawnWorld(NamedTuple):
-    """A world: whether its users and prior were fitted again to queries drawn with replacement, its users, and the
-    grades of the documents, which are numbers of `GRID`."""
+    """A world: whether its users and prior are drawn, too, or those of the fit; its users; and the grades of the
+    documents, which are numbers of `GRID`."""
 
     is_refit: bool
     user: SimulatedUser
@@ -49,26 +52,28 @@ class InterruptedPlay(Exception):
     """A signal stopped the runs; the same command goes on."""
 
 
-def write_worlds(folder: Path, documents: LoggedDocuments, worlds: Iterable[DrawnWorld]) -> list[DrawnWorld]:
-    """Write a folder of worlds; return these."""
+def write_worlds(folder: Path, documents: WorldDocuments, worlds: Sequence[DrawnWorld]) -> None:
+    """Write a folder of worlds, of which `play` makes runs."""
     folder.mkdir(parents=True, exist_ok=True)
     arrays = documents._asdict() | {"query_ids": np.asarray(documents.query_ids)}
     with (folder / DOCUMENTS).open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-    drawn = []
     for number, world in enumerate(worlds, 1):
         np.savez(folder / file_of(number), grades=world.grades.astype(np.int8))
-        drawn.append(world)
-    return drawn
 
 
-def thompson(fitted: LogFit, places: int, examined: Float[np.ndarray, "K"]) -> list[str]:
-    """Return the words of the learner without features: its prior is that of documents by their rank in production."""
+def thompson(fitted: LogFit, log: ClickLog) -> list[str]:
+    """Return the words of the learner without features: its prior is that of documents by their rank in production.
+
+    For the examination of a rank it takes the clicks there over those of documents that are always examined, whoever
+    the users are.
+    """
+    examined = log.clicks.sum(0) / np.maximum(fitted.posterior @ GRID @ log.impressions, 1e-9)
     mean = fitted.prior @ GRID
     variance = (fitted.prior * (GRID - mean[:, None]) ** 2).sum(1)
     views = (mean * (1 - mean) / np.maximum(variance, 1e-9) - 1).clip(_LEAST_VIEWS, _MOST_VIEWS)
     values = {
-        "examination": np.clip(examined[:places], 1e-4, 1),
+        "examination": np.clip(examined, 1e-4, 1),
         "prior_clicks": (mean * views).clip(min=1e-4),
         "prior_views": views,
     }
@@ -76,7 +81,7 @@ def thompson(fitted: LogFit, places: int, examined: Float[np.ndarray, "K"]) -> l
     return ["ranker=pbm_thompson", *words, "ranker.rank_feature=1"]
 
 
-def gradient(folder: Path, documents: LoggedDocuments) -> list[str]:
+def gradient(folder: Path, documents: WorldDocuments) -> list[str]:
     """Return the words of the learner by features, PDGD, which begins with the order of production: of that it has the
     first feature, to which others are added. Plays the run from which it starts, if it is not there."""
     weights = folder / "production.txt"
@@ -90,35 +95,23 @@ def gradient(folder: Path, documents: LoggedDocuments) -> list[str]:
     return ["ranker=pdgd", f"start.run={result.directories[0]}"]
 
 
-def jobs(
-    folder: Path, worlds: Sequence[DrawnWorld], places: int, pages: int, learner: Sequence[str]
-) -> list[list[str]]:
-    """Return the words of `ol2r run` that play a learner in each world."""
-    common = [
-        *("dataset=world", f"dataset.path={folder}"),
-        *(f"positions={places}", f"rounds={pages}", "measures=[expected_clicks]", "evaluate_on=[]"),
-        *(f"output_dir={folder / 'runs'}", *learner),
-    ]
-    return [
-        [*common, f"dataset.fold={number}", *world.user.words(), f"seed={number}"]
-        for number, world in enumerate(worlds, 1)
-    ]
-
-
 def play(
     folder: Path,
-    documents: LoggedDocuments,
+    documents: WorldDocuments,
     worlds: Sequence[DrawnWorld],
     places: int,
     pages: int,
     learner: Sequence[str],
-    launcher: Sequence[str] = (),
-    terminal: TextIO | None = None,
 ) -> list[WorldRun]:
-    """Play a learner in all worlds of a folder; finished runs are not run again. ValueError where a run failed,
-    `InterruptedPlay` for a signal."""
-    users = [word for world in worlds for word in world.user.words()]  # too long for names
-    result = sweep(jobs(folder, worlds, places, pages, learner), launcher, terminal=terminal, shared=users)
+    """Play a learner in all worlds of a folder, with progress on stderr; finished runs are not run again.
+
+    learner: words of `ol2r run`. ValueError where a run failed, `InterruptedPlay` for a signal.
+    """
+    common = ["dataset=world", f"dataset.path={folder}", f"output_dir={folder / 'runs'}", f"positions={places}"]
+    common += [f"rounds={pages}", "measures=[expected_clicks]", "evaluate_on=[]", *learner]
+    users = [world.user.words() for world in worlds]
+    jobs = [[*common, f"dataset.fold={number}", f"seed={number}", *user] for number, user in enumerate(users, 1)]
+    result = sweep(jobs, terminal=sys.stderr, shared=[*chain(*users)])  # users are too long for names of jobs
     if result.code == INTERRUPTED:
         raise InterruptedPlay
     if result.failed:
@@ -131,7 +124,7 @@ def play(
     ]
 
 
-def _played(path: Path, documents: LoggedDocuments, world: DrawnWorld, production: Int[np.ndarray, "Q K"]) -> WorldRun:
+def _played(path: Path, documents: WorldDocuments, world: DrawnWorld, production: Int[np.ndarray, "Q K"]) -> WorldRun:
     """Return what users saw in the run of a world."""
     run, places = Run.read_finished(path), production.shape[1]
     user = world.user.model(places)

@@ -6,6 +6,7 @@ They try a forecast out, and test whether its interval contains the truth (scrip
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ import numpy as np
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.files import read_json, write_text
 from ol2r_cli.plugins.advise.pages import SimulatedUser, grades_of, ordered, simulated
+from ol2r_cli.plugins.advise.play import DrawnWorld, WorldRun, play, write_worlds
+from ol2r_cli.plugins.advise.world import WorldDocuments
 from ol2r_cli.plugins.advise.worlds import GRID
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 
@@ -24,6 +27,7 @@ USERS = {
     "bayesian": "dynamic Bayesian network: satisfied as often as attracted, goes on with .9",
     "trust": "trust bias, which no fitted user has",
 }
+_TRUE_RUNS = 6
 _PAGES, _QUERIES, _DOCUMENTS, _REPEATED, _WITH_AD = 20_000, 100, 20, 0.05, 0.2  # of the shop that is written
 
 
@@ -106,6 +110,21 @@ def read_truth(file: Path) -> Truth:
         raise ValueError(
             f"--truth must be truth.json of a shop that --shop has written, got {file} ({error})"
         ) from None
+
+
+def true_runs(
+    folder: Path,
+    documents: WorldDocuments,
+    grades: Int[np.ndarray, "N"],
+    user: SimulatedUser,
+    places: int,
+    pages: int,
+    learner: Sequence[str],
+) -> list[WorldRun]:
+    """Play a learner in the world that made a log, with several seeds; runs are in the folder."""
+    same = [DrawnWorld(False, user, grades)] * _TRUE_RUNS
+    write_worlds(folder, documents, same)
+    return play(folder, documents, same, places, pages, learner)
 
 
 def write(folder: Path, seed: int = 0) -> None:

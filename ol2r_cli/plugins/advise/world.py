@@ -24,7 +24,7 @@ from ol2r_cli.tensor.shapes import Float, Int
 DOCUMENTS = "documents.npz"
 
 
-class LoggedDocuments(NamedTuple):
+class WorldDocuments(NamedTuple):
     """The documents of Q queries, those of a query one after the other: features, rank in production from 1, and the
     share of pages of each query."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from ol2r_cli.dataset.parse import DataError
-from ol2r_cli.plugins.click_logs.log_file import AS_IT_IS, ClickLists, Form, Layout, blocks, layout_of
+from ol2r_cli.plugins.click_logs.log_file import AS_IT_IS, ClickLists, Form, Layout, blocks, layout_of, recognised
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.text.formatting import plural
 
@@ -93,7 +93,7 @@ def read(path: Path, leave_out: LeaveOut = "none", form: Form = AS_IT_IS) -> tup
     line, for the first other malformed row; ValueError for a file that cannot be read or has too little.
     """
     layout = layout_of(path, form)
-    for line in layout.told:
+    for line in recognised(layout, form):
         _log.info("%s", line)
     malformed = _Malformed(path, layout, leave_out)
     of_rows = {"counts": _counts, "shown documents": _shown_documents, "pages": _listed_pages}[layout.rows]
@@ -253,9 +253,30 @@ def _shown_documents(path: Path, layout: Layout, form: Form, malformed: _Malform
     return _of_pages(document_at, clicked_at, query_of_page, time, ids, repeats, path)
 
 
+class _Lists(NamedTuple):
+    """Pages as they stand in a file: documents and clicks by place, their row, and the codes of their ids."""
+
+    document_at: Int[np.ndarray, "S K"]
+    clicked_at: Bool[np.ndarray, "S K"]
+    row: Int[np.ndarray, "S"]
+    query: Int[np.ndarray, "S"]
+    page: Int[np.ndarray, "S"] | None
+    time: Float[np.ndarray, "S"] | None
+
+
 def _listed_pages(path: Path, layout: Layout, form: Form, malformed: _Malformed) -> ClickLog:
     """Return the log of a file whose rows are pages."""
     ids = {name: _Ids() for name in ("page", "query", "document")}
+    lists = _read_lists(path, layout, form, malformed, ids)
+    kept, repeats = np.ones(len(lists.row), np.bool_), 0
+    if lists.page is not None:
+        kept, repeats = _without_repeats(lists, lists.page, layout, malformed, ids)
+    time = None if lists.time is None else lists.time[kept]
+    return _of_pages(lists.document_at[kept], lists.clicked_at[kept], lists.query[kept], time, ids, repeats, path)
+
+
+def _read_lists(path: Path, layout: Layout, form: Form, malformed: _Malformed, ids: Mapping[str, _Ids]) -> _Lists:
+    """Return the pages of a file that keep all rules; ValueError without one."""
     kind, rows, without_id, shown, clicked, others = form.clicks, 0, 0, [], [], []
     for text in blocks(path, layout, malformed.broken):
         table = text.with_columns(_time(text["time"])) if "time" in text.columns else text
@@ -280,28 +301,35 @@ def _listed_pages(path: Path, layout: Layout, form: Form, malformed: _Malformed)
     if not shown:
         raise ValueError(f"{path} has no row that can be used")
     places = max(part.shape[1] for part in shown)
-    document_at, clicked_at = (_side_by_side(parts, places) for parts in (shown, clicked))
     row, query, *more = map(np.concatenate, zip(*others, strict=True))
     time = more.pop() if "time" in layout.columns else None
-    single, repeats = np.ones(len(row), np.bool_), 0
-    for page_id in more:
-        page, first = _pages(page_id, query)
-        if len(first) < len(row):
-            of_first = first[page]
-            differs = (document_at != document_at[of_first]).any(1) | (clicked_at != clicked_at[of_first]).any(1)
-            other = np.zeros(len(first), np.bool_)
-            other[page[differs]] = True
-            bad = np.flatnonzero(other[page])
-            single[:] = False
-            single[first] = ~other
-            repeats = len(row) - len(bad) - int(single.sum())
-            if len(bad):
-                fields = {"page": ids["page"].text(page_id[bad[:1]]), "query": ids["query"].text(query[bad[:1]])}
-                rule = f"the same documents and clicks for the same {layout.columns['page']}"
-                malformed.add(pl.DataFrame(fields), pl.DataFrame({rule: np.zeros(len(bad), np.bool_)}), row[bad])
-            malformed.check()
-    times = None if time is None else time[single]
-    return _of_pages(document_at[single], clicked_at[single], query[single], times, ids, repeats, path)
+    page = more.pop() if "page" in layout.columns else None
+    return _Lists(_side_by_side(shown, places), _side_by_side(clicked, places), row, query, page, time)
+
+
+def _without_repeats(
+    lists: _Lists, page_id: Int[np.ndarray, "S"], layout: Layout, malformed: _Malformed, ids: Mapping[str, _Ids]
+) -> tuple[Bool[np.ndarray, "S"], int]:
+    """Return which pages are the first with their id and query, and how many repeat one.
+
+    Pages of the same id and query that differ are malformed: DataError, or none of them is kept.
+    """
+    page, first = _pages(page_id, lists.query)
+    if len(first) == len(page):
+        return np.ones(len(page), np.bool_), 0
+    documents, clicks, of_first = lists.document_at, lists.clicked_at, first[page]
+    differs = (documents != documents[of_first]).any(1) | (clicks != clicks[of_first]).any(1)
+    other = np.zeros(len(first), np.bool_)
+    other[page[differs]] = True
+    bad = np.flatnonzero(other[page])
+    if len(bad):
+        fields = {"page": ids["page"].text(page_id[bad[:1]]), "query": ids["query"].text(lists.query[bad[:1]])}
+        rule = f"the same documents and clicks for the same {layout.columns['page']}"
+        malformed.add(pl.DataFrame(fields), pl.DataFrame({rule: np.zeros(len(bad), np.bool_)}), lists.row[bad])
+        malformed.check()
+    kept = np.zeros(len(page), np.bool_)
+    kept[first] = ~other
+    return kept, len(page) - len(bad) - int(kept.sum())
 
 
 def _side_by_side(parts: list[Int[np.ndarray, "s k"]], places: int) -> Int[np.ndarray, "S K"]:

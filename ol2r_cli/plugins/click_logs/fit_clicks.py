@@ -10,27 +10,23 @@ from __future__ import annotations
 
 import argparse
 import logging
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.commands.data import loaded_with_warnings
-from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.own_choices import add_config_dir, as_options
+from ol2r_cli.config.own_choices import add_config_dir
 from ol2r_cli.lazy import lazy
-from ol2r_cli.plugins.click_logs.log_options import FORM, read_log
+from ol2r_cli.plugins.click_logs.log_options import FORM, data_of, read_log, split_data
 from ol2r_cli.text.formatting import number
 
 if TYPE_CHECKING:
-    from ol2r_cli.config import composer
     from ol2r_cli.dataset.table import Dataset
     from ol2r_cli.plugins.click_logs import attraction, fitted_user, position_bias
     from ol2r_cli.plugins.click_logs.click_log import ClickLog
     from ol2r_cli.plugins.click_logs.fitted_user import FittedUser
 else:
-    composer, fitted_user = lazy("ol2r_cli.config.composer"), lazy("ol2r_cli.plugins.click_logs.fitted_user")
+    fitted_user = lazy("ol2r_cli.plugins.click_logs.fitted_user")
     attraction = lazy("ol2r_cli.plugins.click_logs.attraction")
     position_bias = lazy("ol2r_cli.plugins.click_logs.position_bias")
 
@@ -40,7 +36,6 @@ _ASSUMED = (
     "grades attract more; shown documents are often better, and then the user clicks more often on other lists: type "
     "dataset=.. to take labels"
 )
-_OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
 
 
 @command(
@@ -91,14 +86,12 @@ def main(given: argparse.Namespace) -> None:
 
 def _log_and_dataset(given: argparse.Namespace) -> tuple[Path, Dataset | None]:
     """Return the file of the log, and the data that have its labels, if some are named."""
-    of_dataset = [word for word in given.override if _OF_DATASET.match(word)]
-    files = [word for word in given.override if word not in of_dataset]
+    of_data, files = split_data(given.override)
     if len(files) != 1:
         got = f", got {' '.join(files)}" if files else ""
         raise ValueError(f"one FILE is needed, and it takes dataset=..: type ol2r data fit-clicks log.csv{got}")
-    if of_dataset:
-        config = composer.compose([*of_dataset, *as_options(given.config_dir)]).config
-        return Path(files[0]), loaded_with_warnings(build(config.dataset))
+    if of_data:
+        return Path(files[0]), data_of(of_data, given.config_dir)
     if given.config_dir:
         raise ValueError("--config-dir goes with dataset=.. of your own: leave it out, or type dataset=NAME")
     return Path(files[0]), None

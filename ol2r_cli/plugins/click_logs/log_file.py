@@ -47,6 +47,7 @@ COUNTS = "query", "document", "place", "impressions", "clicks"
 SHOWN = "page", "query", "document", "place", "clicks"
 PAGES = "query", "document", "clicks"
 ClickLists = Literal["flags", "documents", "ranks"]
+Rows = Literal["counts", "shown documents", "pages"]
 _SEPARATORS = "|", ";", "\t", ",", " "
 _BLOCK_BYTES, _BLOCK_ROWS, _BLOCK_LISTS = 2**22, 2**17, 2**14  # of a file that are text at the same time
 
@@ -72,17 +73,15 @@ class Layout(NamedTuple):
     """What a file is, and its columns by the keys of `KNOWN`.
 
     rows: a row has the counts of a document at a rank, a shown document, or a page with lists. first: the number of the
-    top rank. delimiter: of csv. separator: of lists that are text, empty if they are json. told: what was recognised
-    that a user may not expect.
+    top rank. delimiter: of csv. separator: of lists that are text, empty if they are json.
     """
 
     kind: Literal["csv", "parquet", "json lines"]
-    rows: Literal["counts", "shown documents", "pages"]
+    rows: Rows
     columns: dict[str, str]
     first: int
     delimiter: str
     separator: str
-    told: Sequence[str]
 
     def place(self, path: Path, row: int) -> str:
         """Return the line on which a row begins, or its number in a parquet file."""
@@ -98,11 +97,25 @@ def layout_of(path: Path, form: Form) -> Layout:
     """Return what a file is; ValueError where it cannot be read or has other columns."""
     with _reading(path):
         kind, delimiter, begin = _beginning(path)
-    there, told = begin.columns, []
+    rows, columns = _rows_and_columns(path, begin.columns, form)
+    for name, column in columns.items():
+        is_list = rows == "pages" and name in ("document", "clicks")
+        _check_type(path, kind, column, begin[column].dtype, is_list)
+    first, separator = form.first_rank, ""
+    if first is None:
+        first = int(columns.get("place", "").lower() != "pos")
+    if rows == "pages":
+        separator = _separator(path, [begin[columns[name]] for name in ("document", "clicks")], form.separator)
+    return Layout(kind, rows, columns, first, delimiter, separator)
+
+
+def _rows_and_columns(path: Path, there: Sequence[str], form: Form) -> tuple[Rows, dict[str, str]]:
+    """Return what a row is, which the columns of a file say, and those that are read; ValueError where one is
+    missing."""
     columns = _columns(path, there, form.columns)
     if "impressions" in columns and "session" not in there:
         columns.pop("page", None)
-    rows: Literal["counts", "shown documents", "pages"] = "shown documents" if "page" in columns else "counts"
+    rows: Rows = "shown documents" if "page" in columns else "counts"
     if "place" not in columns and "impressions" not in columns and "document" in columns:
         rows = "pages"
     wanted = {"counts": COUNTS, "shown documents": SHOWN, "pages": PAGES}[rows]
@@ -112,23 +125,22 @@ def layout_of(path: Path, form: Form) -> Layout:
             typed = f"type --columns {name}=NAME with its name there"
             raise ValueError(f"{path} must have the columns {kinds}; it has {_some(there)}, and no {name}: {typed}")
     used = wanted if rows == "counts" else dict.fromkeys(("page", *wanted, "time"))
-    columns = {name: columns[name] for name in used if name in columns}
-    for name, column in columns.items():
-        _check_type(path, kind, column, begin[column].dtype, rows == "pages" and name in ("document", "clicks"))
+    return rows, {name: columns[name] for name in used if name in columns}
+
+
+def recognised(layout: Layout, form: Form) -> list[str]:
+    """Return what was recognised that a user may not expect, a line each."""
+    columns, told = layout.columns, []
     renamed = [f"{name}={column}" for name, column in columns.items() if column not in {*_UNTOLD, *COUNTS, "click"}]
     if renamed:
         told.append(f"columns read as: {', '.join(renamed)}")
-    first = form.first_rank
-    if first is None:
-        first = int(columns.get("place", "").lower() != "pos")
-        told += [] if first else ["ranks count from 0 in column pos: type --first-rank 1 where they do not"]
-    separator = ""
-    if rows == "pages":
-        separator = _separator(path, [begin[columns[name]] for name in ("document", "clicks")], form.separator)
-        told += [f"lists are separated by {separator!r}"] if separator and not form.separator else []
-        if "page" not in columns:
-            told.append("pages have no id, so that repeats cannot be told: type --columns page=NAME if they have one")
-    return Layout(kind, rows, columns, first, delimiter, separator, told)
+    if form.first_rank is None and not layout.first:
+        told.append("ranks count from 0 in column pos: type --first-rank 1 where they do not")
+    if layout.separator and not form.separator:
+        told.append(f"lists are separated by {layout.separator!r}")
+    if layout.rows == "pages" and "page" not in columns:
+        told.append("pages have no id, so that repeats cannot be told: type --columns page=NAME if they have one")
+    return told
 
 
 def _beginning(path: Path) -> tuple[Literal["csv", "parquet", "json lines"], str, pl.DataFrame]:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ol2r_cli.commands.command import argument
+from ol2r_cli.commands.data import loaded_with_warnings
+from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.own_choices import as_options
 from ol2r_cli.lazy import lazy
 from ol2r_cli.text.formatting import nearest, plural
 
 if TYPE_CHECKING:
+    from ol2r_cli.config import composer
     from ol2r_cli.dataset import parse
+    from ol2r_cli.dataset.table import Dataset
     from ol2r_cli.plugins.click_logs import click_log, log_file
     from ol2r_cli.plugins.click_logs.click_log import ClickLog
     from ol2r_cli.plugins.click_logs.log_file import Form
 else:
+    composer = lazy("ol2r_cli.config.composer")
     parse, click_log = lazy("ol2r_cli.dataset.parse"), lazy("ol2r_cli.plugins.click_logs.click_log")
     log_file = lazy("ol2r_cli.plugins.click_logs.log_file")
 
+_OF_DATASET = re.compile(r"[+~]*dataset([.@/][^=]*)?=")
 FORM = (
     argument("--columns", metavar="NAME=COLUMN,..", help="columns of the log with other names: query=search_term"),
     argument("--first-rank", type=int, choices=(0, 1), help="the number of the top rank in the log (default: 1)"),
@@ -41,6 +50,17 @@ def form_of(given: argparse.Namespace) -> Form:
             raise ValueError(f"--columns must be NAME=COLUMN,.. with names of {keys}, got {word}{hint}")
         columns[key] = column
     return log_file.Form(columns, given.first_rank, given.separator, given.clicks)
+
+
+def split_data(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words that choose a dataset, and the others."""
+    of_data = [word for word in words if _OF_DATASET.match(word)]
+    return of_data, [word for word in words if word not in of_data]
+
+
+def data_of(of_data: Sequence[str], config_dir: Sequence[Path]) -> Dataset:
+    """Return the dataset of these words, and print its warnings."""
+    return loaded_with_warnings(build(composer.compose([*of_data, *as_options(config_dir)]).config.dataset))
 
 
 def read_log(file: Path, given: argparse.Namespace) -> tuple[ClickLog, str]:

@@ -88,19 +88,27 @@ def trial(
     lines = Counter(folds)
     mean = np.array([1 / (len(lines) * lines[fold]) for fold in folds]) @ sums
     gains = np.where(np.abs(mean) <= ROUNDING * np.abs(sums).max(), 0, -mean if lower_is_better else mean)
-    behind = np.flatnonzero(gains < 0)
-    last_behind = int(behind[-1]) + 1 if len(behind) else 0
-    worst_page = int(gains.argmin()) + 1 if len(behind) else 0
+    worst_page, break_even = turning_points(gains)
     return TrialResult(
         baseline=of_baseline,
         a_page=a_page,
         percent=percent,
         worst=over(sums[:, worst_page - 1] if worst_page else np.zeros(len(sums))),
         worst_page=worst_page,
-        break_even=last_behind + 1 if last_behind < pages else None,
+        break_even=break_even,
         end=over(sums[:, -1]),
         last_tenth=last_tenth,
     )
+
+
+def turning_points(sums: Float[np.ndarray, "T"]) -> tuple[int, int | None]:
+    """Return after how many pages a sum of gains is lowest, 0 where it is never below 0; and the page from which it
+    stays at or above 0: 1 where it always is, None where it ends below."""
+    behind = np.flatnonzero(sums < 0)
+    if not len(behind):
+        return 0, 1
+    break_even = int(behind[-1]) + 2
+    return int(sums.argmin()) + 1, break_even if break_even <= len(sums) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,7 @@ def log_without(kind: str):
         ("queries", "all pages are of one query"),
         ("order", "documents have no order: "),
         ("rows", "of which a forecast needs 100"),
-        ("users", "users who were fitted to the first 80% of the pages do other than the log on the last ones: "),
+        ("users", "users fitted to the first 80% of the pages do other than the log on the last ones: "),
     ],
 )
 def test_there_is_no_forecast(kind, reason, tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.plugins.advise.evidence import evidence_of, evidence_with
 from ol2r_cli.plugins.advise.pages import expected, grades_of, ordered, simulated_user
 from ol2r_cli.plugins.advise.play import DrawnWorld, write_worlds
-from ol2r_cli.plugins.advise.world import LoggedDocuments, World
+from ol2r_cli.plugins.advise.world import World, WorldDocuments
 from ol2r_cli.plugins.advise.worlds import GRID, WorldUser, fit
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.run.run import Run, find_runs
@@ -101,7 +101,7 @@ def test_features_foretell_what_was_never_shown():
 def test_runs_see_what_sums_say(tmp_path):
     """Production as a run of ranker=fixed, on each of its pages: the expected clicks of its query."""
     random = np.random.default_rng(1)
-    documents = LoggedDocuments(
+    documents = WorldDocuments(
         features=np.tile(np.arange(1.0, 6), 4)[:, None].astype(np.float32),
         rank=np.tile(np.arange(1, 6), 4),
         offsets=np.arange(0, 21, 5),
@@ -124,7 +124,7 @@ def test_runs_see_what_sums_say(tmp_path):
 
 def test_a_world_is_what_its_files_have(tmp_path):
     """The fingerprint is that of the numbers, wherever they lie; a world that is not there is refused in a line."""
-    documents = LoggedDocuments(
+    documents = WorldDocuments(
         np.ones((4, 1), np.float32), np.array([1, 2, 1, 2]), np.array([0, 2, 4]), ["a", "b"], np.full(2, 0.5)
     )
     user = simulated_user(WorldUser("pbm", np.ones(2)))

@@ -9,10 +9,10 @@ from ol2r_cli.plugins.advise.check import check
 from ol2r_cli.plugins.advise.forecast import forecast
 from ol2r_cli.plugins.advise.pages import simulated_user
 from ol2r_cli.plugins.advise.play import DrawnWorld, WorldRun
-from ol2r_cli.plugins.advise.world import LoggedDocuments
+from ol2r_cli.plugins.advise.world import WorldDocuments
 from ol2r_cli.plugins.advise.worlds import GRID, WorldUser
 
-DOCUMENTS = LoggedDocuments(
+DOCUMENTS = WorldDocuments(
     np.array([[1.0], [2], [1], [2]], np.float32),
     np.array([1, 2, 1, 2]),
     np.array([0, 2, 4]),
