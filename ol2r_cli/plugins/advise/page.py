@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from ol2r_cli.files import write_output
@@ -37,7 +36,11 @@ def write(
         "gain": "Mean gain of the pages so far, with its 95 % interval.",
         "users": "Clicks on the last pages of the log, and of users who were fitted to the others.",
     }
-    inlined = {name: _inline(figure, name, names[name]) for name, figure in figures.items() if figure is not None}
+    inlined = {
+        name: inline(file_content(figure, "svg", transparent=True).decode(), name, names[name], _INCHES)
+        for name, figure in figures.items()
+        if figure is not None
+    }
     text = (
         templates(Path(__file__).parent)
         .get_template("advise.html.jinja")
@@ -47,10 +50,6 @@ def write(
         write_output(file, text.encode())
     except OSError as error:
         raise ValueError(f"--out must be a file that can be written, got {file} ({error.strerror})") from error
-
-
-def _inline(figure: Figure, name: str, caption: str) -> Markup:
-    return inline(file_content(figure, "svg", transparent=True).decode(), name, caption, _INCHES)
 
 
 def _gains(found: Forecast) -> Figure:

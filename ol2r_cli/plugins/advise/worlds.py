@@ -480,14 +480,11 @@ def doubt(log: ClickLog, kind: Kind) -> str:
         return "all pages are of one query, of which the uncertainty between queries cannot be told"
     if clicks.sum() < LEAST_CLICKS:
         return f"the log has {clicks.sum():,.0f} clicks, of which a forecast needs {LEAST_CLICKS:,}"
-    examination, ranks = (
-        _examination(_cells(log, "pbm"), np.ones(int(log.query.max()) + 1)),
-        np.arange(1, len(clicks) + 1),
-    )
+    examination = _examination(_cells(log, "pbm"), np.ones(int(log.query.max()) + 1))
     examined = np.append(1, np.minimum(np.exp(examination.values[1:]), 1 - 1e-9))  # errors are relative to rank 1
     apart = ~position_bias.joined_places(log, examined, 0)
     if clicks[apart].sum() > MOST_APART * clicks.sum():
-        told = ", ".join(map(str, ranks[apart]))
+        told = ", ".join(map(str, 1 + np.flatnonzero(apart)))
         return f"no clicked document was shown both at rank 1 and, by a chain of others, at rank {told}: {_LOG_SWAPS}"
     errors = np.where(apart, 0, position_bias.standard_errors(log, examined))
     error = float(np.sqrt(clicks @ errors**2 / clicks.sum()))
@@ -495,10 +492,9 @@ def doubt(log: ClickLog, kind: Kind) -> str:
         return f"the examination of ranks is known within a factor of {np.exp(1.96 * error):.1f} at best: {_LOG_SWAPS}"
     slope, error = _trust(log, kind)
     if abs(slope) > max(SOME_TRUST, 3 * error):
-        less = "less" if slope < 0 else "more"
-        return (
-            f"attractive documents lose {less} clicks by a low rank than others, as none of the kinds of users explains"
-        )
+        fewer = "fewer" if slope < 0 else "more"
+        told = f"attractive documents lose {fewer} clicks by a low rank than others"
+        return f"{told}, as none of the kinds of users explains"
     if abs(slope) + 2 * error > MOST_TRUST:
         return f"clicks do not tell whether users trust in ranks, or only see the upper ones more often: {_LOG_SWAPS}"
     return ""

@@ -194,5 +194,5 @@ def test_users_who_trust_in_ranks_are_not_forecast(kind):
     certain = np.array([0.7, 0.3, 0.1, 0.05, 0.05])
     chance = np.array([1, 0.9, 0.8, 0.7, 0.6]) * (certain + (1 - certain) * attraction[document])
     trusting = of_pages(document, random.random(document.shape) < chance)
-    assert "attractive documents lose less clicks by a low rank" in worlds.doubt(trusting, kind)
+    assert "attractive documents lose fewer clicks by a low rank" in worlds.doubt(trusting, kind)
     assert worlds.doubt(log, kind) == ""
