@@ -52,9 +52,11 @@ def suggestions(message: str) -> list[tuple[str, ...]]:
 
 
 def follow(overrides: tuple[str, ...], suggestion: tuple[str, ...]) -> tuple[str, ...]:
-    """The command line with the suggestion in place of what it replaces."""
+    """The command line with the suggestion in place of what it replaces, a choice with its settings."""
     replaced = {override.partition("=")[0] for override in suggestion}
-    return (*(word for word in overrides if word.partition("=")[0] not in replaced), *suggestion)
+    names = {word: word.partition("=")[0] for word in overrides}
+    kept = (word for word, name in names.items() if name not in replaced and name.partition(".")[0] not in replaced)
+    return (*kept, *suggestion)
 
 
 def test_what_a_refusal_suggests_is_not_refused_once_per_message():
