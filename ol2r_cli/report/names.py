@@ -92,11 +92,13 @@ RANKERS = {
 }
 _DATASET_NAMES = {
     "mq2007": "MQ2007",
+    "mq2007_part": "MQ2007_part",
     "mq2008": "MQ2008",
     "mslr_web10k": "MSLR-WEB10K",
     "mslr_web30k": "MSLR-WEB30K",
     "yahoo": "Yahoo",
     "istella_s": "Istella-S",
+    "ohsumed": "OHSUMED",
     "letor": "LETOR",
     "clueweb09": "ClueWeb09",
     "synthetic": "generated data",
