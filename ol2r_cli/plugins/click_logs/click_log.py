@@ -549,13 +549,16 @@ def _of_pages(
 
 def _summed(
     documents: int, document_at: Int[np.ndarray, "S K"], clicked_at: Bool[np.ndarray, "S K"]
-) -> list[Float[np.ndarray, "D K"]]:
+) -> tuple[Float[np.ndarray, "D K"], Float[np.ndarray, "D K"]]:
     """Return impressions and clicks of documents by place."""
     places = document_at.shape[1]
-    cell = (document_at * np.int64(places) + np.arange(places))[document_at >= 0]
-    clicked = clicked_at[document_at >= 0]
-    counts = (np.bincount(cells, minlength=documents * places) for cells in (cell, cell[clicked]))
-    return [count.reshape(documents, places).astype(np.float64) for count in counts]
+    impressions, clicks = np.empty((documents, places)), np.empty((documents, places))
+    for place in range(places):
+        document, clicked = document_at[:, place], clicked_at[:, place]
+        there = document >= 0
+        impressions[:, place] = np.bincount(document[there], minlength=documents)
+        clicks[:, place] = np.bincount(document[there & clicked], minlength=documents)
+    return impressions, clicks
 
 
 def _documents(

@@ -113,9 +113,12 @@ def _held_out(log: ClickLog, file: Path) -> str:
     folds = min(5, int(log.query.max()) + 1)
     if folds < 2:
         raise ValueError(f"{file} must have two queries or more, as others are held out, got one")
-    reached = position_bias.held_out(log, folds)
+    some = position_bias.some_queries(log, folds)
+    reached = position_bias.held_out(some, folds)
     table = ", ".join(f"{name} {number(value, 5)}" for name, value in reached.items())
-    return f"Held-out log-likelihood of an impression, {folds} folds of queries: {table}."
+    queries, of_log = int(some.query.max()) + 1, int(log.query.max()) + 1
+    of = "queries" if queries == of_log else f"{queries:,} of {of_log:,} queries"
+    return f"Held-out log-likelihood of an impression, {folds} folds of {of}: {table}."
 
 
 def _compared(user: FittedUser) -> list[str]:

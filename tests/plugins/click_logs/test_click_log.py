@@ -29,6 +29,7 @@ from ol2r_cli.plugins.click_logs.position_bias import (
     estimated,
     held_out,
     pbm,
+    some_queries,
     standard_errors,
 )
 from ol2r_cli.tensor.streams import Streams
@@ -203,6 +204,32 @@ def test_folds_hold_out_each_query_once(monkeypatch: pytest.MonkeyPatch):
     assert list(table) == ["no bias", "1 / rank", "mine", "saturated"]  # dcm needs pages
     table = held_out(counts(shown[::2], (shown * rates)[::2]), 2)  # 1 and .5 is 1 / rank
     assert table["1 / rank"] == pytest.approx(table["saturated"], abs=1e-6)
+
+
+def test_queries_of_a_long_log_are_drawn_with_all_of_their_pages(monkeypatch: pytest.MonkeyPatch):
+    query = np.repeat([0, 1, 2, 3], [5, 40, 5, 10])
+    document = np.stack([2 * query, 2 * query + 1], 1)
+    click = np.zeros(document.shape, bool)
+    click[::5, 0] = True
+    shown = np.zeros((8, 2))
+    np.add.at(shown, (document, np.arange(2)), 1)
+    clicks = np.zeros((8, 2))
+    np.add.at(clicks, (document[click[:, 0], 0], 0), 1)
+    log = ClickLog(np.repeat(np.arange(4), 2), shown, clicks, (document, click))
+    module = "ol2r_cli.plugins.click_logs.position_bias"
+    monkeypatch.setattr(f"{module}.MOST_PAGES", 60)
+    assert some_queries(log, 2) is log
+    monkeypatch.setattr(f"{module}.MOST_PAGES", 12)
+    some = some_queries(log, 2)
+    assert some.pages is not None
+    assert len(set(some.query)) >= 2
+    assert len(some.pages[0]) == some.impressions[:, 0].sum() == some.impressions[:, 1].sum() < 60
+    assert set(some.query_of_pages()) == set(range(some.query.max() + 1))
+    assert all(count in (5, 10, 40) for count in np.bincount(some.query_of_pages()))
+    assert some.clicks.sum() == some.pages[1].sum()
+    counted = replace(log, pages=None)
+    assert some_queries(counted, 2) is counted
+    assert set(held_out(some, 2)) == {"no bias", "1 / rank", *FITS, "saturated"}
 
 
 def test_a_fold_that_cannot_be_harvested_has_no_number():
