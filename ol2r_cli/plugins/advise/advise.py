@@ -190,7 +190,8 @@ def reasons_against(known: Evidence, kinds: Sequence[Any]) -> tuple[list[str], l
     logging.info("checking them on the last %.0f %% of the pages", 100 * _CHECKED)
     first, last = known.log.split(1 - _CHECKED)
     assert last.pages is not None
-    checked = check.check(*last.pages, evidence.drawn_worlds(first, kinds, 0, _CHECKS, SEED, known.features))
+    drawn = evidence.drawn_worlds(first, kinds, 0, _CHECKS, SEED, known.features)
+    checked = check.check(*last.pages, drawn, last.query_of_pages(), worlds.production_rank(first))
     fitted = f"users fitted to the first {1 - _CHECKED:.0%} of the pages do other than the log on the last ones"
     failed = [each for each in checked if not each.passes]
     return [

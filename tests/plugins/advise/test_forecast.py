@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ol2r_cli.plugins.advise.check import check
+from ol2r_cli.plugins.advise.check import ORDERS, check
 from ol2r_cli.plugins.advise.forecast import forecast
 from ol2r_cli.plugins.advise.pages import simulated_user
 from ol2r_cli.plugins.advise.play import DrawnWorld, WorldRun
@@ -90,7 +90,8 @@ def test_users_who_click_as_the_log_pass():
     chance = user.values * GRID[grades] * (document >= 0)
     click = random.random(document.shape) < chance
     worlds = [DrawnWorld(True, simulated_user(user), grades)] * 30
-    passed = check(document, click, worlds)
+    query, rank = np.zeros(4000, int), np.array([1, 2, 3])
+    passed = check(document, click, worlds, query, rank)
     assert [one.name for one in passed] == [
         "clicks a page",
         *(f"clicks at rank {rank}" for rank in (1, 2, 3)),
@@ -100,8 +101,31 @@ def test_users_who_click_as_the_log_pass():
     assert all(one.passes for one in passed)
     assert passed[0].observed == click.sum(1).mean()
     assert passed[1].simulated == pytest.approx(GRID[25], abs=0.01)
-    more = check(document, random.random(document.shape) < 2 * chance, worlds)
+    more = check(document, random.random(document.shape) < 2 * chance, worlds, query, rank)
     assert not more[0].passes
-    moved = check(document, click[:, [1, 0, 2]], worlds)
+    moved = check(document, click[:, [1, 0, 2]], worlds, query, rank)
     assert moved[0].passes
     assert not moved[1].passes
+
+
+def test_users_who_prefer_another_order_than_the_log_do_not_pass():
+    """Query 0 has pages in both orders, query 1 in one: the difference is that of query 0."""
+    random = np.random.default_rng(3)
+    usual, other = np.tile([0, 1], (2000, 1)), np.tile([1, 0], (3000, 1))
+    document, query = np.concatenate([usual, other, np.tile([2, 3], (500, 1))]), np.repeat([0, 1], [5000, 500])
+    user, rank = WorldUser("pbm", np.array([1, 0.3])), np.array([1, 2, 1, 2])
+    worlds = [DrawnWorld(True, simulated_user(user), np.array([20, 30, 9, 9]))] * 30
+    click = random.random(document.shape) < user.values * GRID[worlds[0].grades][document]
+    found = check(document, click, worlds, query, rank)[-1]
+    of_page = click.sum(1)
+    assert found.name == ORDERS
+    assert found.observed == pytest.approx(of_page[:2000].mean() - of_page[2000:5000].mean())
+    assert found.simulated == pytest.approx(0.7 * (GRID[20] - GRID[30]), abs=0.02)
+    assert found.passes
+    opposite = check(document, click, worlds, query, np.array([2, 1, 1, 2]))[-1]
+    assert opposite.simulated == pytest.approx(-found.simulated, abs=0.02)
+    assert opposite.observed == pytest.approx(-found.observed)
+    assert opposite.passes
+    grades = np.array([30, 20, 9, 9])
+    wrong = check(document, click, [DrawnWorld(True, simulated_user(user), grades)] * 30, query, rank)
+    assert not wrong[-1].passes
