@@ -6,11 +6,13 @@ rule.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from ol2r_cli.lazy import pl
 from ol2r_cli.metrics.intervals import quantile
@@ -93,11 +95,17 @@ def of_two_settings(rows: Iterable[Row]) -> bool:
 
 
 class Difference(NamedTuple):
-    """The mean of paired differences, half its interval with the choices of both rows, and the p of its test."""
+    """The mean of paired differences, half its interval with the choices of both rows, and the p of its test.
+
+    degrees: of freedom of this test. smallest: the mean from which on its p would be significant after Holm's
+    correction, with the same interval and other rows.
+    """
 
     mean: float
     half_width: float
     p: float
+    degrees: int
+    smallest: float = math.inf
 
     @property
     def arrow(self) -> str:
@@ -126,7 +134,15 @@ def differences(rows: Mapping[str, Row], metric: str, baseline: str) -> dict[str
             uncorrected[name] = difference
     p_of_runs = {runs[name]: difference.p for name, difference in uncorrected.items()}
     corrected = dict(zip(p_of_runs, holm(list(p_of_runs.values())), strict=True))
-    return {name: difference._replace(p=corrected[runs[name]]) for name, difference in uncorrected.items()}
+    significant = {of_runs for of_runs, p in corrected.items() if p < ALPHA}
+
+    def with_correction(name: str, difference: Difference) -> Difference:
+        tests = len(corrected) - len(significant - {runs[name]})  # that are left when the others have been rejected
+        error = difference.half_width / quantile(difference.degrees)
+        smallest = error * float(special.stdtrit(difference.degrees, 1 - ALPHA / tests / 2))
+        return difference._replace(p=corrected[runs[name]], smallest=smallest)
+
+    return {name: with_correction(name, difference) for name, difference in uncorrected.items()}
 
 
 def mean_difference(paired_values: Values, *spreads: float) -> Difference | None:
@@ -141,7 +157,7 @@ def mean_difference(paired_values: Values, *spreads: float) -> Difference | None
     half_width = with_choice(without_choice, *spreads)
     degrees = estimate.units - 1
     p = two_sided(estimate.mean, half_width / quantile(degrees), degrees)
-    return Difference(estimate.mean, half_width, p)
+    return Difference(estimate.mean, half_width, p, degrees)
 
 
 def places(rows: Mapping[str, Row], metric: str) -> dict[str, int]:

@@ -40,8 +40,11 @@ class MetricColumn:
         """Return the value of a competitor, with its arrow, and whether it is the best."""
         row = self.rows.get(competitor)
         difference = self.differences.get(competitor)
+        text = value_with_choice(row, self.metric) if row else ""
+        if difference is not None and not difference.arrow:
+            text += f" [{difference.smallest:.{digits(self.metric)}f}]"
         return Cell(
-            value_with_choice(row, self.metric) if row else "",
+            text,
             difference.arrow if difference else "",
             self.places.get(competitor) == 1,
             {f"{self.metric}_{name}": value for name, value in self._values(row, difference).items()},
@@ -61,6 +64,7 @@ class MetricColumn:
             "difference": difference.mean if difference else None,
             "difference_half_width": difference.half_width if difference else None,
             "p_holm": difference.p if difference else None,
+            "smallest_difference": difference.smallest if difference else None,
             "overrides": _settings(row, as_typed=True) if row else None,
             "differs_elsewhere": differs_elsewhere(row) if row else None,
         }
@@ -188,6 +192,8 @@ def legend(recipe: Recipe, settings_below: bool = True) -> dict[str, str]:
         "↑ ↓": f"significantly higher or lower than {recipe.baseline}, both with the settings that were selected: of "
         "other settings it says nothing. Differences are paired and contain the model selection of both rows; Holm's "
         "correction is for a column. With fewer than three units, folds or seeds, nothing is tested",
+        "[ ]": f"not significantly different from {recipe.baseline}: in brackets the smallest difference that would "
+        "be, with the same interval",
         "*": "at the end of its grid",
         "‡": "another processor gives other results, as playing some seeds with fewer instructions has shown",
     }

@@ -98,14 +98,15 @@ def spread_of_choices(page: str, key: tuple[str, str, str], metric: str) -> floa
     return float(values.mean((1, 2))[chosen].std())
 
 
-def differences(
+def tested(
     page: str, table: str, click: str, names: list[str], metric: str, baseline: str
-) -> dict[str, tuple[float, float]]:
-    """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
+) -> dict[str, tuple[frozenset[str], float, float, int]]:
+    """The runs of each row that is compared with the baseline, the mean of paired differences, its standard error, and
+    the degrees of freedom of Student's t."""
     rows = {name: row for name in names if (row := row_for(page, table, click, name, metric)) is not None}
     if (base := rows.get(baseline)) is None:
         return {}
-    tests: dict[frozenset[str], tuple[float, float]] = {}
+    tests: dict[str, tuple[frozenset[str], float, float, int]] = {}
     runs = {name: frozenset(row["run"]) for name, row in rows.items()}
     base_units = by_unit(base, metric)
     for name, row in rows.items():
@@ -116,13 +117,57 @@ def differences(
         spreads = [spread(page, (table, click, of), rows[of], metric) for of in (name, baseline)]
         wide = (half(apart) ** 2 + (NORMAL**2) * sum(each**2 for each in spreads)) ** 0.5
         degrees = len(units) - 1
-        t = abs(apart.mean()) / (wide / stats.t.ppf(0.975, degrees)) if wide else np.inf
-        tests[runs[name]] = apart.mean(), 2 * stats.t.sf(t, degrees)
+        tests[name] = runs[name], apart.mean(), wide / stats.t.ppf(0.975, degrees), degrees
+    return tests
+
+
+def differences(
+    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
+) -> dict[str, tuple[float, float]]:
+    """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
+    rows = tested(page, table, click, names, metric, baseline)
+    p_of = {
+        of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, degrees)
+        for of_runs, mean, error, degrees in rows.values()
+    }
     highest, corrected = 0.0, {}
-    for place, (of_runs, (mean, p)) in enumerate(sorted(tests.items(), key=lambda item: item[1][1])):
-        highest = max(highest, min(1.0, (len(tests) - place) * p))
-        corrected[of_runs] = mean, highest
-    return {name: corrected[of_runs] for name, of_runs in runs.items() if of_runs in corrected}
+    for place, (of_runs, p) in enumerate(sorted(p_of.items(), key=lambda item: item[1])):
+        highest = max(highest, min(1.0, (len(p_of) - place) * p))
+        corrected[of_runs] = highest
+    return {name: (mean, corrected[of_runs]) for name, (of_runs, mean, *_) in rows.items()}
+
+
+def smallest_differences(
+    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
+) -> dict[str, float]:
+    """From which difference on each row without an arrow would have one, by trying: the other rows keep their p."""
+    rows = tested(page, table, click, names, metric, baseline)
+    found = differences(page, table, click, names, metric, baseline)
+    p_of = {
+        of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, k) for of_runs, mean, error, k in rows.values()
+    }
+
+    def is_marked(name: str, mean: float) -> bool:
+        own, _, error, degrees = rows[name]
+        own_p = 2 * stats.t.sf(mean / error, degrees)
+        ordered = sorted([own_p, *(p for of_runs, p in p_of.items() if of_runs != own)])
+        for place, p in enumerate(ordered):
+            if p * (len(ordered) - place) >= 0.05:
+                return False
+            if p == own_p:
+                return True
+        return False
+
+    smallest = {}
+    for name in rows:
+        if found[name][1] < 0.05:
+            continue
+        low, high = 0.0, 1e3 * rows[name][2]
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if is_marked(name, middle) else (middle, high)
+        smallest[name] = high
+    return smallest
 
 
 def arrows(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, str]:
@@ -157,7 +202,8 @@ def is_printed(printed: str, value: float) -> bool:
 
 
 CELL = re.compile(
-    r"(?P<mean>-?[\d.]+)(?: ± (?P<half>[\d.]+))?(?: \((?P<wide>[\d.]+)\))?(?P<unstable> ‡)?(?: (?P<arrow>[↑↓]))?"
+    r"(?P<mean>-?[\d.]+)(?: ± (?P<half>[\d.]+))?(?: \((?P<wide>[\d.]+)\))?(?P<unstable> ‡)?"
+    r"(?: (?P<arrow>[↑↓])| \[(?P<smallest>[\d.]+)\])?"
 )
 
 
@@ -188,6 +234,7 @@ def check_main(page: str, table: str, click: str, lines: list[dict[str, str]]) -
     first = []
     for metric, column in metrics.items():
         expected = arrows(page, table, click, names, metric, baseline)
+        smallest = smallest_differences(page, table, click, names, metric, baseline)
         for name, line in zip(names, lines, strict=True):
             where = page, table, click, name, metric
             row = row_for(page, table, click, name, metric)
@@ -202,6 +249,8 @@ def check_main(page: str, table: str, click: str, lines: list[dict[str, str]]) -
             wide = (half(units) ** 2 + (NORMAL * of_choice) ** 2) ** 0.5
             assert is_printed(cell["wide"], wide) if cell["wide"] else of_choice < 1e-9, where
             assert (cell["arrow"] or "") == expected.get(name, ""), where
+            assert (cell["smallest"] is None) == (name not in smallest), where
+            assert name not in smallest or is_printed(cell["smallest"], smallest[name]), where
             assert bool(cell["unstable"]) == (row["words"][0] in others_elsewhere()), where
             if metric == next(iter(metrics)):
                 first.append(units.mean() * (-1 if metric in LOWER_IS_BETTER else 1))
