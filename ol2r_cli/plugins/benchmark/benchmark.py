@@ -9,10 +9,12 @@ examples:
   ol2r benchmark linear dataset=mq2008 --rows PairRank MGD --out table.tex          some of the rows, and the baseline
   ol2r benchmark linear dataset=mq2008 click=inf --repeat PDGD       a row again: are the numbers the same here?
   ol2r benchmark claims PairRank                          what a paper claims, and whether the results show it
+  ol2r benchmark check results/linear_mslr.parquet        can results of your own be published beside these?
   ol2r benchmark linear --run --dry-run                   the runs, and which of them are finished
   ol2r benchmark linear --run dataset=mq2008 launcher.jobs=4         all of them again, into outputs/benchmark
 finished runs are not run again: the same command continues
-exit codes: 0 done, 1 --repeat found other numbers, 2 bad configuration or data, 3 some runs failed, 130 interrupted
+exit codes: 0 done, 1 --repeat or check found other numbers, 2 bad configuration or data, 3 some runs failed,
+  130 interrupted
 """
 
 from __future__ import annotations
@@ -31,10 +33,21 @@ from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.text.table import show
 
 if TYPE_CHECKING:
-    from ol2r_cli.plugins.benchmark import claims, click_costs, play, repeat, results, run_plan, table_files, tables
+    from ol2r_cli.plugins.benchmark import (
+        check_file,
+        claims,
+        click_costs,
+        play,
+        repeat,
+        results,
+        run_plan,
+        table_files,
+        tables,
+    )
     from ol2r_cli.report import tasks
     from ol2r_cli.run import store
 else:
+    check_file = lazy("ol2r_cli.plugins.benchmark.check_file")
     claims = lazy("ol2r_cli.plugins.benchmark.claims")
     click_costs = lazy("ol2r_cli.plugins.benchmark.click_costs")
     play = lazy("ol2r_cli.plugins.benchmark.play")
@@ -52,7 +65,7 @@ else:
         offers=lambda: recipe_names("benchmark"),
         metavar="NAME",
         nargs="?",
-        help="a benchmark, or claims; without a name, all are listed",
+        help="a benchmark, claims or check; without a name, all are listed",
     ),
     argument(
         "overrides",
@@ -88,6 +101,8 @@ def main(given: argparse.Namespace) -> int:
         return _list()
     if given.name == "claims":
         return claims.show_claims(" ".join(given.overrides))
+    if given.name == "check":
+        return _check(given)
     recipe = load_recipe("benchmark", given.name)
     wanted = table_files.Wanted(given.rows or (), tasks.typed_names(given.names or (), "ROW", "mine=Ours"), given.out)
     typed = [*given.overrides, *as_options(given.config_dir)]
@@ -101,6 +116,14 @@ def main(given: argparse.Namespace) -> int:
     return _add(plan, wanted) if given.add else _show(plan, wanted)
 
 
+def _check(given: argparse.Namespace) -> int:
+    files = [word for word in given.overrides if "=" not in word]
+    if len(files) != 1:
+        raise ValueError(f"one FILE is needed: type ol2r benchmark check linear_mslr.parquet, got {' '.join(files)}")
+    typed = [word for word in given.overrides if "=" in word]
+    return check_file.check(Path(files[0]), [*typed, *as_options(given.config_dir)])
+
+
 def _check_options(given: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go together."""
     actions = [bool(given.add), given.repeat is not None, given.run]
@@ -110,8 +133,11 @@ def _check_options(given: argparse.Namespace) -> None:
         if given.out:
             raise ValueError("--out goes with NAME, such as ol2r benchmark linear --out table.tex")
         return
-    if given.name == "claims" and (any(actions) or given.dry_run or given.out or given.rows or given.names):
+    has_options = any(actions) or given.dry_run or given.out or given.rows or given.names
+    if given.name == "claims" and has_options:
         raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
+    if given.name == "check" and has_options:
+        raise ValueError("check takes a file and a part of it: type ol2r benchmark check linear_mslr.parquet")
     if len(given.add or ()) > 1:
         raise ValueError("--add adds one ranker: add the others with a command each")
     if given.out and given.repeat is not None:
@@ -129,7 +155,8 @@ def _list() -> int:
         is_published = (results.published_dir() / f"{name}.parquet").is_file()
         note = "" if is_published else " (not published yet)"
         lines.append((name, load_recipe("benchmark", name).summary + note))
-    show([*lines, ("claims", "what papers claim about rankers, and whether these results show it")])
+    lines.append(("claims", "what papers claim about rankers, and whether these results show it"))
+    show([*lines, ("check", "whether results of your own can be published beside these: check FILE")])
     return DONE
 
 

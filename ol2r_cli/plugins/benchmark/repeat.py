@@ -67,14 +67,19 @@ def repeat(recipe: Recipe, words: Sequence[str], typed: Sequence[str]) -> int:
     runs = run_recipe(plan)
     if runs.code == INTERRUPTED:
         return INTERRUPTED
-    lines = _comparison(published, runs.rows)
+    lines = comparison(published, runs.rows)
+    show_lines(lines)
+    print(f"\n{_conclusion([compared for _, compared in lines])}")
+    return runs.code or (DONE if all(compared.is_repeated for _, compared in lines) else FAILED)
+
+
+def show_lines(lines: Sequence[tuple[list[str], Compared]]) -> None:
+    """Print how each run compares."""
     cells = [[*names, *compared.cells()] for names, compared in lines]
     if any(of_mean for *_, of_mean in cells):
         show(cells, [*_HEADINGS, _OF_MEAN])
     else:
         show([line[:-1] for line in cells], _HEADINGS)
-    print(f"\n{_conclusion([compared for _, compared in lines])}")
-    return runs.code or (DONE if all(compared.is_repeated for _, compared in lines) else FAILED)
 
 
 def _conclusion(runs: Sequence[Compared]) -> str:
@@ -104,7 +109,7 @@ def _of_competitors(rows: Sequence[Row], competitors: Sequence[str]) -> list[Row
     return [row for row in rows if row.competitor in wanted]
 
 
-def _comparison(published: Sequence[Row], repeated: Sequence[Row]) -> list[tuple[list[str], Compared]]:
+def comparison(published: Sequence[Row], repeated: Sequence[Row]) -> list[tuple[list[str], Compared]]:
     """Return what each repeated run is, and how it compares; those with the same settings for several aims are one."""
     before = {(row.condition, run.fold): (row, run) for row in published for run in row.group.runs}
     lines: dict[tuple[Any, ...], tuple[list[str], Compared]] = {}
@@ -124,15 +129,16 @@ def _comparison(published: Sequence[Row], repeated: Sequence[Row]) -> list[tuple
 
 
 def _compared(before: FinishedRun, now: FinishedRun, has_mark: bool) -> Compared:
-    """Return how a run compares with the published one; has_mark: whether its row has ‡."""
+    """Return how the seeds of a run compare with the published ones; has_mark: whether its row has ‡."""
     same, exact, largest = 0, True, 0.0
-    for seed, expected in before.values.items():
+    published = {seed: before.values[seed] for seed in now.values if seed in before.values}
+    for seed, expected in published.items():
         values = {metric: now.values[seed].get(metric) for metric in expected}
         same += not is_other(values, expected)
         exact = exact and values == expected
         largest = max(largest, abs((values.get(TEST) or 0.0) - (expected.get(TEST) or 0.0)))
     of_mean = max(_of_mean(before, now, metric) for metric in (TEST, "cumulative_ndcg")) if has_mark else None
-    return Compared(same, len(before.values), exact, largest, of_mean)
+    return Compared(same, len(published), exact, largest, of_mean)
 
 
 def is_other(values: Mapping[str, float | None], expected: Mapping[str, float | None]) -> bool:

@@ -102,15 +102,18 @@ def published(name: str, has: Callable[[FinishedRun, Condition], bool] = lambda 
     has: whether a run belongs to what is wanted.
     """
     file = published_dir() / f"{name}.parquet"
-    if not file.is_file():
-        return []
+    return rows_of_file(file, has) if file.is_file() else []
+
+
+def rows_of_file(file: Path, has: Callable[[FinishedRun, Condition], bool] = lambda *_: True) -> list[Row]:
+    """Return the rows of a file of results, with the choosing runs of that beside it; ValueError as `read_results`."""
     rows: dict[Condition, list[tuple[FinishedRun, dict[str, Any]]]] = {}
     for run, about in read_results(file):
         for row in about["rows"]:
             condition = Condition(row["table"], run.choices["click"], row["competitor"], row["aim"])
             if has(run, condition):
                 rows.setdefault(condition, []).append((run, row))
-    choices = by_condition(published_choices(name))
+    choices = by_condition(_choices(file))
     found = []
     for condition, of_row in rows.items():
         _, about = of_row[0]
@@ -133,7 +136,11 @@ def published(name: str, has: Callable[[FinishedRun, Condition], bool] = lambda 
 
 def published_choices(name: str) -> pl.DataFrame | None:
     """Return the choosing runs of published results, as `play.choice_frame` has them; None where there are none."""
-    file = published_dir() / f"{name}_choice.parquet"
+    return _choices(published_dir() / f"{name}.parquet")
+
+
+def _choices(results: Path) -> pl.DataFrame | None:
+    file = results.with_name(f"{results.stem}_choice.parquet")
     return scan(file).collect() if file.is_file() else None
 
 

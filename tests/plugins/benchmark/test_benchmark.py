@@ -184,6 +184,7 @@ def test_tables_with_an_own_row_are_written_for_a_paper(published, joined, tmp_p
         line.replace(r"$\pm$", "±")
         .replace(r"\&", "&")
         .replace(r"$^{\dagger}$", "†")
+        .replace("{[}", "[")
         .startswith(f"{ours[0]} & {ours[1].split(' ↑')[0].split(' ↓')[0]}")
     )
     assert r"\caption{Tiny: small, perfect. " in latex
@@ -281,6 +282,50 @@ def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, tmp_pat
         assert ("‡: of the mean, in half intervals" in shown) == marked, change
     assert main(["tiny", "click=inf"]) == 0
     assert re.search(r"SGD.* ± [\d.]+ ‡", capfd.readouterr().out)
+
+
+def test_a_file_of_another_machine_is_checked(published, tmp_path, capfd):
+    """One seed of each row is played again; a file whose numbers, choices or rows differ cannot be merged."""
+    theirs = Path(shutil.copytree(published, tmp_path / "theirs"))
+    file, choices = theirs / "tiny.parquet", theirs / "tiny_choice.parquet"
+    again = ["check", str(file), f"output_dir={tmp_path / 'out'}"]
+    assert main(again) == 0
+    shown, told = capfd.readouterr()
+    assert re.search(r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: put it", shown)
+    seeds = [run.seeds for run in collect([tmp_path / "out" / "benchmark"]).runs]
+    assert seeds
+    assert {tuple(of_run) for of_run in seeds} == {(0,)}, "nothing chooses, and one seed is played"
+    rows, of_choice = pl.read_parquet(file), pl.read_parquet(choices)
+    of_first = pl.when(pl.col("seed") == 0).then(pl.col("cumulative_ndcg") + 1e-3).otherwise(pl.col("cumulative_ndcg"))
+    last = of_choice.with_columns(
+        pl.when(pl.col("settings").str.ends_with("=0.001"))
+        .then(9.0)
+        .otherwise(pl.col("cumulative_ndcg"))
+        .alias("cumulative_ndcg")
+    )
+    for frame, chosen, message in (
+        (rows.with_columns(of_first), of_choice, r"cannot be merged: \d runs with other numbers"),
+        (rows.filter(click="perfect"), of_choice, r"rows? missing: small, informational"),
+        (rows.filter(pl.col("seed") < 2), of_choice, "small, perfect, random must have folds .* with 3 seeds"),
+        (rows, last, "online has ranker.learning_rate=.*, and its choosing runs choose ranker.learning_rate=0.001"),
+        (rows, None, "SGD, offline must have choosing runs in tiny_choice.parquet, got none"),
+    ):
+        frame.write_parquet(file)
+        choices.unlink(missing_ok=True)
+        if chosen is not None:
+            chosen.write_parquet(choices)
+        assert main(again) == 1, message
+        shown, told = capfd.readouterr()
+        assert re.search(message, shown + told), message
+        assert "tiny.parquet cannot be merged" in shown
+    file.rename(theirs / "other.parquet")
+    for typed, message in (
+        (["check"], "one FILE is needed: type ol2r benchmark check"),
+        (["check", str(theirs / "other.parquet")], "FILE must be called NAME.parquet of tiny"),
+        (["check", str(file), "--run"], "check takes a file and a part of it"),
+    ):
+        assert main(typed) == 2
+        assert message in capfd.readouterr().err
 
 
 def test_messages(tmp_path, monkeypatch, capsys):

@@ -1,0 +1,128 @@
+"""`ol2r benchmark check FILE`: whether results of another machine can be published beside ours.
+
+The file must have all rows of its data, with all folds and seeds, and their settings must be those that its choosing
+runs choose. Then one fold and one seed of each row is played again, by the protocol here, and compared.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ol2r_cli.lazy import pl
+from ol2r_cli.plugins.benchmark import repeat
+from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.recipe import AIMS, Condition, Recipe, by_name, load_recipe, recipe_names, value_of
+from ol2r_cli.plugins.benchmark.results import Row, rows_of_file
+from ol2r_cli.plugins.benchmark.run_plan import expand_all, plan_of
+from ol2r_cli.plugins.benchmark.tables import outdated
+from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.text.formatting import listed, nearest, plural
+
+
+def check(file: Path, typed: Sequence[str]) -> int:
+    """Check a file of results, and that of its choosing runs beside it; print what is wrong; return the exit code.
+
+    typed: which part is played, such as dataset=yahoo, and data_dir. ValueError for a file without results.
+    """
+    recipe = _recipe_of(file)
+    rows = rows_of_file(file)
+    titles = list(dict.fromkeys(row.condition.data for row in rows))
+    if not titles or not set(titles) <= recipe.data.keys():
+        raise ValueError(f"{file} must have results on {listed([*recipe.data])}, got {listed(titles) or 'none'}")
+    faults = [outdated(rows), *(fault for title in titles for fault in _missing(recipe, title, rows))]
+    faults = [*filter(None, [*faults, *(_fault_of_choice(recipe, row) for row in rows)])]
+    for fault in faults:
+        print(f"{file.name}: {fault}", file=sys.stderr)
+    lines = []
+    for title in titles:
+        dataset = value_of(by_name(typed), "dataset")
+        if dataset not in ("", recipe.data[title].choice):
+            continue
+        of_data = [row for row in rows if row.condition.data == title]
+        repeated, code = _played(recipe, title, of_data, typed)
+        if code == INTERRUPTED:
+            return INTERRUPTED
+        if code != DONE:
+            faults.append(f"{title} cannot be played")
+        lines += repeat.comparison(of_data, repeated)
+    repeat.show_lines(lines)
+    others = [compared for _, compared in lines if compared.same < compared.seeds]
+    marked = sum(compared.of_mean is not None for compared in others)
+    print(f"\n{len(lines) - len(others)} of {len(lines)} runs have the numbers of {file.name}")
+    if marked:
+        print(f"{plural(marked, 'run')} of rows with ‡ differ: another processor does not repeat them")
+    if unlike := len(others) - marked:
+        faults.append(f"{plural(unlike, 'run')} with other numbers")
+    if faults:
+        print(f"{file.name} cannot be merged: {listed(faults, most=3)}")
+        return FAILED
+    print(f"{file.name} can be merged: put it and {recipe.name}_choice.parquet into docs/benchmark")
+    return DONE
+
+
+def _recipe_of(file: Path) -> Recipe:
+    """Return the benchmark after which a file is called."""
+    if file.stem not in recipe_names("benchmark"):
+        names = recipe_names("benchmark")
+        raise ValueError(f"FILE must be called NAME.parquet of {listed(names)}, got {file}{nearest(file.stem, names)}")
+    return load_recipe("benchmark", file.stem)
+
+
+def _missing(recipe: Recipe, title: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the rows of a dataset that are not there, or not with all folds and seeds."""
+    plan = plan_of(replace(recipe, data={title: recipe.data[title]}))
+    there = {row.condition: row for row in rows}
+    absent = []
+    for trial in plan.final():
+        row = there.get(trial.condition)
+        if row is None:
+            absent.append(trial.condition)
+            continue
+        folds = {value_of(by_name(run), "dataset.fold") for run in trial.runs}
+        seeds = set(range(int(value_of(by_name(trial.words), "replicas"))))
+        found = {str(fold or ""): set(of_fold) for fold, of_fold in row.group.seeds.items()}
+        if found != dict.fromkeys(folds, seeds):
+            yield f"{_called(row.condition)} must have folds {listed(sorted(folds))} with {plural(len(seeds), 'seed')}"
+    if absent:
+        yield f"{plural(len(absent), 'row')} missing: {listed(list(map(_called, absent)), most=3)}"
+
+
+def _called(condition: Condition) -> str:
+    return ", ".join(filter(None, condition[:4]))
+
+
+def _fault_of_choice(recipe: Recipe, row: Row) -> str:
+    """Return what is wrong with how the settings of a row were chosen; empty where nothing is."""
+    competitor = recipe.competitors.get(row.competitor)
+    if not row.aim or competitor is None:
+        return ""
+    if row.choices is None:
+        return f"{_called(row.condition)} must have choosing runs in {recipe.name}_choice.parquet, got none"
+    means = row.choices.group_by("settings", maintain_order=True).agg(pl.col(AIMS[row.aim]).mean())
+    best_first = [
+        str(settings) for settings in means.sort(AIMS[row.aim], descending=True, maintain_order=True)["settings"]
+    ]
+    unstable = {*expand_all(competitor.unstable)}
+    stable = [settings for settings in best_first if unstable.isdisjoint(settings.split())]
+    allowed = {best_first[0], *stable[:1]} if best_first[0] not in stable else {best_first[0]}
+    given = " ".join(row.settings.values())
+    if given in allowed:
+        return ""
+    return f"{_called(row.condition)} has {given}, and its choosing runs choose {best_first[0]}"
+
+
+def _played(recipe: Recipe, title: str, rows: Sequence[Row], typed: Sequence[str]) -> tuple[list[Row], int]:
+    """Return the rows of a dataset with one seed on its first fold, played again, and the exit code."""
+    one_seed = {name: re.sub(r"replicas=\d+", "replicas=1", words) for name, words in recipe.scale.items()}
+    folds = [run.fold for run in rows[0].group.runs if run.fold is not None]
+    part = [word for word in typed if not word.startswith("dataset=")]
+    part += [f"dataset.fold={min(folds)}"] if folds else []
+    of_data = replace(recipe, scale=one_seed, data={title: recipe.data[title]})
+    plan = plan_of(of_data, part, settings={row.condition: row.settings for row in rows})
+    plan.check_data()
+    runs = run_recipe(plan)
+    return runs.rows, runs.code
