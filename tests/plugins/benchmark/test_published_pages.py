@@ -98,7 +98,7 @@ def spread_of_choices(page: str, key: tuple[str, str, str], metric: str) -> floa
     return float(values.mean((1, 2))[chosen].std())
 
 
-def tested(
+def paired_with(
     page: str, table: str, click: str, names: list[str], metric: str, baseline: str
 ) -> dict[str, tuple[frozenset[str], float, float, int]]:
     """The runs of each row that is compared with the baseline, the mean of paired differences, its standard error, and
@@ -125,7 +125,7 @@ def differences(
     page: str, table: str, click: str, names: list[str], metric: str, baseline: str
 ) -> dict[str, tuple[float, float]]:
     """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
-    rows = tested(page, table, click, names, metric, baseline)
+    rows = paired_with(page, table, click, names, metric, baseline)
     p_of = {
         of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, degrees)
         for of_runs, mean, error, degrees in rows.values()
@@ -141,7 +141,7 @@ def smallest_differences(
     page: str, table: str, click: str, names: list[str], metric: str, baseline: str
 ) -> dict[str, float]:
     """From which difference on each row without an arrow would have one, by trying: the other rows keep their p."""
-    rows = tested(page, table, click, names, metric, baseline)
+    rows = paired_with(page, table, click, names, metric, baseline)
     found = differences(page, table, click, names, metric, baseline)
     p_of = {
         of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, k) for of_runs, mean, error, k in rows.values()
