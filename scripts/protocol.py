@@ -1,7 +1,7 @@
 """How much the protocol of the benchmark decides: the page `linear` on MQ2008, evaluated in other ways.
 
-    python scripts/protocol.py play OUT [launcher.jobs=2 ..]   the runs, and docs/benchmark/protocol_runs.parquet
-    python scripts/protocol.py write                           docs/benchmark/protocol_effects.md, of this file
+    python -m scripts.protocol play OUT [data_dir=FOLDER launcher.jobs=2 ..]   the runs, and protocol_runs.parquet
+    python -m scripts.protocol write                                           protocol_effects.md, of this file
 
 What is varied, and which rows, was fixed before the first run: docs/benchmark/protocol.md, five sets of data. Runs that
 are finished are not run again.
@@ -93,13 +93,16 @@ def words_of(cell: Cell, fold: int, rounds: int, seeds: str) -> list[str]:
 
 
 def played(
-    wanted: Sequence[Cell], rounds: int, seeds: str, out: Path, launcher: Sequence[str]
+    wanted: Sequence[Cell], rounds: int, seeds: str, out: Path, typed: Sequence[str]
 ) -> Iterator[dict[str, object]]:
     """Play cells on all folds, or find their finished runs; yield the values of each seed."""
     jobs = [(cell, fold) for cell in wanted for fold in FOLDS]
     print(f"T = {rounds:,}, {seeds}: {len(jobs):,} runs", file=sys.stderr, flush=True)
-    words = [[*words_of(cell, fold, rounds, seeds), f"output_dir={out}"] for cell, fold in jobs]
-    result = sweep(words, launcher, terminal=sys.stderr)
+    launcher = [word for word in typed if word.startswith("launcher")]
+    others = [f"output_dir={out}", *(word for word in typed if word not in launcher)]
+    result = sweep(
+        [[*words_of(cell, fold, rounds, seeds), *others] for cell, fold in jobs], launcher, terminal=sys.stderr
+    )
     if result.code:
         sys.exit(result.code)
     paths = [path for path in result.directories if path is not None]
@@ -131,19 +134,31 @@ def chosen(rows: Iterable[Mapping[str, object]]) -> set[tuple[str, str, str]]:
     return best
 
 
-def play(out: Path, launcher: Sequence[str]) -> None:
+def play(out: Path, typed: Sequence[str]) -> None:
     """Play all runs, and write their values."""
     rows: list[dict[str, object]] = []
     every = cells()
-    rows += played(every, 5_000, SEEDS[REPORTED], out, launcher)
-    rows += played(every, 5_000, MANY_SEEDS, out, launcher)
+    rows += played(every, 5_000, SEEDS[REPORTED], out, typed)
+    rows += played(every, 5_000, MANY_SEEDS, out, typed)
     for use in SEEDS:
-        rows += played(skyline_cells(), 5_000, SEEDS[use], out, launcher)
-        rows += played(every, 1_000, SEEDS[use], out, launcher)
-    long = list(played(every, 20_000, SEEDS[CHOOSING], out, launcher))
+        rows += played(skyline_cells(), 5_000, SEEDS[use], out, typed)
+        rows += played(every, 1_000, SEEDS[use], out, typed)
+    long = list(played(every, 20_000, SEEDS[CHOOSING], out, typed))
     best = chosen(long)
     rows += long
     reported = [cell for cell in every if (cell.competitor, cell.click, cell.settings) in best]
-    rows += played(reported, 20_000, SEEDS[REPORTED], out, launcher)
+    rows += played(reported, 20_000, SEEDS[REPORTED], out, typed)
     write_parquet(published_dir() / RUNS, pl.DataFrame(rows).drop("words"))
     print(f"written: {published_dir() / RUNS}")
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["play", out, *typed]:
+            play(Path(out), typed)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
