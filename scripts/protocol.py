@@ -34,7 +34,7 @@ SKYLINES = {  # by RankNet and LambdaMART on the true labels, whose settings `li
     ),
     "LambdaMART on the true labels": (
         "ranker=offline_lambdamart ranker.trees=500 ranker.patience=20",
-        "ranker.leaves=4,8,16,31 ranker.learning_rate=0.03,0.1,0.3",
+        "ranker.leaves=4,8,16 ranker.learning_rate=0.03,0.1",
     ),
 }
 ROUNDS = (5_000, 1_000, 20_000)
