@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -351,7 +351,7 @@ def write() -> None:
     runs = pl.read_parquet(published_dir() / RUNS)
     skylines, runs = (runs.filter(pl.col("competitor").is_in([*SKYLINES]) == wanted) for wanted in (True, False))
     base = findings(outcome(runs))
-    sections = {
+    sections: dict[str, dict[str, dict[str, Any]]] = {
         "Settings by fold": {
             "one for all folds": {},
             "one by fold": {"by_fold": True},
