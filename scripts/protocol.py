@@ -169,12 +169,12 @@ def play(out: Path, typed: Sequence[str]) -> None:
 def choices(choosing: pl.DataFrame, aim: str) -> dict[tuple[str, str], str]:
     """Return the settings of each row under each user that are best for an aim in these choosing runs, the first of
     equal ones. Those that another processor does not repeat are taken only where they are clearly better."""
-    metric, unstable = AIMS[aim], _unstable()
+    metric, rows = AIMS[aim], load_recipe("benchmark", "linear").competitors
     found = {}
     for (competitor, click), of_row in choosing.group_by("competitor", "click", maintain_order=True):
         means = of_row.group_by("settings", maintain_order=True).agg(pl.col(metric).mean())
         order = means.sort(metric, descending=True, maintain_order=True)["settings"].to_list()
-        best = order[0]
+        best, unstable = order[0], set(expand_all(rows[str(competitor)].unstable)) if competitor in rows else set()
         stable = [settings for settings in order if unstable.isdisjoint(settings.split())]
         if stable and best != stable[0]:
             values = {(fold, seed): value for fold, seed, value in _values(of_row, best, metric)}
@@ -184,12 +184,6 @@ def choices(choosing: pl.DataFrame, aim: str) -> dict[tuple[str, str], str]:
                 best = stable[0]
         found[str(competitor), str(click)] = best
     return found
-
-
-def _unstable() -> set[str]:
-    return {
-        word for row in load_recipe("benchmark", "linear").competitors.values() for word in expand_all(row.unstable)
-    }
 
 
 def _values(of_row: pl.DataFrame, settings: str, metric: str) -> list[tuple[int, int, float]]:

@@ -122,7 +122,7 @@ def judged(claim: Claim) -> list[Pair]:
             return []
         mean = sum(difference.mean for difference in known) / len(known)
         half_width = sum(difference.half_width**2 for difference in known) ** 0.5 / len(known)
-        found = verdict_of_pair(mean, half_width, claim.expect, claim.bound)
+        found = verdict_of_interval(mean, half_width, claim.expect, claim.bound)
         pairs.append(Pair(row, against, mean, half_width, found, known))
     return pairs
 
@@ -158,8 +158,8 @@ def _spread(row: Row, metric: str) -> float:
     return spread(row, metric)
 
 
-def verdict_of_pair(mean: float, half_width: float, expect: str, bound: float) -> str:
-    """Return whether a difference is as expected: higher, lower, much higher, much lower or equivalent.
+def verdict_of_interval(mean: float, half_width: float, expect: str, bound: float) -> str:
+    """Return whether an interval is as expected: higher, lower, much higher, much lower or equivalent.
 
     The ends of the interval belong to it: an end that is the bound is within it for equivalent, and not beyond it for
     much.

@@ -37,6 +37,7 @@ PLUGIN = Plugin(
         "scripts/field.py",
         "scripts/click_costs.py",
         "scripts/croissant.py",
+        "scripts/protocol.py",
         "scripts/publish",
         "scripts/reproduced.py",
     ],

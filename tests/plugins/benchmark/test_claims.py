@@ -109,8 +109,8 @@ def test_the_words_of_a_claim(expect, of_intervals):
     opposite = {"higher": "lower", "much higher": "much lower", "equivalent": "equivalent"}[expect]
     for (low, high), verdict in of_intervals.items():
         mean, half_width = (low + high) / 2, (high - low) / 2
-        assert claims.verdict_of_pair(mean, half_width, expect, 0.5) == verdict, (low, high)
-        assert claims.verdict_of_pair(-mean, half_width, opposite, 0.5) == verdict, (-high, -low)
+        assert claims.verdict_of_interval(mean, half_width, expect, 0.5) == verdict, (low, high)
+        assert claims.verdict_of_interval(-mean, half_width, opposite, 0.5) == verdict, (-high, -low)
 
 
 def test_claims_are_complete():
