@@ -217,14 +217,14 @@ def outcome(
     reported = of_rounds.filter(use=REPORTED).partition_by("competitor", "click", "settings", as_dict=True)
     of_rows = choosing.partition_by("competitor", "click", as_dict=True)
     for aim, metric in {"offline": "test_ndcg_10", "online": "cumulative_ndcg"}.items():
-        by_folds = [choices(part, aim) for part in choosing.partition_by("fold")] if by_fold else []
+        by_folds = {fold: choices(choosing.filter(fold=fold), aim) for fold in FOLDS} if by_fold else {}
         for row, settings in choices(choosing, aim).items():
             key = (*row, metric)
             values = reported[(*row, settings)].select("fold", "seed", metric).rows()
             if by_fold:
                 values = [
                     each
-                    for fold, chosen in zip(FOLDS, by_folds, strict=True)
+                    for fold, chosen in by_folds.items()
                     for each in reported[(*row, chosen[row])].filter(fold=fold).select("fold", "seed", metric).rows()
                 ]
             found.values[key] = {(fold, seed): value for fold, seed, value in values}
