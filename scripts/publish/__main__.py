@@ -2,9 +2,10 @@
 
     python -m scripts.publish                               all pages
     python -m scripts.publish --runs outputs/benchmark      also figures, of those runs
+    python -m scripts.publish --merge FOLDER/linear.parquet     with these results of some data, in place of theirs
 
-`ol2r benchmark NAME --run --out docs/benchmark` writes the results. They have no rounds, so that figures need the
-directories of the runs.
+`ol2r benchmark NAME --run --out docs/benchmark` writes the results of all data, with dataset=.. and another folder
+those of one. They have no rounds, so that figures need the directories of the runs.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from scripts.publish import orders
 from scripts.publish.claims_page import claims_page
 from scripts.publish.click_costs_page import click_costs_page
 from scripts.publish.index_page import index, overview
+from scripts.publish.merge import merge
 from scripts.publish.pages import benchmark_page
 
 WITHOUT_CURVE = ("oracle", "random")  # they would take the scale of the others
@@ -39,7 +41,10 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", metavar="DIR", type=Path, help="a folder of runs, of which figures are drawn")
     parser.add_argument("--out", metavar="DIR", type=Path, default=results.published_dir(), help="(docs/benchmark)")
+    parser.add_argument("--merge", metavar="FILE", type=Path, help="results of some data of a benchmark")
     given = parser.parse_args(words)
+    if given.merge:
+        merge(given.merge)
     every = {name: tables_of(published(name)) for name in recipe_names("benchmark")}
     pages = [(load_recipe("benchmark", name), tables) for name, tables in every.items() if tables]
     if not pages:

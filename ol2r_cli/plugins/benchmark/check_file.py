@@ -60,7 +60,7 @@ def check(file: Path, typed: Sequence[str]) -> int:
     if faults:
         print(f"{file.name} cannot be merged: {listed(faults, most=3)}")
         return FAILED
-    print(f"{file.name} can be merged: put it and {recipe.name}_choice.parquet into docs/benchmark")
+    print(f"{file.name} can be merged: type python -m scripts.publish --merge {file}")
     return DONE
 
 

@@ -292,7 +292,7 @@ def test_a_file_of_another_machine_is_checked(published, tmp_path, capfd):
     again = ["check", str(file), f"output_dir={tmp_path / 'out'}"]
     assert main(again) == 0
     shown, told = capfd.readouterr()
-    assert re.search(r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: put it", shown)
+    assert re.search(r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: type", shown)
     seeds = [run.seeds for run in collect([tmp_path / "out" / "benchmark"]).runs]
     assert seeds
     assert {tuple(of_run) for of_run in seeds} == {(0,)}, "nothing chooses, and one seed is played"

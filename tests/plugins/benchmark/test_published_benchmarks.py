@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from ol2r_cli.commands.report import main as report
 from ol2r_cli.plugins.benchmark.play import rows_of_benchmark, run_recipe
@@ -17,6 +18,7 @@ from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
 from ol2r_cli.plugins.benchmark.results import published, published_choices, published_dir
 from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
+from scripts.publish import merge
 from scripts.publish.__main__ import main as publish
 from tests.plugins.benchmark.small import published_in, rows_of
 
@@ -76,6 +78,26 @@ def test_the_examples_of_the_index_work(monkeypatch, capsys):
     names: dict[str, object] = {}
     exec("\n".join(start), names)
     assert 0 < eval(expression, names) < 1
+
+
+def test_results_of_some_data_take_the_place_of_theirs(tmp_path, monkeypatch):
+    """Those of new data are put where the recipe has them; all others stay as they are."""
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    for folder in (theirs, ours):
+        folder.mkdir()
+    monkeypatch.setattr(merge, "published_dir", lambda: ours)
+    whole = {
+        file: pl.read_parquet(published_dir() / f"{file}.parquet") for file in ("drift", "drift_choice", "drift_check")
+    }
+    titles = list(load_recipe("benchmark", "drift").data)
+    for file, frame in whole.items():
+        of_title = merge.with_title(frame)
+        of_title.filter(title=titles[1]).drop("title").write_parquet(theirs / f"{file}.parquet")
+        of_title.filter(pl.col("title") != titles[1]).drop("title").write_parquet(ours / f"{file}.parquet")
+    for _ in range(2):  # the second time it takes its own place
+        merge.merge(theirs / "drift.parquet")
+        for file, frame in whole.items():
+            assert_frame_equal(pl.read_parquet(ours / f"{file}.parquet"), frame)
 
 
 def test_the_results_are_small():
