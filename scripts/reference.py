@@ -1,7 +1,8 @@
 """Writes the generated pages of docs/reference: python scripts/reference.py (`make reference`)
 
-commands.md is made from the parsers of all commands, settings.md from the YAML files of configs/ and the annotations of
-constructors, python_api.md from signatures and docstrings. A test compares the committed pages with what this gives.
+commands.md is made from the parsers of all commands, settings.md and a page for each group in settings/ from the YAML
+files of configs/ and the annotations of constructors, python_api.md from signatures and docstrings. A test compares the
+committed pages with what this gives.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, dropwhile, takewhile
 from pathlib import Path
 
@@ -47,9 +49,34 @@ API = {
 
 
 def main() -> None:
-    """Write all pages."""
-    for name, page in PAGES.items():
+    """Write all pages, and remove those of groups that are no more."""
+    made = pages()
+    for path in FOLDER.glob("settings/*.md"):
+        if path.relative_to(FOLDER).as_posix() not in made:
+            path.unlink()
+    for name, page in made.items():
+        (FOLDER / name).parent.mkdir(exist_ok=True)
         (FOLDER / name).write_text(page(), encoding="utf-8")
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Return what makes each page, by its name in docs/reference."""
+    made: dict[str, Callable[[], str]] = {
+        "commands.md": commands,
+        "settings.md": settings,
+        "python_api.md": python_api,
+    }
+    kind, *others = run_kinds().values()
+    for group in Catalogue(root=kind.name).groups:
+        made[_page_of(group)] = partial(settings_of_group, kind, group)
+    for other in others:
+        made[_page_of(other.name)] = partial(settings_of_kind, kind, other)
+    return made
+
+
+def _page_of(name: str) -> str:
+    """Return the page of a group of components, or of another kind of run."""
+    return f"settings/{name.replace('/', '_')}.md"
 
 
 def _page(blocks: Iterable[str]) -> str:
@@ -88,8 +115,7 @@ def commands() -> str:
                     for name, each in program.commands().items()
                 ),
             ),
-            "[Settings](settings.md) lists the components and settings that are typed as `GROUP=CHOICE` and "
-            "`SETTING=VALUE`.",
+            "[Settings](settings.md) has what is typed as `GROUP=CHOICE` and `SETTING=VALUE`.",
             "Exit codes: 0 done, 1 a run failed, 2 bad configuration or data, 3 some runs of a sweep failed, "
             "130 interrupted. A command that has others says so.",
             *(block for each in program.commands().values() for block in _command(each.main())),
@@ -150,42 +176,66 @@ def _help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     return in_markdown(parser._get_formatter()._expand_help(action))
 
 
-# The page of settings.
+# The pages of settings.
 
 
 def settings() -> str:
-    """Return the page of all choices and settings."""
+    """Return the page of a run's own settings, which leads to the pages of all groups."""
+    kind, *others = run_kinds().values()
+    catalogue = Catalogue(root=kind.name)
+    names = [*catalogue.groups, *(other.name for other in others)]
+    about = {name: f"`{name}=NAME`" for name in catalogue.groups} | {
+        each.name: f"`ol2r {each.name}`" for each in others
+    }
+    counts = {name: len(choices) for name, choices in catalogue.choices.items()}
+    return _page(
+        [
+            "# Settings",
+            "What is typed behind `ol2r run`: the settings of a run, and for each group of components a page with "
+            "theirs. `ol2r list` prints the same on the terminal, with components of your own.",
+            "A component is chosen by `GROUP=NAME`, and a setting is changed by `NAME=VALUE`: "
+            "`ol2r run ranker=pdgd ranker.learning_rate=0.01 rounds=2000`. "
+            "Another value than the allowed ones ends the command with exit code 2 before anything runs.",
+            "## Groups of components",
+            _table(
+                ["typed", "page", "components"],
+                ([about[name], f"[{name}]({_page_of(name)})", str(counts.get(name, ""))] for name in names),
+            ),
+            *_root(kind, catalogue),
+        ]
+    )
+
+
+def settings_of_group(kind: RunKind, group: str) -> str:
+    """Return the page of a group: its components with their settings."""
+    return _page(
+        [
+            f"# {group}",
+            f"The components of `{group}=NAME` with their [settings](../settings.md).",
+            *_group(Catalogue(root=kind.name), group, "##"),
+        ]
+    )
+
+
+def settings_of_kind(usual: RunKind, kind: RunKind) -> str:
+    """Return the page of another kind of run: its settings, and the groups that the usual kind does not have."""
+    catalogue = Catalogue(root=kind.name)
+    own = [group for group in catalogue.groups if group not in Catalogue(root=usual.name).groups]
     blocks = [
-        "# Settings",
-        "Every setting of a run, and the components of every group with theirs. `ol2r list` prints the same on the "
-        "terminal, with components of your own.",
-        "A component is chosen by `GROUP=NAME`, and a setting is changed by `NAME=VALUE`: "
-        "`ol2r run ranker=pdgd ranker.learning_rate=0.01 rounds=2000`. "
-        "Another value than the allowed ones ends the command with exit code 2 before anything runs.",
+        f"# ol2r {kind.name}",
+        "Its settings, and the groups of components that only it has.",
+        *_root(kind, catalogue),
     ]
-    known: set[str] = set()
-    for kind in run_kinds().values():
-        catalogue = Catalogue(root=kind.name)
-        groups = [group for group in catalogue.groups if group not in known]
-        known.update(groups)
-        blocks += _root(kind, catalogue, groups)
+    for group in own:
+        blocks += [f"## {group}", *_group(catalogue, group, "###")]
     return _page(blocks)
 
 
-def _root(kind: RunKind, catalogue: Catalogue, groups: Sequence[str]) -> Iterator[str]:
-    """Yield the settings of a kind of run, and the groups that only it has."""
-    yield f"## Settings of ol2r {kind.name}"
-    links = (f"[{group}](#{_anchor(group)})" for group in groups)
-    yield f"Groups of components: {', '.join(links)}."
-    yield _table(
-        ["setting", "default", "meaning"],
-        (
-            [_code(name), _code(default), in_markdown(comment)]
-            for name, default, comment in settings_of_root(catalogue.root)
-        ),
-    )
-    for group in groups:
-        yield from _group(catalogue, group)
+def _root(kind: RunKind, catalogue: Catalogue) -> list[str]:
+    """Return the settings of a kind of run that are of no component."""
+    rows = settings_of_root(catalogue.root)
+    table = ([_code(name), _code(default), in_markdown(comment)] for name, default, comment in rows)
+    return [f"## Settings of ol2r {kind.name}", _table(["setting", "default", "meaning"], table)]
 
 
 def _anchor(heading: str, links: Iterable[str] = ()) -> str:
@@ -195,17 +245,16 @@ def _anchor(heading: str, links: Iterable[str] = ()) -> str:
     return f"{name}-{count}" if count else name
 
 
-def _group(catalogue: Catalogue, group: str) -> Iterator[str]:
-    """Yield the components of a group with their settings."""
+def _group(catalogue: Catalogue, group: str, level: str) -> Iterator[str]:
+    """Yield the components of a group with their settings, below headings of this level."""
     choices = list(catalogue.choices[group].values())
     defaults = defaults_of(catalogue)
-    yield f"## {group}"
     yield _table(
         ["component", "what it is"], ([_link(choice, defaults), _said(title_of(choice))] for choice in choices)
     )
     rows = {choice.name: _rows(choice) for choice in choices}
     for choice in choices:
-        yield from _choice(choice)
+        yield from _choice(choice, level)
         first = _typical(choice, rows)
         own = [row for row in rows[choice.name] if first == choice.name or row not in rows[first]]
         yield _table(_SETTING, own)
@@ -233,21 +282,21 @@ def _names(choice: Choice, rows: Mapping[str, list[Row]]) -> list[str]:
     return list(choice.values) or [row[0] for row in rows[choice.name]]
 
 
-def _choice(choice: Choice) -> Iterator[str]:
+def _choice(choice: Choice, level: str) -> Iterator[str]:
     """Yield what a component is, and what it brings."""
-    yield f"### {typed(choice)}"
+    yield f"{level} {typed(choice)}"
     yield "\n".join(map(_said, choice.header))
     if choice.brings:
         yield f"It brings {' and '.join(f'`{group}={name}`' for group, name in choice.brings.items())}."
 
 
 def _said(comment: str) -> str:
-    """Return what a YAML file says as Markdown, in which pages of docs/ are links."""
-    return _with_links(in_markdown(comment))
+    """Return what a YAML file says as Markdown, in which pages of docs/ are links from a page in settings/."""
+    return _with_links(in_markdown(comment), "../..")
 
 
-def _with_links(text: str) -> str:
-    return re.sub(r"\bdocs/([\w/-]+\.md)", r"[\1](../\1)", text)
+def _with_links(text: str, docs: str) -> str:
+    return re.sub(r"\bdocs/([\w/-]+\.md)", rf"[\1]({docs}/\1)", text)
 
 
 def _rows(choice: Choice) -> list[Row]:
@@ -357,7 +406,7 @@ def _definition(module: str, name: str) -> Iterator[str]:
 
 
 def _prose(docstring: str) -> str:
-    return _with_links(docstring.replace("<", "\\<").replace("|", "\\|"))
+    return _with_links(docstring.replace("<", "\\<").replace("|", "\\|"), "..")
 
 
 def _head(node: ast.FunctionDef | ast.ClassDef, lines: Sequence[str]) -> list[str]:
@@ -384,13 +433,6 @@ def _member(node: ast.stmt, lines: Sequence[str]) -> list[str]:
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         return ["", *head, *lines[first.lineno - 1 : first.end_lineno]]
     return ["", *head[:-1], f"{head[-1]} ..."]
-
-
-PAGES: Mapping[str, Callable[[], str]] = {
-    "commands.md": commands,
-    "settings.md": settings,
-    "python_api.md": python_api,
-}
 
 
 if __name__ == "__main__":

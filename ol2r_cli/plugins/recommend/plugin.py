@@ -23,6 +23,7 @@ PLUGIN = Plugin(
         "docs/how-to/recommend.md",
         "docs/algorithms/recommendation.md",
         "docs/algorithms/mter.md",
+        "docs/reference/settings/recommend.md",
         "docs/users_as_queries.py",
         "tests/reference/factorization_tree.py",
     ],
