@@ -128,7 +128,7 @@ def log_probability(scores: np.ndarray, shown: int) -> np.float64:
 class PairRank:
     """PairRank_C (Jia, Wang, Guo and Wang, WWW 2021): shuffles only documents whose order is uncertain.
 
-    docs/explanation/pairrank.md has a picture of certain pairs and blocks.
+    docs/explanation/round.md has a picture of certain pairs and blocks.
     """
 
     def __init__(self, features: int, l2: float = 0.01, alpha: float = 0.1):

@@ -1,4 +1,4 @@
-"""The rule of docs/explanation/defaults.md: python scripts/defaults.py DIR QUERIES
+"""The rule of docs/explanation/round.md: python scripts/defaults.py DIR QUERIES
 
 DIR has the runs of `ol2r run -m`, QUERIES what `ol2r export DIR --to per-query --split validation --out QUERIES` wrote.
 NAME=VALUE ..: today's default, which is compared with the chosen setting. --locks: settings with which a run can lock

@@ -89,9 +89,9 @@ def test_where_a_gpu_overtakes_a_core_is_that_of_the_table():
     needed: dict[BreakEven, list[tuple[float, float]]] = {ONE_STEP: [], HISTORY: []}
     fastest: dict[str, float] = {}
     core: dict[str, float] = {}
-    for name, replicas, _, rate, of_core, *_ in tables()[0]:
-        fastest[name] = max(fastest.get(name, 0), number(rate) / number(replicas))
-        core[name] = number(of_core)
+    for name, _, *rates in tables()[0]:
+        core[name], *of_gpu = (number(rate.partition(" / ")[0]) for rate in rates)
+        fastest[name] = max(rate / replicas for rate, replicas in zip(of_gpu, (1, 10, 100, 1000, 10_000), strict=True))
     for name in core:
         kind = HISTORY if name in seconds else ONE_STEP
         needed[kind].append((core[name] / fastest[name], core[name] * seconds.get(name, 18)))
