@@ -30,7 +30,6 @@ PLUGIN = Plugin(
         "docs/benchmark",
         "docs/how-to/reproduce.md",
         "docs/explanation/reproduced.md",
-        "docs/artifact.md",
         "docs/tutorials/comparison.md",
         "scripts/processors.py",
         "scripts/campaign.py",

@@ -507,7 +507,7 @@ SENTENCES: list[tuple[str, Callable[[], Iterator[str]]]] = [
     ("explanation/tuning_without_labels.md", tuning_without_labels),
     ("explanation/reproduced.md", reproduced),
     ("benchmark/claims.yaml", notes),
-    ("artifact.md", artifact),
+    ("how-to/reproduce.md", artifact),
     ("algorithms/real_users.md", real_users),
     ("algorithms/forgetting.md", forgetting),
 ]

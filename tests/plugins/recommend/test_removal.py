@@ -23,7 +23,7 @@ OWN = (  # all of its files
     *("docs/users_as_queries.py", "docs/reference/settings/recommend.md"),
 )
 INDEXES = (  # have lines that name what there is
-    *("README.md", "docs/README.md", "docs/artifact.md", "docs/explanation/architecture.md"),
+    *("README.md", "docs/README.md", "docs/how-to/reproduce.md", "docs/explanation/architecture.md"),
     *("docs/reference/commands.md", "docs/reference/settings.md"),
 )
 COPIED = ("ol2r_cli", "configs", "tests", "docs", "scripts")
