@@ -22,7 +22,6 @@ PLUGIN = Plugin(
         "configs/reproduce/dissertation_fig4_*",
         "docs/how-to/recommend.md",
         "docs/algorithms/recommendation.md",
-        "docs/algorithms/mter.md",
         "docs/reference/settings/recommend.md",
         "docs/users_as_queries.py",
         "tests/reference/factorization_tree.py",

@@ -19,7 +19,7 @@ OWN = (  # all of its files
     "tests/reference/factorization_tree.py",
     *("configs/recommend.yaml", "configs/model", "configs/reviews", "configs/reproduce/data/amazon*"),
     *("configs/reproduce/dissertation_table4_*", "configs/reproduce/dissertation_fig4_*"),
-    *("docs/how-to/recommend.md", "docs/algorithms/recommendation.md", "docs/algorithms/mter.md"),
+    *("docs/how-to/recommend.md", "docs/algorithms/recommendation.md"),
     *("docs/users_as_queries.py", "docs/reference/settings/recommend.md"),
 )
 INDEXES = (  # have lines that name what there is
