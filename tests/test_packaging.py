@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from ol2r_cli import __version__
 from ol2r_cli.config.catalogue import ROLES
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +77,30 @@ def test_wheels_have_the_package_and_its_configurations(built):
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert shipped() | {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= names
     assert not [name for name in names if name.startswith(("tests/", "outputs/", ".venv/"))]
+
+
+def test_an_sdist_is_built_with_the_address_that_is_set_in_it(built, tmp_path):
+    """Its wheel has the addresses and the long description that it has, too."""
+    with tarfile.open(built["sdist"]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    (source / "PKG-INFO").unlink()  # what an sdist was built with stays
+    settings = source / "pyproject.toml"
+    address = "https://github.com/learners/ol2r"
+    text, count = re.subn("^repository = .*", f'repository = "{address}"', settings.read_text(), flags=re.MULTILINE)
+    assert count == 1
+    settings.write_text(text)
+    call(sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "dist", cwd=source)
+    (wheel,), (sdist,) = tmp_path.glob("dist/*.whl"), tmp_path.glob("dist/*.tar.gz")
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        of_wheel = archive.read(name).decode()
+    with tarfile.open(sdist) as archive:
+        (name,) = (name for name in archive.getnames() if name.count("/") == 1 and name.endswith("/PKG-INFO"))
+        of_sdist = archive.extractfile(name).read().decode()
+    assert of_wheel == of_sdist
+    assert f"\nProject-URL: Source, {address}\n" in of_wheel
+    assert f"]({address}/blob/v{__version__}/docs/how-to/install.md)" in of_wheel
 
 
 def test_an_installed_wheel_runs_from_any_folder(built, tmp_path):
