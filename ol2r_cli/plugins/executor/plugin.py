@@ -7,5 +7,5 @@ from ol2r_cli.plugins import Plugin
 PLUGIN = Plugin(
     name="executor",
     about="jobs on the workers of Dask, Parsl, or any executor",
-    files=[*(f"configs/launcher/{name}.yaml" for name in ("executor", "dask", "parsl")), "docs/how-to/clusters.md"],
+    files=[f"configs/launcher/{name}.yaml" for name in ("executor", "dask", "parsl")],
 )

@@ -7,5 +7,5 @@ from ol2r_cli.plugins import Plugin
 PLUGIN = Plugin(
     name="slurm",
     about="jobs on a Slurm cluster",
-    files=["configs/launcher/slurm.yaml", "docs/how-to/slurm.md", "scripts/slurm_up.sh", "scripts/slurm_down.sh"],
+    files=["configs/launcher/slurm.yaml", "scripts/slurm_up.sh", "scripts/slurm_down.sh"],
 )
