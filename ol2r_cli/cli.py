@@ -99,6 +99,9 @@ def _unprinted(words: list[str], code: int, error: OSError) -> int:
 
 def _command(arguments: list[str]) -> int:
     """Run the command that the words name, or answer without one, and return the exit code."""
+    if find_spec("fcntl") is None:  # locks of files, which Windows has not
+        print("ol2r runs on Linux and macOS; on Windows type wsl --install, and install it inside WSL", file=sys.stderr)
+        return BAD_CONFIGURATION
     try:
         os.getcwd()
     except OSError as error:

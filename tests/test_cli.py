@@ -193,6 +193,21 @@ def test_words_behind_an_option_of_several_words(tmp_path: Path, capsys: pytest.
         assert err.count("\n") == 1
 
 
+def test_windows_is_answered_by_one_line_that_says_wsl(tmp_path: Path):
+    """In a process that has none of the modules which only Unix has."""
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(('fcntl', 'grp', 'pty', 'pwd', 'resource', 'termios', 'tty')));"
+        "from ol2r_cli.cli import main; print(main([]), main(['--version']), main(['run', 'rounds=5']))"
+    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60)
+    assert done.stdout == "2 2 2\n", done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    assert set(lines) == {"ol2r runs on Linux and macOS; on Windows type wsl --install, and install it inside WSL"}
+
+
 def test_a_removed_working_folder_is_one_line(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
