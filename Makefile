@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-core test-plugin a-plugin test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs reference notebook clean
+.PHONY: help setup setup-gpu run test test-core test-plugin a-plugin test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs links reference notebook clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -115,6 +115,9 @@ golden: setup  ## rewrite the golden traces; read the diff before committing it
 
 docs: setup  ## build the site of the documentation into dist/site, with warnings as errors
 	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site -d build/site . dist/site
+
+links: setup  ## open every link of the documentation that leads to another machine; broken ones are listed
+	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs/site -d build/site . build/links
 
 reference: setup  ## write the generated pages of docs/reference again: commands, settings, Python API
 	$(VENV)/bin/python scripts/reference.py

@@ -33,6 +33,7 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_show_sphinx = False
 html_use_index = False  # no page of the index: pages are found by search
+linkcheck_retries = 3  # of `make links`
 copybutton_prompt_text = "$ "  # commands are copied without what they print
 
 
