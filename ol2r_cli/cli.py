@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from ol2r_cli.commands.command import HelpFormatter, with_hyphens
 from ol2r_cli.plugins import installed, plugins
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, INTERRUPTED, UNREAD, exits_when_interrupted
-from ol2r_cli.text.formatting import nearest
-from ol2r_cli.text.program import as_called, commands, core_commands
+from ol2r_cli.text.formatting import nearest, wrapped
+from ol2r_cli.text.program import as_called, commands, core_commands, if_there, program
 from ol2r_cli.text.terminal import printing
 
 _MEANT = {  # words that are no commands, with what to type; plug-ins have others
@@ -32,6 +32,15 @@ _MEANT = {  # words that are no commands, with what to type; plug-ins have other
     "rankers": "ol2r list ranker",
 }
 
+ABOUT = """Online learning to rank from simulated clicks. For researchers who compare
+rankers that learn from clicks, and engineers who ask what one would do."""
+FIRST = """what to type first:
+  ol2r run                                       PairRank on generated data
+  ol2r run ranker=pdgd click=navigational        another ranker, other users
+  ol2r run -m ranker=pairrank,pdgd seed=0,1,2    a sweep, and then: ol2r report
+  ol2r list ranker                               rankers and their settings
+  ol2r run dataset=letor dataset.path=FOLDER     your data, LETOR files"""
+ADVISE = "  ol2r advise log.csv                            would it pay, from a click log"
 EPILOG = """examples:
   ol2r run                                            PairRank, generated data
   ol2r run click=navigational rounds=2000 replicas=5  five seeds at once
@@ -49,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     lines = {name: f"  {name:10}  {command.about}" for name, command in commands().items()}
     core = core_commands()
     about = [
-        "Online learning to rank from simulated clicks.",
+        ABOUT,
         "",
         "commands to begin with:",
         *(lines[name] for name in core),
@@ -67,6 +76,25 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="store_true", help="show the version, and the commit of a checkout")
     top.add_argument("command", help=argparse.SUPPRESS, metavar="COMMAND")
     return top
+
+
+def first_screen() -> str:
+    """Return what `ol2r` alone prints, in 24 lines: for whom it is, what to type first, and the other commands."""
+    core = core_commands()
+    others = [name for name in commands() if name not in core]
+    lines = [
+        ABOUT,
+        "",
+        *filter(None, [FIRST, if_there(ADVISE)]),
+        "",
+        "commands to begin with:",
+        *(f"  {name:10}  {commands()[name].about}" for name in core),
+        "",
+        wrapped(f"other commands: {', '.join(others)}", 2),
+        "",
+        f"`{program()} help` says what they do, and `ol2r COMMAND --help` more about one",
+    ]
+    return as_called("\n".join(lines))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -111,7 +139,10 @@ def _command(arguments: list[str]) -> int:
         import_module(commands()["completion"].module).answer(parser())
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [*arguments[1:], "--help"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if not arguments:
+        print(first_screen())
+        return DONE
+    if arguments[0] in ("-h", "--help", "help"):
         parser().print_help()
         return DONE
     name, *rest = arguments

@@ -31,9 +31,8 @@ def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
 
 def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     modules, out = imported("--help", cwd=tmp_path)
-    for arguments in [], ["help"]:
-        assert main(arguments) == 0
-        assert capsys.readouterr().out.split() == out.split()
+    assert main(["help"]) == 0
+    assert capsys.readouterr().out.split() == out.split()
     texts = []
     for words in ["run", "--help"], ["help", "run"]:
         with pytest.raises(SystemExit):
@@ -46,6 +45,24 @@ def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert f"\n  {command} " in out
     assert out.index("\n  report ") < out.index("\nother commands:") < out.index("\n  search ")
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_first_screen_says_what_to_type(capsys, on_terminal):
+    """On 24 lines of 80 columns: for whom it is, every command, and words that ol2r takes."""
+    on_terminal(80)
+    assert main([]) == 0
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert len(shown.splitlines()) <= 24
+    assert max(map(len, shown.splitlines())) <= 80
+    words = re.split(r"[\s,]+", shown)
+    assert all(part in words for command in commands() for part in command.split())
+    first = shown.partition("what to type first:\n")[2].partition("\n\n")[0].splitlines()
+    typed = [re.split(r"\s{2,}", line.strip())[0].partition("ol2r ")[2].split() for line in first]
+    assert len(typed) >= 5
+    for command, *arguments in typed:
+        assert command in commands()
+        if command == "run" and "FOLDER" not in " ".join(arguments):
+            assert main(["run", *arguments, "--dry-run", "output_dir=nowhere"]) == 0
 
 
 def test_what_is_read_or_shown_imports_neither_torch_nor_tables(tmp_path: Path):
