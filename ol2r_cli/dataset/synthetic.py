@@ -1,6 +1,6 @@
 """The generated dataset, `dataset=synthetic`: queries in the likeness of MSLR-WEB10K with a known inside.
 
-docs/algorithms/synthetic.md describes the model. All arithmetic is elementwise in single precision: a matrix product
+docs/reference/datasets.md describes the model. All arithmetic is elementwise in single precision: a matrix product
 would round differently on other machines and with other numbers of threads.
 """
 

@@ -281,7 +281,7 @@ def paper_page(plan: RunPlan, runs: RecipeRuns, values: Values, figures: Sequenc
         f"# {recipe.title}",
         f"{PAPERS[recipe.paper][1]}, {recipe.where}: {recipe.shows}.",
         line if comparable else f"> **{line}**",
-        "The paper says, and published runs of ol2r (`docs/explanation/reproduced.md`) show:",
+        "The paper says, and published runs of ol2r (`docs/reference/reproduced.md`) show:",
         "\n".join(_claims(recipe)),
         *(f"![{path.stem}]({path.name})" for path in figures),
     ]

@@ -30,6 +30,7 @@ PLUGIN = Plugin(
         "docs/benchmark",
         "docs/how-to/reproduce.md",
         "docs/explanation/reproduced.md",
+        "docs/reference/reproduced.md",
         "docs/tutorials/comparison.md",
         "scripts/processors.py",
         "scripts/campaign.py",
