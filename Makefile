@@ -114,7 +114,7 @@ golden: setup  ## rewrite the golden traces; read the diff before committing it
 	$(VENV)/bin/python scripts/golden.py $(ARGS)
 
 docs: setup  ## build the site of the documentation into dist/site, with warnings as errors
-	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site -d build/site . dist/site
+	$(VENV)/bin/python -m sphinx -q -W --keep-going -c docs/site -d build/site . dist/site $(ARGS)
 
 links: setup  ## open every link of the documentation that leads to another machine; broken ones are listed
 	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs/site -d build/site . build/links

@@ -11,8 +11,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
+from ol2r_cli import __version__
+from scripts import versions
+
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "docs" / "site"
+REPOSITORY = "https://github.com/learners/ol2r"
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}  # and not only linked
 
 
@@ -48,11 +52,14 @@ class References(HTMLParser):
 
 @pytest.mark.slow
 def test_the_site_needs_no_network_and_has_all_its_files(tmp_path: Path):
+    """It is the one of a version beside others, as it is published: pages lead to the list of versions, too."""
     pytest.importorskip("sphinx")
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", str(SITE), "-d", str(tmp_path / "state")]
-    done = subprocess.run([*build, str(ROOT), str(tmp_path / "site")], capture_output=True, text=True)
+    published = ["-A", "versions=1", "-D", f"html_theme_options.source_repository={REPOSITORY}"]
+    done = subprocess.run([*build, *published, str(ROOT), str(tmp_path / "site")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    pages = list(tmp_path.glob("site/**/*.html"))
+    versions.main([str(tmp_path / "site"), str(tmp_path / "pages"), "dev"])
+    pages = list(tmp_path.glob("pages/**/*.html"))
     assert len(pages) > 60
     for page in pages:
         references = References(page.read_text())
@@ -61,4 +68,7 @@ def test_the_site_needs_no_network_and_has_all_its_files(tmp_path: Path):
             target = urlsplit(link)
             if not target.scheme and target.path:
                 assert (page.parent / unquote(target.path)).exists(), (page, link)
-    assert not [sheet for sheet in tmp_path.glob("site/**/*.css") if "@import" in sheet.read_text()]
+    assert not [sheet for sheet in tmp_path.glob("pages/**/*.css") if "@import" in sheet.read_text()]
+    install = References((tmp_path / "pages/dev/docs/how-to/install.html").read_text()).linked
+    assert "../../../versions.html" in install
+    assert f"{REPOSITORY}/blob/v{__version__}/docs/how-to/install.md?plain=true" in install

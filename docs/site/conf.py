@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
@@ -9,6 +12,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from ol2r_cli import __version__
 
+SETTINGS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
 project = "ol2r"
 release = version = __version__
 extensions = ["myst_parser", "sphinx_external_toc", "sphinx_copybutton"]
@@ -26,6 +30,24 @@ myst_heading_anchors = 4  # anchors of headings as on GitHub
 
 html_theme = "furo"
 html_title = f"ol2r {version}"
+html_theme_options = {  # of every page, a link to its file in the repository, once that has an address
+    "source_repository": SETTINGS["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"],
+    "source_branch": f"v{version}",
+    "source_directory": "",
+    "top_of_page_buttons": ["view"],
+}
+templates_path = ["templates"]
+html_sidebars = {  # those of the theme, and versions
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "versions.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+html_additional_pages = {"index": "index.html"}  # leads to README.html
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
