@@ -17,7 +17,6 @@ PLUGIN = Plugin(
     ],
     files=[
         "configs/dataset/world.yaml",
-        "docs/how-to/advise.md",
         "docs/explanation/forecasts.*",
         "scripts/forecasts.py",
     ],

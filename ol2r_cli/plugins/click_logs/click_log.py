@@ -87,7 +87,7 @@ def read(path: Path, leave_out: LeaveOut = "none", form: Form = AS_IT_IS) -> tup
     """Return the log in a csv, parquet or json lines file, and how many rows were left out.
 
     A row has the counts of a document at a rank, a shown document of a page, or a page with lists: docs/how-to/
-    fit_clicks.md has the columns. What is recognised that a user may not expect is logged. Counts of the same query,
+    click_logs.md has the columns. What is recognised that a user may not expect is logged. Counts of the same query,
     document and place are added. Of equal rows of a page one is kept, and none is malformed. `leave_out` says which
     rows are left out: none, those with more clicks than impressions, or all that are malformed. DataError, with the
     line, for the first other malformed row; ValueError for a file that cannot be read or has too little.

@@ -62,8 +62,7 @@ PLUGIN = Plugin(
     files=[
         "ol2r_cli/dataset/click_counts.py",
         "configs/dataset/yandex_bandit.yaml",
-        "docs/how-to/fit_clicks.md",
-        "docs/explanation/click_logs.md",
+        "docs/how-to/click_logs.md",
         "docs/explanation/tuning_without_labels.md",
     ],
 )

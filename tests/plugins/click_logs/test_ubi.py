@@ -1,4 +1,4 @@
-"""The recipe of docs/how-to/fit_clicks.md for User Behavior Insights, on events of its schema 1.3."""
+"""The recipe of docs/how-to/click_logs.md for User Behavior Insights, on events of its schema 1.3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ol2r_cli.plugins.click_logs.click_log import read
 from ol2r_cli.plugins.click_logs.log_file import Form
 
-PAGE = Path(__file__).parents[3] / "docs/how-to/fit_clicks.md"
+PAGE = Path(__file__).parents[3] / "docs/how-to/click_logs.md"
 SEARCHES = [
     ("p1", "shoes", ["a", "b", "c"], ["b"]),
     ("p2", "coats", ["x", "y"], []),
