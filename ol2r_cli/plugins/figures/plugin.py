@@ -52,5 +52,5 @@ PLUGIN = Plugin(
 """,
         ),
     ],
-    files=["docs/how-to/figures.md", "docs/reference/figures.md", "docs/pictures/gallery"],
+    files=["docs/how-to/figures.md", "docs/pictures/gallery"],
 )
