@@ -28,5 +28,5 @@ PLUGIN = Plugin(
         job=lambda *words: batch.BatchJob(*words),
         play=lambda jobs, ended, make: batch.run_batch(jobs, ended, make),
     ),
-    files=["docs/explanation/batches.md", "scripts/gpu.py"],
+    files=["scripts/gpu.py"],
 )
