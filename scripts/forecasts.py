@@ -227,8 +227,8 @@ TEXT = """\
 
 *Of the plug-in [advise](architecture.md#plug-ins): without it, the rest works.*
 
-This page has the test of truth of [`ol2r advise`](../how-to/click_logs.md#would-online-learning-pay), for those who want to know
-how far its intervals can be trusted.
+This page has the test of truth of [`ol2r advise`](../how-to/click_logs.md#would-online-learning-pay),
+for those who want to know how far its intervals can be trusted.
 
 **Claim**, fixed with the plan of {logs} logs before the first of them was made: where fitted users
 pass the check, the 95 % interval contains the true gain in {least} to {most} of the logs.
