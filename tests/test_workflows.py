@@ -1,4 +1,4 @@
-"""Workflows of GitHub: they are pinned, publish nothing without the address of the repository, and do what they say."""
+"""Workflows of GitHub: they are pinned, test what is promised, need the address to publish, and do what they say."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from ol2r_cli import __version__
 from scripts import versions
@@ -19,6 +21,7 @@ from scripts import versions
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".github" / "workflows"
 WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yml"))}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PUBLISHING = ["pages", "publish"]
 STARTED_BY = True  # YAML reads the key `on` as this
 HERE = "needs.address.outputs.is_here == 'true'"
@@ -58,6 +61,32 @@ def test_a_workflow_may_read_only_unless_a_job_says_more(name):
     more = {job: given["permissions"] for job, given in WORKFLOWS[name]["jobs"].items() if "permissions" in given}
     expected = {"publish": {"publish": {"id-token": "write"}}, "pages": {"publish": {"contents": "write"}}}
     assert more == expected.get(name, {})
+
+
+def test_every_python_that_is_promised_is_tested():
+    tested = WORKFLOWS["ci"]["jobs"]["test"]["strategy"]["matrix"]["python"]
+    named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if text.startswith("Programming Language ::")]
+    assert tested == [version for version in named if "." in version]
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+    assert f"Python {tested[0]} to {tested[-1]}" in (ROOT / "docs/how-to/install.md").read_text()
+
+
+def lower_bounds(*extras: str) -> dict[str, str]:
+    """The lower bound of each package of some extras."""
+    lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    required = [Requirement(line) for line in lines]
+    return {each.name: str(spec) for each in required for spec in each.specifier if spec.operator == ">="}
+
+
+@pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"]))
+def test_the_lower_bounds_of_every_extra_are_tested(extra: str):
+    """As those of the two extras of which the lowest versions are installed."""
+    installing = next(
+        step for step in WORKFLOWS["ci"]["jobs"]["lowest"]["steps"] if "--editable" in step.get("run", "")
+    )
+    assert "--resolution lowest-direct" in installing["run"]
+    assert installing["run"].endswith(" '.[dev,xgboost]'")
+    assert lower_bounds(extra).items() <= lower_bounds("dev", "xgboost").items()
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
