@@ -8,7 +8,7 @@ SLURM  ?= /tmp/ol2r-slurm
 FAST   := not slow and not gpu and not slurm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu run test test-core test-plugin a-plugin test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs links reference notebook clean
+.PHONY: help setup setup-locked setup-gpu run test test-core test-plugin a-plugin test-all test-processors test-slurm gpu mutation campaign check format smoke bench performance pictures golden docs links reference notebook lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ /' | awk '{name=$$1; $$1=""; printf "  make %-15s %s\n", name, $$0}'
@@ -27,6 +27,14 @@ $(VENV)/.installed: $(VENV)/.for-runs
 	touch $@
 
 setup: $(VENV)/.installed  ## create .venv and install ol2r with its development tools
+
+# A torch that is there stays: requirements.lock leaves the build to the machine.
+setup-locked: constraints.txt requirements.lock  ## the same with the versions of requirements.lock, each file compared with its hash
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --require-hashes --no-deps --requirement requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $(VENV)/.for-runs $(VENV)/.installed
 
 # It needs no GPU.
 setup-gpu: setup  ## add the compiler of loops for a GPU to .venv (extra gpu, 130 MB), with which their tests are not skipped
@@ -126,6 +134,12 @@ notebook: setup  ## execute docs/notebook.ipynb; look at it before committing it
 	folder=$$(mktemp -d) && cp docs/notebook.ipynb $$folder && cd $$folder && \
 	$(CURDIR)/$(VENV)/bin/jupyter execute --inplace --NotebookClient.record_timing=False notebook.ipynb && \
 	cp notebook.ipynb $(CURDIR)/docs
+
+# All platforms and Pythons in one file, without the address of an index: each machine has its own.
+lock:  ## write requirements.lock for today's pyproject.toml; ARGS=--upgrade takes newer versions (needs uv: pip install uv)
+	echo torch | uv pip compile --quiet --universal --python-version 3.11 --extra dev --constraint constraints.txt \
+	    --excludes /dev/stdin --generate-hashes --no-emit-index-url --annotation-style line \
+	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml $(ARGS)
 
 clean:  ## remove .venv and caches; outputs stay
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
