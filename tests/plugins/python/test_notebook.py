@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import linecache
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[3] / "docs" / "notebook.ipynb"
+ROOT = Path(__file__).parents[3]
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
 
 def code_cells(notebook: dict) -> list[dict]:
@@ -59,7 +62,7 @@ def test_its_classes_run_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setattr("ol2r_cli.plugins.python.passed_classes._written", {})  # tests of others have a Perceptron, too
     texts = ["".join(cell["source"]) for cell in code_cells(json.loads(NOTEBOOK.read_text()))]
     for number, text in enumerate(texts):
-        if not any(call in text for call in ("ol2r.check(", "ol2r.sweep(", "ol2r.draw(")):
+        if not any(call in text for call in ("%pip", "ol2r.check(", "ol2r.sweep(", "ol2r.draw(")):
             short, name = text.replace("rounds=300", "rounds=20"), f"<cell {number}>"
             linecache.cache[name] = (len(short), None, short.splitlines(True), name)
             exec(compile(short, name, "exec"), vars(main))
@@ -67,6 +70,19 @@ def test_its_classes_run_in_this_process(tmp_path, monkeypatch):
     assert main.run.id != main.measured.id
     assert main.measured.summary["abandoned"]["n"] == 3
     assert main.clicks > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "installs"), [([], False), (["-I", "-S"], True)], ids=["as it is here", "without packages"]
+)
+def test_its_first_cell_installs_ol2r_only_where_it_is_missing(options, installs):
+    """On a hosted machine, such as Colab, nothing is there before it."""
+    transformed = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager().transform_cell
+    first = transformed("".join(code_cells(json.loads(NOTEBOOK.read_text()))[0]["source"]))
+    notebook = "class get_ipython:\n    run_line_magic = staticmethod(print)\n"  # which shows what would be done
+    here = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *options, "-c", notebook + first], env=here, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ('pip install --quiet "ol2r[plots]"\n' if installs else "", "")
 
 
 def _id(cell: dict) -> str:
