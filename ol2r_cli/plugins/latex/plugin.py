@@ -38,5 +38,4 @@ PLUGIN = Plugin(
 """,
         ),
     ],
-    files=["docs/how-to/cite.md"],
 )
