@@ -1,4 +1,4 @@
-# The main job, the tests and every command, without a GPU: docs/artifact.md says how to use it.
+# The main job, the tests and every command, without a GPU: docs/how-to/reproduce.md says how to use it.
 FROM python:3.11-slim-bookworm
 RUN apt-get update && apt-get install --yes --no-install-recommends git libgomp1 make && rm -rf /var/lib/apt/lists/*
 ENV PATH=/ol2r/.venv/bin:$PATH PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,7 @@ def croissant() -> dict[str, Any]:
     """Return the metadata of all tables."""
     tables = sorted(FOLDER.glob("*.parquet"))
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    made_by = creators(cited["authors"])
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -117,14 +119,24 @@ def croissant() -> dict[str, Any]:
         "name": "ol2r_benchmarks",
         "description": ABOUT,
         "license": "https://spdx.org/licenses/MIT.html",
-        "creator": {"@type": "sc:Organization", "name": cited["authors"][0]["name"]},
-        "citeAs": f"{cited['authors'][0]['name']}: {cited['title']}, version {cited['version']}",
+        "creator": made_by if len(made_by) > 1 else made_by[0],
+        "citeAs": f"{', '.join(each['name'] for each in made_by)}: {cited['title']}, version {cited['version']}",
         "version": cited["version"].partition(".dev")[0],
         "datePublished": str(cited["date-released"]),
         "url": "docs/benchmark/README.md",
         "distribution": [file_object(path) for path in tables],
         "recordSet": [record_set(path) for path in tables],
     }
+
+
+def creators(authors: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the authors of CITATION.cff, which has persons and organisations by other words."""
+    return [
+        {"@type": "sc:Organization", "name": author["name"]}
+        if "name" in author
+        else {"@type": "sc:Person", "name": f"{author['given-names']} {author['family-names']}"}
+        for author in authors
+    ]
 
 
 def file_object(path: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx_external_toc", "sphinx_copybutton"]
 
 # The sources are those that GitHub shows: README and docs/ of the repository, which is the source folder.
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**"]
 exclude_patterns = ["docs/site/**"]
 external_toc_path = "docs/site/navigation.yml"
 smartquotes = False  # --out stays two hyphens

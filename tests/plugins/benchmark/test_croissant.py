@@ -17,6 +17,17 @@ def test_metadata_are_those_of_the_tables():
     assert json.loads(WRITTEN["FILE"].read_text()) == WRITTEN["croissant"]()
 
 
+def test_persons_and_organisations_of_the_citation_file_are_creators():
+    authors = [
+        {"name": "A Laboratory"},
+        {"family-names": "Hopper", "given-names": "Grace", "orcid": "https://orcid.org/0"},
+    ]
+    assert WRITTEN["creators"](authors) == [
+        {"@type": "sc:Organization", "name": "A Laboratory"},
+        {"@type": "sc:Person", "name": "Grace Hopper"},
+    ]
+
+
 def test_every_column_is_described():
     for path in WRITTEN["FOLDER"].glob("*.parquet"):
         fields = WRITTEN["record_set"](path)["field"]
