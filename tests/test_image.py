@@ -39,7 +39,7 @@ def asked() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_lock_has_a_version_of_everything_that_pyproject_allows(python):
+def test_the_lock_has_a_version_of_all_that_pyproject_allows(python):
     """After a change of dependencies, `make lock` makes it true again."""
     locked = pins(python)
     constraints = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"]

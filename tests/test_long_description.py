@@ -79,7 +79,7 @@ def test_only_the_targets_of_links_differ_from_readme():
     assert re.sub(rf"{REPOSITORY}/(blob|raw)/v{re.escape(__version__)}/", "", text) == README
 
 
-def test_the_addresses_of_the_project_follow_from_that_of_the_repository():
+def test_addresses_follow_from_that_of_the_repository():
     assert built(REPOSITORY).urls == {
         "Documentation": "https://learners.github.io/ol2r/",
         "Source": REPOSITORY,
@@ -88,7 +88,7 @@ def test_the_addresses_of_the_project_follow_from_that_of_the_repository():
     }
 
 
-def test_without_an_address_a_package_has_readme_as_it_stands_and_no_addresses():
+def test_without_an_address_a_package_has_readme_as_it_stands():
     assert (built("").readme, built("").urls) == (README, {})
 
 
@@ -99,7 +99,7 @@ def test_an_address_of_another_form_is_refused(given):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/how-to/install.md"])
-def test_what_is_typed_first_without_a_gpu_stands_before_the_package(page):
+def test_what_is_typed_first_without_a_gpu_comes_first(page):
     """PyPI's torch for Linux is the build for CUDA, which pip takes where no torch is there."""
     lines = (ROOT / page).read_text().splitlines()
     (first,) = (number for number, line in enumerate(lines) if line.startswith(f"    {CPU}"))

@@ -120,7 +120,7 @@ def test_only_the_repository_whose_address_is_set_publishes(tmp_path, address, r
     assert output.read_text() == f"is_here={is_here}\n"
 
 
-def test_a_package_is_uploaded_for_a_tag_only_and_without_a_password():
+def test_a_package_is_uploaded_for_a_tag_without_a_password():
     workflow = WORKFLOWS["publish"]
     assert workflow[STARTED_BY] == {"push": {"tags": ["v*"]}, "workflow_dispatch": None}
     assert workflow["jobs"]["publish"]["if"] == f"{HERE} && github.ref_type == 'tag'"

@@ -17,7 +17,7 @@ def test_metadata_are_those_of_the_tables():
     assert json.loads(WRITTEN["FILE"].read_text()) == WRITTEN["croissant"]()
 
 
-def test_persons_and_organisations_of_the_citation_file_are_creators():
+def test_persons_and_organisations_of_the_citation_are_creators():
     authors = [
         {"name": "A Laboratory"},
         {"family-names": "Hopper", "given-names": "Grace", "orcid": "https://orcid.org/0"},

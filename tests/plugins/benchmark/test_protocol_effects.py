@@ -190,7 +190,7 @@ def test_what_changes_is_counted():
     assert found.verdicts == {"x-1": "undecided"}
 
 
-def test_draws_have_as_many_cells_of_each_row_as_the_smallest_grid(runs):
+def test_draws_have_as_many_cells_as_the_smallest_grid(runs):
     drawn = protocol.with_equal_cells(runs, np.random.default_rng(1))
     numbers = drawn.group_by("competitor", "click").agg(pl.col("settings").n_unique())
     assert set(numbers.filter(pl.col("competitor") != "random lists")["settings"]) == {3}
