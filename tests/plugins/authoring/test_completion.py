@@ -49,7 +49,7 @@ WORDS = {
     "bench pairr": "pairrank",
     "bench --replicas 1 10 --rounds 5 rou": "rounds=",
     "new expl": "exploration",
-    "benchmark line": "linear",
+    "benchmark line": "linear|linear_mslr",
     "reproduce pairrank_fig": "|".join(f"pairrank_fig{number}" for number in range(3, 8)),
     "report alph --figure learn": "learning_curve",
     "clean alpha --state killed dam": "damaged",
