@@ -15,52 +15,78 @@ from pathlib import Path
 from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import repeat
 from ol2r_cli.plugins.benchmark.play import run_recipe
-from ol2r_cli.plugins.benchmark.recipe import AIMS, Condition, Recipe, by_name, load_recipe, recipe_names, value_of
+from ol2r_cli.plugins.benchmark.recipe import (
+    AIMS,
+    Condition,
+    Recipe,
+    by_name,
+    load_recipe,
+    name_of,
+    recipe_names,
+    value_of,
+)
 from ol2r_cli.plugins.benchmark.results import Row, rows_of_file
-from ol2r_cli.plugins.benchmark.run_plan import expand_all, plan_of
+from ol2r_cli.plugins.benchmark.run_plan import LIMITS, expand_all, plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
-from ol2r_cli.run import DONE, FAILED, INTERRUPTED
+from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.text.formatting import listed, nearest, plural
 
 
 def check(file: Path, typed: Sequence[str]) -> int:
     """Check a file of results, and that of its choosing runs beside it; print what is wrong; return the exit code.
 
-    typed: which part is played, such as dataset=yahoo, and data_dir. ValueError for a file without results.
+    typed: which part is played, such as dataset=yahoo, and data_dir. ValueError for a file or a part without results.
     """
-    recipe = _recipe_of(file)
-    rows = rows_of_file(file)
-    titles = list(dict.fromkeys(row.condition.data for row in rows))
-    if not titles or not set(titles) <= recipe.data.keys():
-        raise ValueError(f"{file} must have results on {listed([*recipe.data])}, got {listed(titles) or 'none'}")
-    faults = [outdated(rows), *(fault for title in titles for fault in _missing(recipe, title, rows))]
-    faults = [*filter(None, [*faults, *(_fault_of_choice(recipe, row) for row in rows)])]
+    recipe, rows = _recipe_of(file), rows_of_file(file)
+    faults = _faults(recipe, rows)
     for fault in faults:
         print(f"{file.name}: {fault}", file=sys.stderr)
     lines = []
-    for title in titles:
-        dataset = value_of(by_name(typed), "dataset")
-        if dataset not in ("", recipe.data[title].choice):
-            continue
+    for title in _titles(recipe, rows, value_of(by_name(typed), "dataset")):
         of_data = [row for row in rows if row.condition.data == title]
         repeated, code = _played(recipe, title, of_data, typed)
-        if code == INTERRUPTED:
-            return INTERRUPTED
         if code != DONE:
-            faults.append(f"{title} cannot be played")
+            return code
         lines += repeat.comparison(of_data, repeated)
     repeat.show_lines(lines)
-    others = [compared for _, compared in lines if compared.same < compared.seeds]
+    limits = [word for word in typed if name_of(word) in LIMITS]
+    return _concluded(file, faults, [compared for _, compared in lines], limits)
+
+
+def _titles(recipe: Recipe, rows: Sequence[Row], dataset: str) -> list[str]:
+    """Return the data of the rows, or those of them that are this dataset; ValueError where there are none."""
+    titles = list(dict.fromkeys(row.condition.data for row in rows))
+    if not titles or not set(titles) <= recipe.data.keys():
+        raise ValueError(f"FILE must have results on {listed([*recipe.data])}, got {listed(titles) or 'none'}")
+    wanted = [title for title in titles if dataset in ("", recipe.data[title].choice)]
+    if not wanted:
+        raise ValueError(f"dataset must be one of the file, {listed(titles)}, got {dataset}")
+    return wanted
+
+
+def _faults(recipe: Recipe, rows: Sequence[Row]) -> list[str]:
+    """Return what is wrong with rows, without playing them."""
+    titles = dict.fromkeys(row.condition.data for row in rows if row.condition.data in recipe.data)
+    missing = [fault for title in titles for fault in _missing(recipe, title, rows)]
+    return [*filter(None, [outdated(rows), *missing, *(_fault_of_choice(recipe, row) for row in rows)])]
+
+
+def _concluded(file: Path, faults: Sequence[str], runs: Sequence[repeat.Compared], limits: Sequence[str]) -> int:
+    """Say whether a file can be merged, and return the exit code. limits: the words by which a part was played."""
+    others = [compared for compared in runs if compared.same < compared.seeds]
     marked = sum(compared.of_mean is not None for compared in others)
-    print(f"\n{len(lines) - len(others)} of {len(lines)} runs have the numbers of {file.name}")
+    print(f"\n{len(runs) - len(others)} of {len(runs)} runs have the numbers of {file.name}")
     if marked:
         print(f"{plural(marked, 'run')} of rows with ‡ differ: another processor does not repeat them")
-    if unlike := len(others) - marked:
-        faults.append(f"{plural(unlike, 'run')} with other numbers")
-    if faults:
-        print(f"{file.name} cannot be merged: {listed(faults, most=3)}")
+    unlike = len(others) - marked
+    wrong = [*faults, *([f"{plural(unlike, 'run')} with other numbers"] if unlike else [])]
+    if wrong:
+        print(f"{file.name} cannot be merged: {listed(wrong, most=3)}")
         return FAILED
-    print(f"{file.name} can be merged: type python -m scripts.publish --merge {file}")
+    if limits:
+        print(f"nothing is wrong with this part: to check all of {file.name} leave out {' '.join(limits)}")
+    else:
+        print(f"{file.name} can be merged: type python -m scripts.publish --merge {file}")
     return DONE
 
 

@@ -293,6 +293,10 @@ def test_a_file_of_another_machine_is_checked(published, tmp_path, capfd):
     assert main(again) == 0
     shown, told = capfd.readouterr()
     assert re.search(r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: type", shown)
+    assert main([*again, "click=inf"]) == 0
+    assert "nothing is wrong with this part: to check all of tiny.parquet leave out click=inf" in capfd.readouterr().out
+    assert main([*again, "dataset=mq2008"]) == 2
+    assert "dataset must be one of the file, small, got mq2008" in capfd.readouterr().err
     seeds = [run.seeds for run in collect([tmp_path / "out" / "benchmark"]).runs]
     assert seeds
     assert {tuple(of_run) for of_run in seeds} == {(0,)}, "nothing chooses, and one seed is played"
