@@ -19,11 +19,12 @@ import numpy as np
 import polars as pl
 
 from ol2r_cli.config.composer import compose
+from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.plugins.benchmark.claims import FAILS, HOLDS, UNDECIDED, read_claims, verdict_of_interval
 from ol2r_cli.plugins.benchmark.differences import mean_difference, spread_of_choice
-from ol2r_cli.plugins.benchmark.recipe import AIMS, by_name, load_recipe
+from ol2r_cli.plugins.benchmark.recipe import AIMS, aim_of, by_name, load_recipe
 from ol2r_cli.plugins.benchmark.results import published_choices, published_dir
 from ol2r_cli.plugins.benchmark.run_plan import expand_all
 from ol2r_cli.report.collection import collect
@@ -88,11 +89,7 @@ def skyline_cells() -> list[Cell]:
     """Return the cells of rankers that learn from labels: no user changes them."""
     found = []
     for name, (words, grid) in SKYLINES.items():
-        values = [override.partition("=") for override in grid.split()]
-        settings = [""]
-        for setting, _, numbers in values:
-            settings = [f"{one} {setting}={number}".strip() for one in settings for number in numbers.split(",")]
-        found += [Cell(name, USERS[0], words, each) for each in settings]
+        found += [Cell(name, USERS[0], words, " ".join(each)) for each in product(*map(expand, grid.split()))]
     return found
 
 
@@ -216,7 +213,8 @@ def outcome(
     choosing = of_rounds.filter((pl.col("use") == CHOOSING) & (pl.col("seed") < 1000 + seeds))
     reported = of_rounds.filter(use=REPORTED).partition_by("competitor", "click", "settings", as_dict=True)
     of_rows = choosing.partition_by("competitor", "click", as_dict=True)
-    for aim, metric in {"offline": "test_ndcg_10", "online": "cumulative_ndcg"}.items():
+    for metric in TITLES:
+        aim = aim_of(metric)
         by_folds = {fold: choices(choosing.filter(fold=fold), aim) for fold in FOLDS} if by_fold else {}
         for row, settings in choices(choosing, aim).items():
             key = (*row, metric)
@@ -235,7 +233,7 @@ def outcome(
 
 
 def spread_by_fold(choosing: pl.DataFrame, metric: str) -> float:
-    """Return the same for settings by fold: of each fold the seeds are drawn again."""
+    """Return what settings by fold add to the standard error of a mean: of each fold the seeds are drawn again."""
     parts = [spread_of_choice(part, metric) for part in choosing.partition_by("fold")]
     return sum(part**2 for part in parts) ** 0.5 / len(parts)
 
