@@ -162,9 +162,10 @@ def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
         raise ValueError(f"one LOG is needed: type ol2r advise log.csv{got}")
     log, _ = read_log(Path(files[0]), given)
     words += as_options(given.config_dir)
-    if of_data:
+    ads = _advertisements(log, given.ads)
+    if of_data:  # worlds have the documents of the data, which have no advertisements
         return evidence.evidence_with(log, data_of(of_data, given.config_dir)), words
-    return evidence.evidence_of(log, _advertisements(log, given.ads)), words
+    return evidence.evidence_of(log, ads), words
 
 
 def _advertisements(log: ClickLog, pattern: str | None) -> Any:

@@ -52,15 +52,15 @@ def check(
     observed, simulations = _numbers(click, weight), np.stack(drawn)
     mean, deviation = simulations.mean(0), simulations.std(0, ddof=1)
     places = document.shape[1]
-    names = ["clicks a page", *(f"clicks at rank {rank}" for rank in range(1, places + 1)), "no click"]
-    names += [f"last click at rank {rank}" for rank in range(1, places + 1)]
-    names += [ORDERS] if weight.any() else []
+    names = ["clicks a page", *(f"clicks at rank {place}" for place in range(1, places + 1)), "no click"]
+    names += [f"last click at rank {place}" for place in range(1, places + 1)]
+    tolerances = TOLERANCE * mean
+    if weight.any():
+        names.append(ORDERS)
+        tolerances[-1] = TOLERANCE * mean[0] if observed[-1] * mean[-1] > 0 else 0
     most = NormalDist().inv_cdf(1 - _ERROR / len(names) / 2)  # standard deviations, of the largest of all numbers
     found = []
-    for name, seen, expected, spread in zip(names, observed, mean, deviation, strict=True):
-        tolerance = TOLERANCE * expected
-        if name == ORDERS:
-            tolerance = TOLERANCE * mean[0] if seen * expected > 0 else 0
+    for name, seen, expected, spread, tolerance in zip(names, observed, mean, deviation, tolerances, strict=True):
         near = abs(seen - expected) <= max(tolerance, most * spread, most / len(document))
         found.append(Checked(name, float(seen), float(expected), float(spread), bool(near)))
     return found
