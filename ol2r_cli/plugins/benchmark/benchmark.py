@@ -125,27 +125,31 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _check_options(given: argparse.Namespace) -> None:
-    """Raise ValueError for options that do not go together."""
-    actions = [bool(given.add), given.repeat is not None, given.run]
-    if sum(actions) > 1:
-        raise ValueError("--add, --repeat and --run exclude each other: leave out all but one")
-    if given.name is None:
-        if given.out:
-            raise ValueError("--out goes with NAME, such as ol2r benchmark linear --out table.tex")
-        return
-    has_options = any(actions) or given.dry_run or given.out or given.rows or given.names
-    if given.name == "claims" and has_options:
-        raise ValueError("claims takes the name of a paper and no options: type ol2r benchmark claims PairRank")
-    if given.name == "check" and has_options:
-        raise ValueError("check takes a file and a part of it: type ol2r benchmark check linear_mslr.parquet")
-    if len(given.add or ()) > 1:
-        raise ValueError("--add adds one ranker: add the others with a command each")
-    if given.out and given.repeat is not None:
-        raise ValueError("--out goes with a table: leave it out with --repeat")
-    if (given.rows or given.names) and (given.run or given.repeat is not None):
-        raise ValueError("--rows and --name go with a table that is shown: leave them out with --run and --repeat")
-    if given.dry_run and not (given.add or given.run):
-        raise ValueError("--dry-run goes with --run or --add")
+    """Raise ValueError for options that do not go together: the first line that holds."""
+    adds, repeats, runs = bool(given.add), given.repeat is not None, given.run
+    of_tables = given.rows or given.names
+    has_options = adds or repeats or runs or given.dry_run or given.out or of_tables
+    for is_wrong, told in (
+        (adds + repeats + runs > 1, "--add, --repeat and --run exclude each other: leave out all but one"),
+        (given.name is None and given.out, "--out goes with NAME, such as ol2r benchmark linear --out table.tex"),
+        (
+            given.name == "claims" and has_options,
+            "claims takes the name of a paper and no options: type ol2r benchmark claims PairRank",
+        ),
+        (
+            given.name == "check" and has_options,
+            "check takes a file and a part of it: type ol2r benchmark check linear_mslr.parquet",
+        ),
+        (len(given.add or ()) > 1, "--add adds one ranker: add the others with a command each"),
+        (given.out and repeats, "--out goes with a table: leave it out with --repeat"),
+        (
+            of_tables and (runs or repeats),
+            "--rows and --name go with a table that is shown: leave them out with --run and --repeat",
+        ),
+        (given.dry_run and not (adds or runs), "--dry-run goes with --run or --add"),
+    ):
+        if is_wrong:
+            raise ValueError(told)
 
 
 def _list() -> int:
