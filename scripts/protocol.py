@@ -24,6 +24,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.files import write_parquet, write_text
 from ol2r_cli.plugins.benchmark.claims import FAILS, HOLDS, UNDECIDED, read_claims, verdict_of_interval
 from ol2r_cli.plugins.benchmark.differences import mean_difference, spread_of_choice
+from ol2r_cli.plugins.benchmark.play import chosen_settings
 from ol2r_cli.plugins.benchmark.recipe import AIMS, aim_of, by_name, load_recipe
 from ol2r_cli.plugins.benchmark.results import published_choices, published_dir
 from ol2r_cli.plugins.benchmark.run_plan import expand_all
@@ -163,28 +164,16 @@ def play(out: Path, typed: Sequence[str]) -> None:
     print(f"written: {published_dir() / RUNS}")
 
 
-def choices(choosing: pl.DataFrame, aim: str) -> dict[tuple[str, str], str]:
-    """Return the settings of each row under each user that are best for an aim in these choosing runs, the first of
-    equal ones. Those that another processor does not repeat are taken only where they are clearly better."""
-    metric, rows = AIMS[aim], load_recipe("benchmark", "linear").competitors
-    found = {}
+def choices(choosing: pl.DataFrame, aim: str, by_fold: bool = False) -> dict[tuple[str, str], str]:
+    """Return the settings of each row under each user that these choosing runs choose for an aim.
+
+    by_fold: they are of one fold, of which no rule asks whether another processor repeats them.
+    """
+    rows, found = load_recipe("benchmark", "linear").competitors, {}
     for (competitor, click), of_row in choosing.group_by("competitor", "click", maintain_order=True):
-        means = of_row.group_by("settings", maintain_order=True).agg(pl.col(metric).mean())
-        order = means.sort(metric, descending=True, maintain_order=True)["settings"].to_list()
-        best, unstable = order[0], set(expand_all(rows[str(competitor)].unstable)) if competitor in rows else set()
-        stable = [settings for settings in order if unstable.isdisjoint(settings.split())]
-        if stable and best != stable[0]:
-            values = {(fold, seed): value for fold, seed, value in _values(of_row, best, metric)}
-            others = {(fold, seed): value for fold, seed, value in _values(of_row, stable[0], metric)}
-            apart = mean_difference({unit: values[unit] - others[unit] for unit in values})
-            if apart is not None and apart.mean <= apart.half_width:
-                best = stable[0]
-        found[str(competitor), str(click)] = best
+        unstable = expand_all(rows[str(competitor)].unstable) if competitor in rows and not by_fold else []
+        found[str(competitor), str(click)] = chosen_settings(of_row, aim, unstable)
     return found
-
-
-def _values(of_row: pl.DataFrame, settings: str, metric: str) -> list[tuple[int, int, float]]:
-    return of_row.filter(settings=settings).select("fold", "seed", metric).rows()
 
 
 class Outcome(NamedTuple):
@@ -215,7 +204,7 @@ def outcome(
     of_rows = choosing.partition_by("competitor", "click", as_dict=True)
     for metric in TITLES:
         aim = aim_of(metric)
-        by_folds = {fold: choices(choosing.filter(fold=fold), aim) for fold in FOLDS} if by_fold else {}
+        by_folds = {fold: choices(choosing.filter(fold=fold), aim, by_fold) for fold in FOLDS} if by_fold else {}
         for row, settings in choices(choosing, aim).items():
             key = (*row, metric)
             values = reported[(*row, settings)].select("fold", "seed", metric).rows()

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from ol2r_cli.plugins import Criterion, plugins
 from ol2r_cli.report.comparison import paired_values
@@ -68,6 +68,8 @@ def _ndcg(place: int, cells: Sequence[Group]) -> dict[Group, Values]:
     return values
 
 
+Cell = TypeVar("Cell")
+
 _CORE = (
     Criterion(
         name="validation", about="best mean validation NDCG after the last evaluated round", values=partial(_ndcg, 1)
@@ -98,12 +100,16 @@ def best_cell(cells: Sequence[Group], by: str, unstable: Collection[Group] = ())
     means = means_of(cells, by)
     if not all(map(math.isfinite, means.values())):
         raise NotDecided("a mean is no number")
+    return best_of(values_of(cells, by), means, unstable)
+
+
+def best_of(values: Mapping[Cell, Values], means: Mapping[Cell, float], unstable: Collection[Cell]) -> Cell:
+    """Return the cell with the best mean, by the rule of `best_cell`; values: of each cell by fold and seed."""
     best = max(means, key=means.__getitem__)
-    stable = [cell for cell in cells if cell not in unstable]
+    stable = [cell for cell in means if cell not in unstable]
     if best in stable or not stable:
         return best
     best_stable = max(stable, key=means.__getitem__)
-    values = values_of(cells, by)
     difference = of_values(paired_values(values[best], values[best_stable]))
     if difference is not None and difference.mean <= (difference.half_width or 0):
         return best_stable

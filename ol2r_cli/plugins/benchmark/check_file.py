@@ -12,11 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ol2r_cli.lazy import pl
 from ol2r_cli.plugins.benchmark import repeat
-from ol2r_cli.plugins.benchmark.play import run_recipe
+from ol2r_cli.plugins.benchmark.play import chosen_settings, run_recipe
 from ol2r_cli.plugins.benchmark.recipe import (
-    AIMS,
     Condition,
     Recipe,
     by_name,
@@ -128,17 +126,9 @@ def _fault_of_choice(recipe: Recipe, row: Row) -> str:
         return ""
     if row.choices is None:
         return f"{_called(row.condition)} must have choosing runs in {recipe.name}_choice.parquet, got none"
-    means = row.choices.group_by("settings", maintain_order=True).agg(pl.col(AIMS[row.aim]).mean())
-    best_first = [
-        str(settings) for settings in means.sort(AIMS[row.aim], descending=True, maintain_order=True)["settings"]
-    ]
-    unstable = {*expand_all(competitor.unstable)}
-    stable = [settings for settings in best_first if unstable.isdisjoint(settings.split())]
-    allowed = {best_first[0], *stable[:1]} if best_first[0] not in stable else {best_first[0]}
+    chosen = chosen_settings(row.choices, row.aim, expand_all(competitor.unstable))
     given = " ".join(row.settings.values())
-    if given in allowed:
-        return ""
-    return f"{_called(row.condition)} has {given}, and its choosing runs choose {best_first[0]}"
+    return "" if given == chosen else f"{_called(row.condition)} has {given}, and its choosing runs choose {chosen}"
 
 
 def _played(recipe: Recipe, title: str, rows: Sequence[Row], typed: Sequence[str]) -> tuple[list[Row], int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
@@ -30,9 +30,9 @@ from ol2r_cli.plugins.benchmark.recipe import (
 )
 from ol2r_cli.plugins.benchmark.results import Row, by_condition
 from ol2r_cli.plugins.benchmark.run_plan import WITHOUT_EFFECT, RunPlan, Trial, expand_all
-from ol2r_cli.report.best_settings import best_cell, means_of, values_of
+from ol2r_cli.report.best_settings import best_cell, best_of, means_of, values_of
 from ol2r_cli.report.collection import collect
-from ol2r_cli.report.estimates import Values
+from ol2r_cli.report.estimates import Values, of_values
 from ol2r_cli.report.run_groups import Group, group_runs
 from ol2r_cli.run import DONE, INTERRUPTED
 from ol2r_cli.run.run import Run
@@ -133,6 +133,20 @@ def choose(cells: Sequence[Row], aim: str, competitor: Competitor) -> Row:
     unstable = {*expand_all(competitor.unstable)}
     unstable_cells = [cell.group for cell in cells if not unstable.isdisjoint(cell.settings.values())]
     return cell_of_group[best_cell(list(cell_of_group), _chosen_by(aim), unstable_cells)]
+
+
+def chosen_settings(runs: pl.DataFrame, aim: str, unstable: Collection[str] = ()) -> str:
+    """Return the settings that choosing runs in a file choose for an aim, as `choose` does.
+
+    runs: those of one condition, rows of `choice_frame`. unstable: settings, as in a competitor.
+    """
+    values: dict[str, dict[Any, float]] = {}
+    for settings, fold, seed, value in runs.select("settings", "fold", "seed", AIMS[aim]).iter_rows():
+        values.setdefault(settings, {})[fold, seed] = value
+    estimates = {settings: of_values(of_cell) for settings, of_cell in values.items()}
+    means = {settings: estimate.mean for settings, estimate in estimates.items() if estimate is not None}
+    marked = [settings for settings in values if not set(unstable).isdisjoint(settings.split())]
+    return best_of(values, means, marked)
 
 
 def _chosen_by(aim: str) -> str:

@@ -13,8 +13,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from ol2r_cli.commands.report import main as report
+from ol2r_cli.plugins.benchmark import check_file
 from ol2r_cli.plugins.benchmark.play import rows_of_benchmark, run_recipe
-from ol2r_cli.plugins.benchmark.recipe import load_recipe, recipe_names
+from ol2r_cli.plugins.benchmark.recipe import AIMS, load_recipe, recipe_names
 from ol2r_cli.plugins.benchmark.results import published, published_choices, published_dir
 from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
@@ -98,6 +99,14 @@ def test_results_of_some_data_take_the_place_of_theirs(tmp_path, monkeypatch):
         merge.merge(theirs / "drift.parquet")
         for file, frame in whole.items():
             assert_frame_equal(pl.read_parquet(ours / f"{file}.parquet"), frame)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SMALL else pytest.mark.slow) for n in PUBLISHED])
+def test_published_settings_are_those_that_are_chosen(name):
+    recipe = load_recipe("benchmark", name)
+    rows = [row for row in rows_of(name) if row.aim in AIMS]
+    assert rows
+    assert [fault for row in rows if (fault := check_file._fault_of_choice(recipe, row))] == []
 
 
 def test_the_results_are_small():
