@@ -1,12 +1,14 @@
-"""`ol2r list [GROUP [CHOICE]]`: the components of every group and their settings, from the comments of the YAML files.
+"""`ol2r list [GROUP [CHOICE]]`: the groups of components, the components of a group, or the settings of one.
+
+Everything is read from the YAML files and their comments.
 
 examples:
-  ol2r list                  all components of all groups
+  ol2r list                  groups: ranker, click, dataset, ..
+  ol2r list ranker           rankers, a line each
+  ol2r list ranker pdgd      one ranker: its paper, and its settings
+  ol2r list click            users, with the probabilities of clicking and stopping
   ol2r list run              settings of a run: rounds, replicas, measures, ..
-  ol2r list ranker           rankers and their settings
-  ol2r list dataset yahoo    one component
-  ol2r list click            with the probabilities of clicking and stopping
-  ol2r list measure          with the columns that each measure writes
+  ol2r list --all            components of all groups, a line each
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import argparse
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import Any
 
 from ol2r_cli.commands.command import argument, command
@@ -27,12 +28,14 @@ from ol2r_cli.text.formatting import must_be_one_of, number, shown_path, wrapped
 from ol2r_cli.text.program import as_called, if_there
 from ol2r_cli.text.table import show
 
+_EXAMPLE = {"ranker": "pdgd", "click": "navigational"}
 _LONG = 60  # characters of a default; a longer one is shortened
 
 
 @command(
     argument("group", metavar="GROUP", nargs="?", help="run, or a group: ranker, ranker/model, click, .."),
-    argument("choice", metavar="CHOICE", nargs="?", help="only this component of it"),
+    argument("choice", metavar="CHOICE", nargs="?", help="a component of it, with its settings"),
+    argument("--all", action="store_true", help="components of all groups, a line each"),
     add_config_dir,
 )
 def main(given: argparse.Namespace) -> None:
@@ -41,7 +44,7 @@ def main(given: argparse.Namespace) -> None:
     group, _, name = (given.group or "").partition("=")  # GROUP=CHOICE, as it is typed for a run
     name = given.choice or name
     if not group:
-        _show_all(catalogues)
+        (_show_all if given.all else _show_groups)(catalogues)
         return
     having = [catalogue for catalogue in catalogues if group in (catalogue.root.name, *catalogue.groups)]
     if not having:
@@ -49,8 +52,10 @@ def main(given: argparse.Namespace) -> None:
     catalogue = having[0]
     if group == catalogue.root.name:
         _show_settings_of_root(catalogue)
+    elif name:
+        _show_settings(catalogue, group, name)
     else:
-        _show_group(catalogue, group, name)
+        _show_group(catalogue, group)
     _show_collisions(catalogue)
 
 
@@ -67,19 +72,52 @@ def _no_group(word: str, catalogues: Sequence[Catalogue]) -> str:
     return must_be_one_of("GROUP", list(dict.fromkeys(known)), word)
 
 
-def _show_all(catalogues: Sequence[Catalogue]) -> None:
-    """Print the choices of all groups, those of runs first, and what to type."""
+def _show_groups(catalogues: Sequence[Catalogue]) -> None:
+    """Print one line per group, those of runs first, and what to type."""
     runs, *others = catalogues
-    _show_overview(runs, runs.groups)
-    words = "* is the default of `ol2r run`; `ol2r run GROUP=CHOICE ..` takes another; `ol2r list GROUP` shows its"
-    words += " settings, `ol2r list run` those of a run"
-    words += if_there("; `ol2r new GROUP NAME` writes a choice of your own")
+    _show_lines_of_groups(runs, runs.groups)
+    example = " ".join(f"{group}={name}" for group, name in _EXAMPLE.items() if name in runs.choices.get(group, {}))
+    lines = [
+        ("a component is typed behind", f"`ol2r {runs.root.name}`: ol2r {runs.root.name} {example}"),
+        ("components of a group", "ol2r list GROUP, of all ol2r list --all"),
+        ("settings of a component", f"ol2r list GROUP CHOICE, of a run ol2r list {runs.root.name}"),
+        ("one of your own", if_there("ol2r new GROUP NAME")),
+    ]
     print()
-    print(wrapped(as_called(words), 0))
+    show([(what, as_called(words)) for what, words in lines if words])
     for catalogue in others:
         print()
         print(wrapped(as_called(" ".join(catalogue.root.header))))
-        _show_overview(catalogue, [group for group in catalogue.groups if group not in runs.groups])
+        _show_lines_of_groups(catalogue, _own_groups(catalogue, runs))
+    _show_collisions(runs)
+
+
+def _show_lines_of_groups(catalogue: Catalogue, groups: Sequence[str]) -> None:
+    defaults = catalogue.chosen([])
+    measures = len(catalogue.root.values.get("measures", ()))
+    rows = [
+        (
+            group,
+            str(len(catalogue.choices[group])),
+            f"{measures} of them" if group == MEASURE else defaults.get(group) or "-",
+            catalogue.about(group),
+        )
+        for group in groups
+    ]
+    show(rows, ["group", "choices", "default", "what it is"])
+
+
+def _own_groups(catalogue: Catalogue, runs: Catalogue) -> list[str]:
+    """Return the groups of another kind of run that those of `ol2r run` do not have."""
+    return [group for group in catalogue.groups if group not in runs.groups]
+
+
+def _show_all(catalogues: Sequence[Catalogue]) -> None:
+    """Print the choices of all groups, those of runs first."""
+    runs, *others = catalogues
+    _show_overview(runs, runs.groups)
+    for catalogue in others:
+        _show_overview(catalogue, _own_groups(catalogue, runs))
     _show_collisions(runs)
 
 
@@ -102,22 +140,33 @@ def settings_of_root(root: Choice) -> list[tuple[str, str, str]]:
     return [(name, variable.sub(r"$\1 or \2", default), comment) for name, default, comment in root.settings]
 
 
-def _show_group(catalogue: Catalogue, group: str, name: str) -> None:
-    """Print the choices of a group with their settings, or one of them; ValueError for a name that it does not have."""
-    choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
-    if name and name not in choices:
-        raise ValueError(must_be_one_of("CHOICE", choices, name))
-    shown = [choices[name]] if name else list(choices.values())
-    defaults = defaults_of(catalogue)
-    for settings, sharing in groupby(shown, shown_settings):
-        for choice in sharing:  # adjacent choices with the same settings share a list
-            _show_choice(choice, typed(choice) in defaults)
-        if settings:
-            show(settings, indent=4)
+def _show_group(catalogue: Catalogue, group: str) -> None:
+    """Print the choices of a group, a line each, the probabilities of users, and what to type for the settings."""
+    choices = catalogue.choices[group]
+    _show_overview(catalogue, [group])
+    for headings, rows in click_tables({choice.name: choice.values.get("tables") for choice in choices.values()}):
         print()
-    for headings, rows in click_tables({choice.name: choice.values.get("tables") for choice in shown}):
         show(rows, headings, numbers=True)
+    print()
+    default = catalogue.chosen([]).get(group)
+    marks = "* is a default; " if default or group == MEASURE else ""
+    example = default or next(iter(choices))
+    print(wrapped(as_called(f"{marks}settings: `ol2r list {group} CHOICE`, such as `ol2r list {group} {example}`"), 0))
+
+
+def _show_settings(catalogue: Catalogue, group: str, name: str) -> None:
+    """Print a choice with its settings; ValueError for a name that its group does not have."""
+    choices, name = catalogue.choices[group], ALIASES.get(group, {}).get(name, name)
+    if name not in choices:
+        raise ValueError(must_be_one_of("CHOICE", choices, name))
+    choice = choices[name]
+    settings = shown_settings(choice)  # before anything is printed: it refuses a file that leads back to itself
+    _show_choice(choice, typed(choice) in defaults_of(catalogue))
+    if settings:
+        show(settings, indent=4)
+    for headings, rows in click_tables({name: choice.values.get("tables")}):
         print()
+        show(rows, headings, numbers=True)
 
 
 def _show_choice(choice: Choice, is_default: bool) -> None:

@@ -268,6 +268,16 @@ class Catalogue:
         """Return the groups below those of run.yaml."""
         return [group for group in self.choices if "/" in group and group.partition("/")[0] in self.defaults]
 
+    def about(self, group: str) -> str:
+        """Return what the choices of a group are for: the comment behind it in the `defaults` of the root, or of a
+        choice that it is part of; empty for a group that no file explains."""
+        if group == MEASURE:
+            return next((comment for name, _, comment in self.root.settings if name == "measures"), "")
+        above, _, name = group.rpartition("/")
+        files = self.choices.get(above, {}).values() if above else [self.root]
+        found = (re.search(rf"^  - {re.escape(name)}: .*?# (.+)", file.text(), re.MULTILINE) for file in files)
+        return next((match[1] for match in found if match), "")
+
     def chosen(self, overrides: Sequence[str]) -> dict[str, str | None]:
         """Return the choice of each group under overrides: of a list the first value, of several overrides the last."""
         named = "\n".join(full_names(overrides, self.choices))

@@ -265,7 +265,7 @@ def _no_name(name: str, typed: Typed) -> str:
     values = [word.partition("=")[2] for word in typed.words if word.lstrip("+~").startswith(f"{name}=")]
     hint = meant(name, values[0] if values else "..", typed.words, typed.catalogue)
     near = nearest(name, [*typed.chosen, *typed.catalogue.parts, *typed.settings])
-    shown = f": `ol2r list {typed.catalogue.root.name}` shows settings, `ol2r list` choices"
+    shown = f": `ol2r list {typed.catalogue.root.name}` shows settings, `ol2r list` groups"
     return f"there is no setting or group '{name}'{hint or near or shown}"
 
 

@@ -14,7 +14,7 @@ MISTAKES = r"""
 rankr=x | no setting or group 'rankr' | did you mean ranker?
 regret=true | no setting or group 'regret': type 'measures=[ndcg,regret]'$
 ronds=3 | no setting or group 'ronds' | did you mean rounds?
-qwxyz=3 | no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` choices$
+qwxyz=3 | no setting or group 'qwxyz': `ol2r list run` shows settings, `ol2r list` groups$
 ranker=pairnk | ranker=pairnk: did you mean ranker=pairrank?$
 ranker=qwxyz | ranker must be one of batchrank, | oracle
 ranker=PDGD | ranker=PDGD: did you mean ranker=pdgd?
