@@ -100,19 +100,23 @@ def test_two_aims_choose(published, made):
             assert row.edges == (["ranker.learning_rate"] if rate != 0.01 else [])
 
 
-def test_published_tables_are_shown(published, capsys, monkeypatch):
+def test_published_tables_are_shown_whole_or_in_part(published, capsys):
     assert main(["tiny"]) == 0
-    everything = capsys.readouterr().out
-    titles = [line for line in everything.splitlines() if line.startswith("small, ")]
-    assert titles == ["small, perfect", "small, informational"]
+    everything = capsys.readouterr().out.splitlines()
     assert main(["tiny", "click=inf"]) == 0
-    part = capsys.readouterr().out
-    assert "informational" in part
-    assert "perfect" not in part
-    assert all(line in everything for line in part.splitlines())
+    part = capsys.readouterr().out.splitlines()
+    titles = [[line for line in shown if line.startswith("small, ")] for shown in (everything, part)]
+    assert titles == [["small, perfect", "small, informational"], ["small, informational"]]
+    assert set(part) <= set(everything)
+
+
+def test_the_published_file_is_a_report(published, capsys):
     assert report([str(published / "tiny.parquet"), "--metric", "test_ndcg_10", "--format", "csv"]) == 0
     distinct = pl.read_parquet(published / "tiny.parquet")["run"].n_unique()
-    assert len(capsys.readouterr().out.splitlines()) == 1 + distinct  # the published file is a report
+    assert len(capsys.readouterr().out.splitlines()) == 1 + distinct
+
+
+def test_tables_of_another_results_version_are_outdated(published, capsys, monkeypatch):
     monkeypatch.setattr("ol2r_cli.plugins.benchmark.tables.RESULTS_VERSION", 1000)
     assert main(["tiny", "click=inf"]) == 0
     assert "outdated: made with results_version" in capsys.readouterr().err
@@ -128,29 +132,42 @@ def test_chosen_settings_need_their_choosing_runs(published, capsys):
     assert "results of SGD must have choosing runs beside them, in NAME_choice.parquet" in capsys.readouterr().err
 
 
-def test_rankers_join_the_table(published, tmp_path, capfd):
-    """A row shows what was typed; a choice between equal settings is told; the same ranker has the same numbers."""
+@pytest.fixture
+def add(published, tmp_path, capfd):
+    """A function that adds a ranker to the table for informational users; it returns rows and what is told."""
 
     def added(*words: str) -> tuple[list[list[str]], str]:
         assert main(["tiny", "click=inf", f"output_dir={tmp_path / 'own'}", "--add", *words]) == 0
         captured = capfd.readouterr()
-        assert "perfect" not in captured.out
         assert f"runs: {tmp_path / 'own'}" in captured.out
+        assert "perfect" not in captured.out
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in captured.out.splitlines()]
-        assert sum(row[:1] == ["SGD"] for row in rows) in (2, 3), "the published row, and its settings for two aims"
         return [row for row in rows if row and row[0].startswith(words[0].partition("=")[2])], captured.err
 
-    equal = ["ranker=sgd_ranknet", "exploration=epsilon_greedy", "ranker.learning_rate=1e-30,2e-30"]
-    rows, told = added(*equal)
+    return added
+
+
+EQUAL = ["ranker=sgd_ranknet", "exploration=epsilon_greedy", "ranker.learning_rate=1e-30,2e-30"]
+
+
+def test_an_added_row_shows_what_was_typed_and_is_repeated_last(add):
+    """And a choice between equal settings is told."""
+    rows, told = add(*EQUAL)
     shown = ["sgd_ranknet (added)", "both", "exploration=epsilon_greedy learning_rate=1e-30"]
     assert [row[:3] for row in rows][1:-1] == [shown]
-    assert rows[-1] == rows[0], "the added row is repeated last"
+    assert rows[-1] == rows[0]
     assert "small, informational, offline: all settings are equally good" in told
-    rows, told = added("ranker=random")
+
+
+def test_a_ranker_that_is_added_again_has_the_same_numbers(add):
+    rows, told = add("ranker=random")
     assert "[1/1] ranker=random: done" in told, "a job has the name of what it is, not of the protocol"
     assert [row[0] for row in rows] == ["random (baseline)", *["random (added)", "random"], *["random (added)"] * 2]
     assert rows[0][1:3] == rows[1][1:3]
-    assert main(["tiny", "click=inf", "--dry-run", "--add", *equal, f"output_dir={tmp_path / 'new'}"]) == 0
+
+
+def test_a_dry_run_counts_what_an_added_ranker_needs(published, tmp_path, capfd):
+    assert main(["tiny", "click=inf", "--dry-run", "--add", *EQUAL, f"output_dir={tmp_path / 'new'}"]) == 0
     assert "2 runs to choose settings, then 2" in capfd.readouterr().out
     assert not (tmp_path / "new").exists()
 
@@ -167,48 +184,63 @@ def joined(made):
     return words
 
 
-def test_tables_with_an_own_row_are_written_for_a_paper(published, joined, tmp_path, capfd):
-    """What is in a file is what is printed: both intervals, differences and marks of the whole table."""
-    assert main([*joined, "--name", "sgd_ranknet=Our & ranker"]) == 0
-    printed = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capfd.readouterr().out.splitlines()]
-    (ours, *_) = [row for row in printed if row and row[0].startswith("Our & ranker")]
+@pytest.fixture(scope="module")
+def paper_tables(made, joined, tmp_path_factory):
+    """Files with two of three rows, one of them the user's by a name of its own, by suffix."""
+    folder = tmp_path_factory.mktemp("paper")
     wanted = [*joined, "--name", "sgd_ranknet=Our & ranker", "--rows", "random", "--out"]
-    for form in ("tex", "csv", "md", "json", "parquet", "svg"):
-        file = tmp_path / "made" / f"table.{form}"
-        assert main([*wanted, str(file)]) == 0, form
-        assert f"written: {file}" in capfd.readouterr().out
-    files = {file.suffix: file for file in (tmp_path / "made").iterdir()}
-    latex, page = files[".tex"].read_text(), files[".md"].read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        write(use(folder / "recipes", patch), "tiny", **BENCHMARK)
+        published_in(made / "published", patch)
+        for form in ("tex", "csv", "md", "json", "parquet", "svg"):
+            assert main([*wanted, str(folder / "made" / f"table.{form}")]) == 0, form
+    return {file.suffix: file for file in (folder / "made").iterdir()}
+
+
+@pytest.fixture
+def printed(published, joined, capfd):
+    """The cells of the user's row, as the whole table prints it."""
+    assert main([*joined, "--name", "sgd_ranknet=Our & ranker"]) == 0
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capfd.readouterr().out.splitlines()]
+    return next(row for row in cells if row and row[0].startswith("Our & ranker"))
+
+
+def test_a_latex_table_has_the_printed_row_and_says_what_is_left_out(paper_tables, printed):
+    latex = paper_tables[".tex"].read_text()
     line = next(line for line in latex.splitlines() if line.startswith(r"Our \& ranker"))
-    assert (
-        line.replace(r"$\pm$", "±")
-        .replace(r"\&", "&")
-        .replace(r"$^{\dagger}$", "†")
-        .replace("{[}", "[")
-        .startswith(f"{ours[0]} & {ours[1].split(' ↑')[0].split(' ↓')[0]}")
-    )
+    for written, shown in {r"$\pm$": "±", r"\&": "&", r"$^{\dagger}$": "†", "{[}": "["}.items():
+        line = line.replace(written, shown)
+    assert line.startswith(f"{printed[0]} & {re.split(' [↑↓]', printed[1])[0]}")
     assert r"\caption{Tiny: small, perfect. " in latex
     assert "2 of 3 rows are shown; Holm's correction is for all of a column." in latex
-    assert ours[0] in page
-    for text in (latex, page):
-        assert "SGD" not in text.partition("Made with")[0].replace("SGD RankNet", "")
-        assert "second table" not in text
-    rows = pl.read_csv(files[".csv"])
-    assert rows["ranker"].to_list().count("Our & ranker") == 1
-    assert rows.columns == pl.read_parquet(files[".parquet"]).columns
-    own = rows.filter(click="perfect", ranker="Our & ranker").row(0, named=True)
-    mean, half, *_ = re.findall(r"[\d.]+", ours[1])
-    wide = re.findall(r"\(([\d.]+)\)", ours[1])
-    assert f"{own['test_ndcg_10_mean']:.4f}" == mean
-    assert f"{own['test_ndcg_10_half_width']:.4f}" == half
-    assert [f"{own['test_ndcg_10_half_width_with_selection']:.4f}"] == (wide or [half])
+    assert "SGD" not in latex.partition("Made with")[0].replace("SGD RankNet", "")
+
+
+def test_a_markdown_table_has_one_table_with_the_rows_that_are_wanted(paper_tables, printed):
+    page = paper_tables[".md"].read_text()
+    assert printed[0] in page
+    assert "SGD" not in page.partition("Made with")[0].replace("SGD RankNet", "")
+    assert "second table" not in page
+
+
+def test_files_for_programs_have_the_numbers_that_are_printed(paper_tables, printed):
+    """Both intervals, and the difference from the baseline."""
+    rows = pl.read_csv(paper_tables[".csv"])
+    assert rows.columns == pl.read_parquet(paper_tables[".parquet"]).columns
+    assert {row["ranker"] for row in pl.read_json(paper_tables[".json"]).to_dicts()} == {"random", "Our & ranker"}
+    of = {row["ranker"]: row for row in rows.filter(click="perfect").to_dicts()}
+    own, base = of["Our & ranker"], of["random"]
+    mean, half, *_ = re.findall(r"[\d.]+", printed[1])
+    wide = re.findall(r"\(([\d.]+)\)", printed[1]) or [half]
+    names = ("mean", "half_width", "half_width_with_selection")
+    assert [f"{own[f'test_ndcg_10_{name}']:.4f}" for name in names] == [mean, half, *wide]
     assert own["test_ndcg_10_overrides"].startswith("ranker=sgd_ranknet ranker.learning_rate=")
-    base = rows.filter(click="perfect", ranker="random").row(0, named=True)
     assert own["test_ndcg_10_difference"] == pytest.approx(own["test_ndcg_10_mean"] - base["test_ndcg_10_mean"])
-    assert {"random", "Our & ranker"} == {row["ranker"] for row in pl.read_json(files[".json"]).to_dicts()}
-    texts = re.findall(r">([^<>]+)</text>", files[".svg"].read_text())
-    assert "Our &amp; ranker" in texts
-    assert "test NDCG@10, small, perfect" in texts
+
+
+def test_a_figure_has_the_rows_that_are_wanted(paper_tables):
+    texts = re.findall(r">([^<>]+)</text>", paper_tables[".svg"].read_text())
+    assert {"Our &amp; ranker", "test NDCG@10, small, perfect"} <= set(texts)
     assert "SGD" not in texts
 
 
@@ -220,13 +252,20 @@ def test_published_tables_are_written_without_a_run(published, tmp_path, capsys)
     shown = capsys.readouterr().out
     assert "chance (baseline)" in shown
     assert "gradient" in shown
-    for typed, message in (
-        (["--out", "t.doc"], "--out must end in .md, .csv, .parquet, .tex, .json, .png, .svg, .pdf, got t.doc"),
-        (["--rows", "SDG"], "--rows must name rows, 'random', 'SGD', got SDG: did you mean SGD?"),
-        (["--name", "SGD=random"], "--name must give each row another name, got random"),
-    ):
-        assert main(["tiny", "click=inf", *typed]) == 2
-        assert f"ol2r benchmark: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("--out t.doc", "--out must end in .md, .csv, .parquet, .tex, .json, .png, .svg, .pdf, got t.doc"),
+        ("--rows SDG", "--rows must name rows, 'random', 'SGD', got SDG: did you mean SGD?"),
+        ("--name SGD=random", "--name must give each row another name, got random"),
+        ("--repeat random SDG", "--repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"),
+    ],
+)
+def test_options_of_a_published_table_are_checked(published, capsys, typed, message):
+    assert main(["tiny", "click=inf", *typed.split()]) == 2
+    assert f"ol2r benchmark: {message}" in capsys.readouterr().err
 
 
 def test_reports_do_not_mix_seeds_that_chose_into_an_own_row(published, joined, made, capsys):
@@ -252,92 +291,111 @@ def test_a_row_is_repeated_with_its_settings(published, tmp_path, capfd):
     shown = capfd.readouterr().out
     assert "0 of" in shown
     assert shown.count("2 of 3") == shown.count("0.2500") >= 1
-    assert main(["tiny", "--repeat", "random", "SDG"]) == 2
-    message = "ol2r benchmark: --repeat must name rows, 'random', 'SGD', got SDG: did you mean SGD?"
-    assert message in capfd.readouterr().err
 
 
-def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, tmp_path, monkeypatch, capfd):
-    """Sums may round otherwise everywhere; a row with ‡ has means within half of their intervals."""
-    rows = pl.read_parquet(published / "tiny.parquet")
-    again = ["tiny", "click=inf", "--repeat", "SGD", f"output_dir={made / 'out'}"]  # those runs are finished
-    for change, seeds, marked, code, told in (
+@pytest.mark.parametrize(
+    ("change", "seeds", "marked", "code", "told"),
+    [
         (0.0, [1], False, 0, "to the last digit"),
         (1e-13, [1], False, 0, "but for the rounding of sums, below 1e-9"),
         (0.001, [1], False, 1, "0 of"),
         (0.001, [1], True, 0, "others have ‡, and the published means within half of their 95% intervals over seeds"),
         (9.0, [0, 1, 2], True, 1, "0 of"),
-    ):
-        folder = Path(shutil.copytree(published, tmp_path / f"changed by {change}, marked {marked}"))
-        published_in(folder, monkeypatch)
-        other = pl.when(pl.col("seed").is_in(seeds)).then(pl.col("test_ndcg_10") + change)
-        rows.with_columns(other.otherwise(pl.col("test_ndcg_10"))).write_parquet(folder / "tiny.parquet")
-        tried = pl.DataFrame({"overrides": [], "differs": []}, schema={"overrides": str, "differs": bool})
-        if marked:
-            words = [shlex.join(row.words) for row in results.published("tiny")]
-            tried = pl.DataFrame({"overrides": words, "differs": True})
-        tried.write_parquet(folder / "processors.parquet")
-        assert main(again) == code, change
-        shown = capfd.readouterr().out
-        assert told in shown, change
-        assert ("‡: of the mean, in half intervals" in shown) == marked, change
+    ],
+)
+def test_a_row_is_repeated_as_far_as_processors_give_it(published, made, capfd, change, seeds, marked, code, told):
+    """Sums may round otherwise everywhere; a row with ‡ has means within half of their intervals."""
+    rows, value = pl.read_parquet(published / "tiny.parquet"), pl.col("test_ndcg_10")
+    other = pl.when(pl.col("seed").is_in(seeds)).then(value + change).otherwise(value)
+    rows.with_columns(other).write_parquet(published / "tiny.parquet")
+    words = [shlex.join(row.words) for row in results.published("tiny")] if marked else []
+    tried = pl.DataFrame({"overrides": words, "differs": [True] * len(words)}, {"overrides": str, "differs": bool})
+    tried.write_parquet(published / "processors.parquet")
+    finished = f"output_dir={made / 'out'}"
+    assert main(["tiny", "click=inf", "--repeat", "SGD", finished]) == code
+    shown = capfd.readouterr().out
+    assert told in shown
+    assert ("‡: of the mean, in half intervals" in shown) == marked
     assert main(["tiny", "click=inf"]) == 0
-    assert re.search(r"SGD.* ± [\d.]+ ‡", capfd.readouterr().out)
+    assert bool(re.search(r"SGD.* ± [\d.]+ ‡", capfd.readouterr().out)) == marked
 
 
-def test_a_file_of_another_machine_is_checked(published, tmp_path, capfd):
-    """One seed of each row is played again; a file whose numbers, choices or rows differ cannot be merged."""
-    theirs = Path(shutil.copytree(published, tmp_path / "theirs"))
-    file, choices = theirs / "tiny.parquet", theirs / "tiny_choice.parquet"
-    again = ["check", str(file), f"output_dir={tmp_path / 'out'}"]
+@pytest.fixture
+def theirs(published, tmp_path):
+    """The results of another machine, in a file."""
+    return Path(shutil.copytree(published, tmp_path / "theirs")) / "tiny.parquet"
+
+
+def test_of_a_file_of_another_machine_one_seed_is_played_again(theirs, tmp_path, capfd):
+    again = ["check", str(theirs), f"output_dir={tmp_path / 'out'}"]
     assert main(again) == 0
-    shown, told = capfd.readouterr()
-    assert re.search(r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: type", shown)
+    told = r"(\d+) of \1 runs have the numbers of tiny.parquet\ntiny.parquet can be merged: type"
+    assert re.search(told, capfd.readouterr().out)
+    seeds = [tuple(run.seeds) for run in collect([tmp_path / "out" / "benchmark"]).runs]
+    assert set(seeds) == {(0,)}, "nothing chooses"
     assert main([*again, "click=inf"]) == 0
     assert "nothing is wrong with this part: to check all of tiny.parquet leave out click=inf" in capfd.readouterr().out
-    assert main([*again, "dataset=mq2008"]) == 2
-    assert "dataset must be one of the file, small, got mq2008" in capfd.readouterr().err
-    seeds = [run.seeds for run in collect([tmp_path / "out" / "benchmark"]).runs]
-    assert seeds
-    assert {tuple(of_run) for of_run in seeds} == {(0,)}, "nothing chooses, and one seed is played"
-    rows, of_choice = pl.read_parquet(file), pl.read_parquet(choices)
-    of_first = pl.when(pl.col("seed") == 0).then(pl.col("cumulative_ndcg") + 1e-3).otherwise(pl.col("cumulative_ndcg"))
-    last = of_choice.with_columns(
-        pl.when(pl.col("settings").str.ends_with("=0.001"))
-        .then(99.0)
-        .otherwise(pl.col("cumulative_ndcg"))
-        .alias("cumulative_ndcg")
-    )
-    for frame, chosen, message in (
-        (rows.with_columns(of_first), of_choice, r"cannot be merged: \d runs with other numbers"),
-        (rows.filter(click="perfect"), of_choice, r"rows? missing: small, informational"),
-        (rows.filter(pl.col("seed") < 2), of_choice, "small, perfect, random must have folds .* with 3 seeds"),
-        (rows, last, "online has ranker.learning_rate=.*, and its choosing runs choose ranker.learning_rate=0.001"),
-        (rows, None, "SGD, offline must have choosing runs in tiny_choice.parquet, got none"),
-    ):
-        frame.write_parquet(file)
-        choices.unlink(missing_ok=True)
-        if chosen is not None:
-            chosen.write_parquet(choices)
-        assert main(again) == 1, message
-        shown, told = capfd.readouterr()
-        assert re.search(message, shown + told), message
-        assert "tiny.parquet cannot be merged" in shown
-    file.rename(theirs / "other.parquet")
-    for typed, message in (
-        (["check"], "one FILE is needed: type ol2r benchmark check"),
-        (["check", str(theirs / "other.parquet")], "FILE must be called NAME.parquet of tiny"),
-        (["check", str(file), "--run"], "check takes a file and a part of it"),
-    ):
-        assert main(typed) == 2
-        assert message in capfd.readouterr().err
 
 
-def test_messages(tmp_path, monkeypatch, capsys):
+def other_numbers(rows, choices):
+    value = pl.col("cumulative_ndcg")
+    return rows.with_columns(pl.when(pl.col("seed") == 0).then(value + 1e-3).otherwise(value)), choices
+
+
+def other_best(rows, choices):
+    value, is_last = pl.col("cumulative_ndcg"), pl.col("settings").str.ends_with("=0.001")
+    return rows, choices.with_columns(pl.when(is_last).then(99.0).otherwise(value).alias("cumulative_ndcg"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (other_numbers, r"cannot be merged: \d runs with other numbers"),
+        (lambda rows, choices: (rows.filter(click="perfect"), choices), r"rows? missing: small, informational"),
+        (lambda rows, choices: (rows.filter(pl.col("seed") < 2), choices), "random must have folds .* with 3 seeds"),
+        (other_best, "has ranker.learning_rate=.*, and its choosing runs choose ranker.learning_rate=0.001"),
+        (lambda rows, _: (rows, None), "SGD, offline must have choosing runs in tiny_choice.parquet, got none"),
+    ],
+    ids=["numbers", "a row", "a seed", "the choice", "choosing runs"],
+)
+def test_a_file_with_something_else_cannot_be_merged(theirs, made, capfd, change, message):
+    choices = theirs.with_name("tiny_choice.parquet")
+    rows, of_choice = change(pl.read_parquet(theirs), pl.read_parquet(choices))
+    rows.write_parquet(theirs)
+    choices.unlink()
+    if of_choice is not None:
+        of_choice.write_parquet(choices)
+    assert main(["check", str(theirs), f"output_dir={made / 'checked'}"]) == 1  # runs are played once for all cases
+    shown, told = capfd.readouterr()
+    assert re.search(message, shown + told)
+    assert "tiny.parquet cannot be merged" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("", "one FILE is needed: type ol2r benchmark check"),
+        ("other.parquet", "FILE must be called NAME.parquet of tiny"),
+        ("tiny.parquet --run", "check takes a file and a part of it"),
+        ("tiny.parquet dataset=mq2008", "dataset must be one of the file, small, got mq2008"),
+    ],
+)
+def test_what_is_checked_is_a_file_of_a_benchmark(theirs, capfd, monkeypatch, typed, message):
+    monkeypatch.chdir(theirs.parent)
+    shutil.copy(theirs, "other.parquet")
+    assert main(["check", *typed.split()]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_benchmarks_are_listed(tmp_path, monkeypatch, capsys):
     published_in(tmp_path / "nothing", monkeypatch)
     assert main([]) == 0
     assert capsys.readouterr().out.splitlines()[0].split(maxsplit=1) == ["tiny", "two rankers (not published yet)"]
-    for typed, message in (
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
         ("other", "NAME must be one of those that `ol2r benchmark` lists, got other"),
         ("tiny", "there are no published results of tiny for this: type ol2r benchmark tiny --run"),
         ("tiny --dry-run", "--dry-run goes with --run or --add"),
@@ -371,9 +429,12 @@ def test_messages(tmp_path, monkeypatch, capsys):
             "click must be perfect or informational with small, got infomational: did you mean",
         ),
         ("tiny dataset=mq2008", "dataset must be synthetic, got mq2008"),
-    ):
-        assert main(typed.split()) == 2, typed
-        assert f"ol2r benchmark: {message}" in capsys.readouterr().err, typed
+    ],
+)
+def test_errors_say_what_to_type(tmp_path, monkeypatch, capsys, typed, message):
+    published_in(tmp_path / "nothing", monkeypatch)
+    assert main(typed.split()) == 2
+    assert f"ol2r benchmark: {message}" in capsys.readouterr().err
 
 
 def test_two_rows_may_have_the_same_run(published, monkeypatch):

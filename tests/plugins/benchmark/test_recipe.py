@@ -30,6 +30,7 @@ VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the 
 GROUPS = {"click", "ranker", "exploration", "fairness", "dataset"}  # whose objects are built
 GROUPS |= {group for kind in other_kinds() for group in (kind.data, kind.ranker)}
 CLICK_MODELS = {"perfect", "navigational", "informational"}
+FOLDS = {"mq2008": 5, "clueweb09": 2, "mslr_web10k": 5, "mslr_web30k": 5}  # that are played; others have one split
 OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
 OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
 
@@ -89,29 +90,43 @@ def test_settings_of_every_paper_exist_and_its_datasets_compose():
             check((*by_name(source.words).values(), *fold), built, Composer(root=kind))
 
 
-def test_the_parts_of_every_recipe_fit_each_other():
-    for recipe in [*OF_PAPERS.values(), *OF_BENCHMARK.values()]:
-        assert set(recipe.scale) == set(SCALES[recipe.command]), recipe.name
-        assert recipe.choose or not any(competitor.grid for competitor in recipe.competitors.values()), recipe.name
-        assert recipe.baseline in recipe.competitors or recipe.command == "reproduce", recipe.name
-    for name, recipe in OF_PAPERS.items():
-        assert recipe.paper in PAPERS, name
-        assert len(recipe.seen) == len(recipe.claims), name
-        assert {seen.partition(",")[0] for seen in recipe.seen} <= VERDICTS, name
-        for printed in recipe.printed:
-            assert printed["data"] in recipe.data, name
-            assert printed["competitor"] in recipe.competitors or not recipe.competitors, name
-        for overrides in (recipe.words, *recipe.scale.values()):
-            click = by_name(overrides).get("click", "click=perfect").partition("=")[2]
-            assert set(click.split(",")) <= CLICK_MODELS, name
-        assert recipe.figures or recipe.printed or recipe.where.startswith("Table"), name
-        for figure in recipe.figures:
-            assert figure.keys() <= {"kind", "options", "click"}, name
-            assert set(figure.get("options", ())) <= {*KINDS[figure["kind"]].options, "width"}, name
-            assert set(figure.get("click", ())) <= CLICK_MODELS, name
-        for trial in plan_of(recipe).final():
-            competitor = recipe.competitors[trial.condition.competitor]
-            assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), (name, trial.condition)
+@pytest.mark.parametrize("recipe", [*OF_PAPERS.values(), *OF_BENCHMARK.values()], ids=lambda recipe: recipe.name)
+def test_scales_choices_and_baseline_of_a_recipe_fit_its_command(recipe):
+    assert set(recipe.scale) == set(SCALES[recipe.command])
+    assert recipe.choose or not any(competitor.grid for competitor in recipe.competitors.values())
+    assert recipe.baseline in recipe.competitors or recipe.command == "reproduce"
+
+
+@pytest.fixture(params=OF_PAPERS.values(), ids=OF_PAPERS)
+def of_paper(request):
+    return request.param
+
+
+def test_every_claim_of_a_paper_has_a_verdict(of_paper):
+    assert of_paper.paper in PAPERS
+    assert len(of_paper.seen) == len(of_paper.claims)
+    assert {seen.partition(",")[0] for seen in of_paper.seen} <= VERDICTS
+
+
+def test_printed_numbers_and_figures_are_of_what_is_run(of_paper):
+    """Data, competitors and users that are named elsewhere in the recipe."""
+    assert of_paper.figures or of_paper.printed or of_paper.where.startswith("Table")
+    assert {printed["data"] for printed in of_paper.printed} <= set(of_paper.data)
+    named = {printed["competitor"] for printed in of_paper.printed}
+    assert named <= set(of_paper.competitors) or not of_paper.competitors
+    clicks = [by_name(words).get("click", "click=perfect") for words in (of_paper.words, *of_paper.scale.values())]
+    users = {user for click in clicks for user in click.partition("=")[2].split(",")}
+    for figure in of_paper.figures:
+        assert figure.keys() <= {"kind", "options", "click"}
+        assert set(figure.get("options", ())) <= {*KINDS[figure["kind"]].options, "width"}
+        users |= set(figure.get("click", ()))
+    assert users <= CLICK_MODELS
+
+
+def test_settings_of_a_recipe_are_of_its_grid(of_paper):
+    for trial in plan_of(of_paper).final():
+        competitor = of_paper.competitors[trial.condition.competitor]
+        assert trial.settings.keys() <= by_name(competitor.grid, competitor.over).keys(), trial.condition
 
 
 def test_printed_numbers_stand_near_their_phrase_in_the_paper():
@@ -128,32 +143,39 @@ def test_printed_numbers_stand_near_their_phrase_in_the_paper():
         assert any(number in line for line in near), printed
 
 
-@pytest.mark.parametrize(("name", "recipe"), [*OF_BENCHMARK.items()])
-def test_the_protocol_of_every_benchmark_holds(name, recipe):
-    """Other seeds choose than are reported, and the chosen seeds, rounds and folds are those of the page.
+@pytest.fixture(params=OF_BENCHMARK.values(), ids=OF_BENCHMARK)
+def of_benchmark(request):
+    return request.param
 
-    Composed are of each dataset one run, of each competitor one with the first settings of its grid and one without.
-    """
-    plan, seen, composer = plan_of(recipe), set[object](), Composer()
-    for trial in [*plan.candidates(), *plan.final(), *plan_of(recipe, scale="check").final()]:
+
+def test_runs_of_every_benchmark_compose(of_benchmark):
+    """Of each dataset one run, of each competitor one with the first settings of its grid and one without."""
+    plan, seen, composer = plan_of(of_benchmark), set[object](), Composer()
+    for trial in [*plan.candidates(), *plan.final(), *plan_of(of_benchmark, scale="check").final()]:
         row = {trial.condition.data, (trial.condition.competitor, bool(trial.settings))}
         if not row <= seen:
             seen |= row
-            assert composer(list(trial.runs[0])).settings["replicas"] <= 10, (name, trial.condition)
+            assert composer(list(trial.runs[0])).settings["replicas"] <= 10, trial.condition
+
+
+def test_other_seeds_choose_than_are_reported_on_all_folds(of_benchmark):
+    plan = plan_of(of_benchmark)
     for trial in plan.candidates():
         named = by_name(trial.words)
-        assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]"), name
-        assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09"), name
+        assert (named["seed"], named["evaluate_on"]) == ("seed=1000", "evaluate_on=[validation]")
+        assert ("dataset.validation" in named) == (named["dataset"] == "dataset=clueweb09")
     for trial in plan.final():
         named = by_name(trial.words)
-        assert not {"seed", "dataset.validation"} & named.keys(), name
-        folds = {"mq2008": 5, "clueweb09": 2, "mslr_web10k": 5, "mslr_web30k": 5}  # others have one split
-        assert len(trial.runs) == folds.get(named["dataset"].partition("=")[2], 1), name
-    for competitor in recipe.competitors.values():
+        assert not {"seed", "dataset.validation"} & named.keys()
+        assert len(trial.runs) == FOLDS.get(named["dataset"].partition("=")[2], 1)
+
+
+def test_grids_have_three_values_or_more_in_order(of_benchmark):
+    for competitor in of_benchmark.competitors.values():
         for override in by_name(competitor.grid).values():
             values = [float(each.partition("=")[2]) for each in expand(override)]
-            assert values == sorted(set(values)), (name, override)
-            assert len(values) >= 3, (name, override)
+            assert values == sorted(set(values)), override
+            assert len(values) >= 3, override
 
 
 def test_like_takes_everything_else_from_another_recipe(recipes):

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -19,56 +20,80 @@ from ol2r_cli.plugins.benchmark.results import Row
 from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.report.estimates import Estimate
 from ol2r_cli.text.table import TextTable, markdown
-from tests.plugins.benchmark.small import PAPER, load, write
+from tests.plugins.benchmark.small import PAPER, load, use, write
 from tests.report.runs import make, only
 
 SMALL = ["dataset.queries={train:10,validation:5,test:5}", "dataset.documents=8", "device.threads=1"]
 
 
+# A recipe that chooses among two settings.
+CHOOSING = PAPER | {
+    "competitors": {
+        "random": {"words": "ranker=random"},
+        "SGD": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.001,5"},
+    },
+    "scale": {"quick": "rounds=40 replicas=2", "paper": "rounds=40 replicas=2"},
+    "choose": "seed=1000 replicas=2 evaluate_on=[validation]",
+    "figures": [{"kind": "learning_curve"}, {"kind": "cumulative_ndcg", "click": ["informational"]}],
+    "metrics": ["test_ndcg_10"],
+}
+TYPED = ["pairrank_x", "--scale", "paper", "dataset=synthetic", *SMALL]
+
+
 @pytest.fixture
 def choosing(recipes: Path) -> None:
-    """A recipe that chooses among two settings."""
-    changes = {
-        "competitors": {
-            "random": {"words": "ranker=random"},
-            "SGD": {"words": "ranker=sgd_ranknet", "grid": "ranker.learning_rate=0.001,5"},
-        },
-        "scale": {"quick": "rounds=40 replicas=2", "paper": "rounds=40 replicas=2"},
-        "choose": "seed=1000 replicas=2 evaluate_on=[validation]",
-        "figures": [{"kind": "learning_curve"}, {"kind": "cumulative_ndcg", "click": ["informational"]}],
-        "metrics": ["test_ndcg_10"],
-    }
-    write(recipes, "pairrank_x", **PAPER | changes)
+    write(recipes, "pairrank_x", **CHOOSING)
 
 
-def test_a_reproduction_chooses_draws_and_runs_nothing_twice(choosing, tmp_path, capfd):
-    """A reproduction chooses settings, draws, and runs nothing twice."""
-    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
-    assert main([*typed, "--dry-run"]) == 0
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """The runs and pages of a reproduction, below `out`, and what it printed."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as shown:
+        write(use(folder / "recipes", patch), "pairrank_x", **CHOOSING)
+        assert main([*TYPED, f"output_dir={folder / 'out'}"]) == 0
+    return folder / "out", shown.getvalue()
+
+
+def test_a_dry_run_counts_runs_and_writes_nothing(choosing, tmp_path, capfd):
+    assert main([*TYPED, f"output_dir={tmp_path / 'out'}", "--dry-run"]) == 0
     assert "2 runs to choose settings, then 2 with those that were chosen" in capfd.readouterr().out
-    assert not (tmp_path / "out").exists(), "a dry run writes nothing"
-    assert main(typed) == 0
-    shown = capfd.readouterr()
-    folder, place = tmp_path / "out" / "reproduce" / "pairrank_x", tmp_path / "out" / "reproduce" / "synthetic"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_reproduction_draws_and_warns_wherever_it_shows_numbers(reproduced):
+    out, shown = reproduced
+    folder = out / "reproduce" / "pairrank_x"
     names = ["README.md", "learning_curve.pdf", "learning_curve.png", "learning_curve.svg", "table.csv"]
     assert sorted(path.name for path in folder.iterdir()) == names
-    for text in (shown.out, (folder / "README.md").read_text(), (folder / "learning_curve.svg").read_text()):
+    for text in (shown, (folder / "README.md").read_text(), (folder / "learning_curve.svg").read_text()):
         assert "numbers cannot be compared" in text
-    assert shown.out.startswith("paper: T = 40, 2 seeds, generated data, which is not the data of the paper")
-    rows = {row["competitor"]: row for row in csv.DictReader((folder / "table.csv").read_text().splitlines())}
-    validation = {}  # by learning rate, of the runs that settings were chosen by, which alone have seed 1000
-    for path in place.iterdir():
+    assert shown.startswith("paper: T = 40, 2 seeds, generated data, which is not the data of the paper")
+
+
+def test_a_reproduction_chooses_by_runs_with_other_seeds(reproduced):
+    """The learning rate with the best validation NDCG@10 of the two runs with seed 1000, which alone chose."""
+    place = reproduced[0] / "reproduce"
+    lines = (place / "pairrank_x" / "table.csv").read_text().splitlines()
+    rows = {row["competitor"]: row for row in csv.DictReader(lines)}
+    validation = {}
+    for path in (place / "synthetic").iterdir():
         config = yaml.safe_load((path / "config.yaml").read_text())
         if config["seed"] == 1000:
             metrics = json.loads((path / "summary.json").read_text())["metrics"]
             validation[config["ranker"]["learning_rate"]] = metrics["validation_ndcg_10"]["mean"]
     assert len(validation) == 2
     assert rows["SGD"]["settings"] == f"ranker.learning_rate={max(validation, key=validation.__getitem__)}"
-    runs = sorted(path.name for path in place.iterdir())
+
+
+def test_a_reproduction_runs_nothing_twice(choosing, reproduced, tmp_path):
+    out, _ = reproduced
+    runs = sorted((out / "reproduce" / "synthetic").iterdir())
     assert len(runs) == 4  # two to choose from, and the two that are reported
-    assert main([*typed, "--out", str(tmp_path / "elsewhere")]) == 0
-    assert sorted(path.name for path in place.iterdir()) == runs
-    assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == (folder / "table.csv").read_bytes()
+    assert main([*TYPED, f"output_dir={out}", "--out", str(tmp_path / "elsewhere")]) == 0
+    assert sorted((out / "reproduce" / "synthetic").iterdir()) == runs
+    table = out / "reproduce" / "pairrank_x" / "table.csv"
+    assert (tmp_path / "elsewhere" / "table.csv").read_bytes() == table.read_bytes()
 
 
 def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monkeypatch, capsys):
@@ -90,29 +115,40 @@ def test_own_choices_are_found_in_dry_runs_and_in_runs(choosing, tmp_path, monke
     assert main(["pairrank_x", "dataset=mine", *SMALL]) == 2
 
 
-def test_an_error_is_one_line(choosing, recipes, tmp_path, capfd, monkeypatch):
+def test_settings_are_not_chosen_by_what_is_not_evaluated(choosing, recipes, tmp_path, capfd):
     text = (recipes / "pairrank_x.yaml").read_text().replace("evaluate_on=[validation]", "evaluate_on=[test]")
     (recipes / "pairrank_x.yaml").write_text(text)
-    typed = ["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path / 'out'}", *SMALL]
-    assert main(typed) == 2
-    assert "ol2r reproduce: settings are chosen by validation_ndcg_10, which " in (err := capfd.readouterr().err)
-    assert err.endswith(" dataset.validation=0.2\n")
-    monkeypatch.undo()
-    for typed, message in (
+    assert main(["pairrank_x", "--scale", "paper", "dataset=synthetic", f"output_dir={tmp_path}", *SMALL]) == 2
+    error = capfd.readouterr().err
+    assert "ol2r reproduce: settings are chosen by validation_ndcg_10, which " in error
+    assert error.endswith(" dataset.validation=0.2\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
         (["pairrank_fg3"], "NAME must be one of those that `ol2r reproduce` lists, got pairrank_fg3: did you mean pai"),
         (["pairrank_fig3", "scale=large"], "scale must be one of quick, paper, got large"),
         (["pairrank_fig3", "ranker=mgd"], "ranker is what pairrank_fig3 compares or chooses: leave out ranker=mgd"),
         (["pairrank_fig3", "rounds=many"], "rounds must be a whole number, got many"),
         (["pairrank_fig6", "rounds=0", *SMALL], "rounds must be"),
         (["pairrank_fig7", "rounds=199"], "rounds must be 200 or more, of which pairrank_fig7 draws a mean, got 199"),
-    ):
-        assert main(typed) == 2, typed
-        assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}"), typed
+    ],
+)
+def test_an_error_is_one_line(capfd, typed, message):
+    assert main(typed) == 2
+    assert capfd.readouterr().err.startswith(f"ol2r reproduce: {message}")
+
+
+def test_data_that_are_not_there_can_be_generated(tmp_path, capfd):
     assert main(["pairrank_fig3", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("ol2r reproduce: pairrank_fig3 needs MSLR-WEB10K: dataset.path must be a folder")
     assert "get it from https://www.microsoft.com/en-us/research/project/mslr/, then type data_dir=FOLDER" in line
     assert line.endswith("or go on with generated data, labelled as such: type dataset=synthetic")
+
+
+def test_figures_and_tables_are_listed(capfd):
     assert main([]) == 0
     listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
     assert listed == recipe_names("reproduce")
@@ -124,13 +160,18 @@ def cells_of(table: TextTable) -> list[list[str]]:
     return [[cell.strip().replace(r"\|", "|") for cell in row] for row in rows]
 
 
-def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
-    """A page has the printed numbers of all datasets that its slot replaces below the caveat."""
+@pytest.fixture
+def with_printed_numbers(recipes):
+    """A recipe with a number of A for each of two datasets."""
     number = {"competitor": "A", "metric": "test_ndcg_10", "text": "paper.txt", "near": "Table 1"}
     printed = [number | {"data": "mslr", "value": 0.4, "click": "perfect"}, number | {"data": "yahoo", "value": 0.6}]
     competitors = {name: {"words": "ranker=pairrank"} for name in "AB"}
-    changes = {"metrics": ["test_ndcg_10"], "competitors": competitors, "printed": printed}
-    recipe = load("reproduce", recipes, **changes)
+    return load("reproduce", recipes, metrics=["test_ndcg_10"], competitors=competitors, printed=printed)
+
+
+def test_a_page_has_the_printed_numbers_below_the_caveat(with_printed_numbers, tmp_path):
+    """Of all datasets that generated data stand for."""
+    recipe = with_printed_numbers
     plan = plan_of(recipe, ["rounds=50"])
     make(tmp_path, test={0: 0.45, 1: 0.55})
     condition = Condition("generated data", "perfect", "A")
@@ -154,12 +195,16 @@ def test_a_page_has_the_printed_numbers_below_the_caveat(recipes, tmp_path):
     assert "over seeds, of which there are n. Settings are the best of up to 2 by validation NDCG@10, chosen" in text
     assert text.endswith("    ol2r reproduce pairrank_x --scale quick rounds=50\n")
 
+
+def test_differences_from_the_paper_are_shown_on_its_own_data(with_printed_numbers):
     both = {"unfairness": Estimate(3, None, 1), "test_ndcg_10": Estimate(0.7, None, 1)}
     reported = {
         Condition("Yahoo", "perfect", "A"): both,
         Condition("Yahoo", "perfect", "B"): {"test_ndcg_10": Estimate(0.5, None, 1)},
     }
-    head, _, *rows = cells_of(comparison_table(plan_of(recipe, ["dataset=yahoo"], "paper"), RecipeRuns(), reported))
+    head, _, *rows = cells_of(
+        comparison_table(plan_of(with_printed_numbers, ["dataset=yahoo"], "paper"), RecipeRuns(), reported)
+    )
     assert [head, *rows] == [
         ["data", "click", "competitor", "n", "|unfairness|", "test NDCG@10", "the paper", "difference"],
         ["Yahoo", "perfect", "A", "1", "3.000", "0.7000", "0.6000", "0.1000"],

@@ -60,79 +60,115 @@ def test_quick_runs_every_competitor_once_for_each_click_model(paper):
 
 
 def test_the_protocol_of_the_paper_chooses_on_every_fold(paper):
-    """The protocol of the paper chooses from the grid, on every fold, with other seeds."""
+    """Of two datasets, two click models and the six settings of A; B has no grid."""
     plan = plan_of(paper, scale="paper")
     assert [slot.title for slot in plan.slots] == ["MSLR-WEB10K", "Yahoo"]
     candidates = list(plan.candidates())
-    assert len(candidates) == 2 * 2 * 6  # datasets, click models, settings of A; B has no grid
     assert [trial.settings for trial in candidates[:3]] == [
         {"ranker.l2": "ranker.l2=0.1", "exploration.alpha": f"exploration.alpha={alpha}"} for alpha in (0.1, 0.2, 0.3)
     ]
     assert [len(trial.runs) for trial in candidates] == [5] * 12 + [1] * 12
     assert all({"seed=1000", "replicas=2", "rounds=5000"} <= set(run) for trial in candidates for run in trial.runs)
     assert [run[1] for run in candidates[0].runs] == [f"dataset.fold={fold}" for fold in range(1, 6)]
-    best = {trial.condition: trial.settings for trial in candidates}  # the last settings of each condition
+
+
+def test_chosen_settings_are_run_with_other_seeds_on_every_fold(paper):
+    plan = plan_of(paper, scale="paper")
+    best = {trial.condition: trial.settings for trial in plan.candidates()}  # the last settings of each condition
     final = {trial.condition: trial.runs for trial in plan.final(best)}
-    run = set(final[Condition("Yahoo", "perfect", "A")][0])
-    assert {"ranker.l2=1", "exploration.alpha=0.3", "replicas=20"} <= run
+    (run,) = final[Condition("Yahoo", "perfect", "A")]
+    assert {"ranker.l2=1", "exploration.alpha=0.3", "replicas=20"} <= set(run)
     assert not [word for word in run if word.startswith("seed=")]
     assert len(final[Condition("MSLR-WEB10K", "perfect", "B")]) == 5
 
 
-def test_typed_overrides_replace_those_of_the_paper(recipes, paper):
+def test_typed_overrides_replace_those_of_the_paper(paper):
+    """Blocks of rounds that are not played are left out; where jobs run is not a part of them."""
     plan = plan_of(paper, ["click=inf", "rounds=7", "dataset=mq2008", "launcher.jobs=2"], "quick")
     trials = list(plan.final())
     assert {trial.condition for trial in trials} == {Condition("MQ2008", "informational", name) for name in "AB"}
-    words = {"rounds=7", "dataset=mq2008", "block_rounds=[3]"}
-    assert all(words <= set(run) and not any("launcher" in word for word in run) for t in trials for run in t.runs)
+    runs = [set(run) for trial in trials for run in trial.runs]
+    assert all({"rounds=7", "dataset=mq2008", "block_rounds=[3]"} <= run for run in runs)
+    assert not any("launcher" in word for run in runs for word in run)
     assert plan.launcher == ["launcher.jobs=2"]
-    for scale, typed, folds in (("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)):
-        final = plan_of(paper, ["dataset=mq2008", *typed], scale).final()
-        assert {len(trial.runs) for trial in final} == {folds}, (scale, typed)
+
+
+@pytest.mark.parametrize(
+    ("scale", "typed", "folds"), [("quick", [], 1), ("paper", [], 5), ("quick", ["dataset.fold=1,2"], 2)]
+)
+def test_folds_are_those_of_the_scale_or_typed(paper, scale, typed, folds):
+    final = plan_of(paper, ["dataset=mq2008", *typed], scale).final()
+    assert {len(trial.runs) for trial in final} == {folds}
+
+
+def test_a_typed_dataset_stands_for_all_of_the_paper(paper):
     plan = plan_of(paper, ["dataset=istella_s"], "paper")
     assert [(slot.title, slot.stands_for) for slot in plan.slots] == [("Istella-S", ("mslr", "yahoo"))]
-    fair = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
-    assert [(slot.title, slot.stands_for) for slot in plan_of(fair).slots] == [
+
+
+def test_generated_data_have_the_groups_of_what_they_stand_for(recipes):
+    """And as many queries as the recipe says, in quick runs alone."""
+    recipe = load("reproduce", recipes, **PAPER | {"data": ["mslr_inlink", "mslr_pagerank", "yahoo_9"], "queries": 10})
+    plan = plan_of(recipe)
+    assert [(slot.title, slot.stands_for) for slot in plan.slots] == [
         ("generated data, group_ratio=0.65", ("mslr_inlink",)),
         ("generated data, group_ratio=0.5", ("mslr_pagerank", "yahoo_9")),
     ]
-    assert "dataset.queries.train=10" in next(iter(plan_of(fair).final())).runs[0]
-    assert "dataset.queries=10" in next(iter(plan_of(fair, scale="paper").final())).runs[0]
+    assert "dataset.queries.train=10" in next(iter(plan.final())).runs[0]
+    assert "dataset.queries=10" in next(iter(plan_of(recipe, scale="paper").final())).runs[0]
 
 
-def test_overrides_that_change_what_is_compared_are_refused(paper, tiny):
-    """Overrides that would change what is compared are refused."""
-    for scale, typed, complaint in (
+@pytest.mark.parametrize(
+    ("scale", "typed", "complaint"),
+    [
         ("quick", "ranker=mgd", "ranker is what pairrank_x compares or chooses: leave out ranker=mgd"),
         ("quick", "exploration.alpha=1", "exploration.alpha is what pairrank_x compares or chooses"),
         ("quick", "positions=5,10", "positions must have one value, got positions=5,10"),
         ("large", "rounds=3", "scale must be one of quick, paper, got large"),
-    ):
-        with pytest.raises(ValueError, match=complaint):
-            plan_of(paper, [typed], scale)
-    for typed in ("rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]"):
-        with pytest.raises(ValueError, match=f"tiny fixes all settings but dataset, .*: leave out {typed[:4]}"):
-            plan_of(tiny, [typed])
+    ],
+)
+def test_overrides_that_change_what_a_paper_compares_are_refused(paper, scale, typed, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        plan_of(paper, [typed], scale)
 
 
-def test_the_protocol_names_what_differs_from_the_paper(paper, monkeypatch):
-    cannot, folds = "shapes can be compared, numbers cannot", "paper: T = 5,000, 20 seeds x 5 folds"
+@pytest.mark.parametrize("typed", ["rounds=3", "ranker.l2=1", "seed=4", "measures=[ndcg]"])
+def test_a_benchmark_fixes_all_settings_but_where_it_runs(tiny, typed):
+    with pytest.raises(ValueError, match=f"tiny fixes all settings but dataset, .*: leave out {typed[:4]}"):
+        plan_of(tiny, [typed])
+
+
+CANNOT, FIVE_FOLDS = "shapes can be compared, numbers cannot", "paper: T = 5,000, 20 seeds x 5 folds"
+
+
+@pytest.mark.parametrize(
+    ("scale", "typed", "expected"),
+    [
+        ("quick", "replicas=1", f"quick: T = 100, 1 seed, generated data: {CANNOT}"),
+        ("quick", "dataset=yahoo", f"quick: T = 100, 3 seeds, Yahoo: {CANNOT}"),
+        ("paper", "dataset=mq2008", f"{FIVE_FOLDS}, MQ2008, which is not the data of the paper: numbers cannot"),
+        ("paper", "positions=5", f"{FIVE_FOLDS}, MSLR-WEB10K and Yahoo, with positions=5, which is not the"),
+    ],
+)
+def test_the_protocol_names_what_differs_from_the_paper(paper, scale, typed, expected):
+    line, comparable = protocol(plan_of(paper, [typed], scale))
+    assert line.startswith(expected)
+    assert not comparable
+
+
+def test_the_protocol_of_the_paper_can_be_compared(paper):
+    """Where it runs, and a part of the users, change nothing."""
+    plan = plan_of(paper, ["dataset=yahoo", "output_dir=x", "click=inf"], "paper")
+    assert protocol(plan) == ("paper: T = 5,000, 20 seeds, Yahoo", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "comparable"), [("olranknet_fig4", False), ("p2neurrank_fig7", False), ("pairrank_fig3", True)]
+)
+def test_networks_are_not_fitted_as_in_the_papers(name, comparable):
+    line, compared = protocol(plan_of(load_recipe("reproduce", name), ["dataset=yahoo"], "paper"))
     differs = ", with networks that are not fitted as in the paper: numbers cannot be compared"
-    for scale, typed, expected, comparable in (
-        ("quick", ["replicas=1"], f"quick: T = 100, 1 seed, generated data: {cannot}", False),
-        ("quick", ["dataset=yahoo"], f"quick: T = 100, 3 seeds, Yahoo: {cannot}", False),
-        ("paper", ["dataset=yahoo", "output_dir=x", "click=inf"], "paper: T = 5,000, 20 seeds, Yahoo", True),
-        ("paper", ["dataset=mq2008"], f"{folds}, MQ2008, which is not the data of the paper: numbers cannot", False),
-        ("paper", ["positions=5"], f"{folds}, MSLR-WEB10K and Yahoo, with positions=5, which is not the", False),
-    ):
-        line, compared = protocol(plan_of(paper, typed, scale))
-        assert line.startswith(expected), (scale, typed)
-        assert compared == comparable, (scale, typed)
-        assert line == expected or not comparable, (scale, typed)
-    monkeypatch.undo()  # the recipes of ol2r
-    for name, comparable in (("olranknet_fig4", False), ("p2neurrank_fig7", False), ("pairrank_fig3", True)):
-        line, compared = protocol(plan_of(load_recipe("reproduce", name), ["dataset=yahoo"], "paper"))
-        assert compared == comparable == (not line.endswith(differs)), name
+    assert compared == comparable == (not line.endswith(differs))
 
 
 def test_overrides_limit_a_benchmark_and_add_a_ranker(tiny):
