@@ -133,46 +133,63 @@ def difference(values, spreads, own, other) -> tuple[float, float]:
     return units.mean(), math.hypot(half(units), choice)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_arrows_and_verdicts_are_those_of_the_values(runs, options):
-    values, spreads = again(runs, **options)
-    found = protocol.outcome(runs, **options)
-    assert found.values.keys() == values.keys()
-    for key, expected in values.items():
-        assert sorted(found.values[key].values()) == pytest.approx(sorted(expected.ravel())), key
-        assert found.spreads[key] == pytest.approx(spreads[key]), key
-    marks = protocol.arrows(found)
+@pytest.fixture(params=OPTIONS, ids=str)
+def both(runs, request):
+    """What a protocol reports, and the values and spreads by hand."""
+    return protocol.outcome(runs, **request.param), *again(runs, **request.param)
+
+
+def test_values_are_those_of_the_settings_that_a_protocol_chooses(both):
+    found, values, spreads = both
+    assert {key: sorted(of_key.values()) for key, of_key in found.values.items()} == {
+        key: pytest.approx(sorted(of_key.ravel())) for key, of_key in values.items()
+    }
+    assert found.spreads == pytest.approx(spreads)
+
+
+def test_arrows_are_holms(both):
+    found, values, spreads = both
+    expected = {}
     for click, metric in product(protocol.USERS, METRICS.values()):
         tests = {}
-        for row in GRIDS:
-            if row != "PDGD":
-                mean, wide = difference(values, spreads, (row, click, metric), ("PDGD", click, metric))
-                tests[row] = mean, 2 * stats.t.sf(abs(mean) / (wide / stats.t.ppf(0.975, 4)), 4)
+        for row in GRIDS.keys() - {"PDGD"}:
+            mean, wide = difference(values, spreads, (row, click, metric), ("PDGD", click, metric))
+            tests[row] = mean, 2 * stats.t.sf(abs(mean) / (wide / stats.t.ppf(0.975, 4)), 4)
         highest = 0.0
         for place, (row, (mean, p)) in enumerate(sorted(tests.items(), key=lambda item: item[1][1])):
             highest = max(highest, (len(tests) - place) * p)
-            arrow = "" if highest >= 0.05 else "↑" if mean > 0 else "↓"
-            assert marks[row, click, metric] == arrow, (row, click, metric)
-    assert any(marks.values())
-    told, content = protocol.verdicts(found), yaml.safe_load((published_dir() / "claims.yaml").read_text())
-    claims = [claim for claim in content["claims"] if claim["id"] in told]
+            expected[row, click, metric] = "" if highest >= 0.05 else "↑" if mean > 0 else "↓"
+    assert protocol.arrows(found) == expected
+    assert any(expected.values())
+
+
+CONTENT = yaml.safe_load((published_dir() / "claims.yaml").read_text())
+
+
+def verdict_by_hand(claim, row, against, values, spreads) -> str:
+    users, metric, bound = claim.get("users", CONTENT["users"]), claim["metric"], CONTENT["bound"][claim["metric"]]
+    units = np.mean([(values[row, user, metric] - values[against, user, metric]).mean(1) for user in users], 0)
+    of_choice = math.hypot(*(spreads[name, user, metric] for name in (row, against) for user in users))
+    wide = math.hypot(half(units), NORMAL * of_choice / len(users))
+    low, high = units.mean() - wide, units.mean() + wide
+    if claim["expect"] == "equivalent":
+        holds, fails = max(-low, high) <= bound, max(low, -high) > bound
+    else:
+        low, high = (low, high) if "higher" in claim["expect"] else (-high, -low)
+        due = bound if "much" in claim["expect"] else 0
+        holds, fails = low > due, high < due
+    return "holds" if holds else "fails" if fails else "undecided"
+
+
+def test_verdicts_are_those_of_the_intervals(both):
+    found, values, spreads = both
+    told = protocol.verdicts(found)
+    claims = [claim for claim in CONTENT["claims"] if claim["id"] in told]
     assert len(claims) == len(told) >= 5
     for claim in claims:
-        users, metric = claim.get("users", content["users"]), claim["metric"]
-        verdicts = []
-        for row, against in product(claim["rows"], claim["against"]):
-            units = np.mean([(values[row, user, metric] - values[against, user, metric]).mean(1) for user in users], 0)
-            of_choice = math.hypot(*(spreads[name, user, metric] for name in (row, against) for user in users))
-            wide = math.hypot(half(units), NORMAL * of_choice / len(users))
-            low, high, bound = units.mean() - wide, units.mean() + wide, content["bound"][metric]
-            if claim["expect"] == "equivalent":
-                holds, fails = max(-low, high) <= bound, max(low, -high) > bound
-            else:
-                low, high = (low, high) if "higher" in claim["expect"] else (-high, -low)
-                due = bound if "much" in claim["expect"] else 0
-                holds, fails = low > due, high < due
-            verdicts.append("holds" if holds else "fails" if fails else "undecided")
-        expected = "fails" if "fails" in verdicts else "undecided" if "undecided" in verdicts else "holds"
+        pairs = product(claim["rows"], claim["against"])
+        verdicts = {verdict_by_hand(claim, *pair, values, spreads) for pair in pairs}
+        expected = next(each for each in ("fails", "undecided", "holds") if each in verdicts)
         assert told[claim["id"]] == expected, claim["id"]
 
 

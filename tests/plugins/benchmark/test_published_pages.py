@@ -10,6 +10,7 @@ import re
 import shlex
 from functools import cache
 from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -98,15 +99,26 @@ def spread_of_choices(page: str, key: tuple[str, str, str], metric: str) -> floa
     return float(values.mean((1, 2))[chosen].std())
 
 
-def paired_with(
-    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
-) -> dict[str, tuple[frozenset[str], float, float, int]]:
-    """The runs of each row that is compared with the baseline, the mean of paired differences, its standard error, and
-    the degrees of freedom of Student's t."""
+class Paired(NamedTuple):
+    """The runs of a row that is compared with the baseline, the mean of paired differences, its standard error, and the
+    degrees of freedom of Student's t."""
+
+    runs: frozenset[str]
+    mean: float
+    error: float
+    degrees: int
+
+    def p(self, mean: float) -> float:
+        """The p of a mean with this error."""
+        return 2 * stats.t.sf(abs(mean) / self.error if self.error else np.inf, self.degrees)
+
+
+def paired_with(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, Paired]:
+    """The rows that can be compared with the baseline."""
     rows = {name: row for name in names if (row := row_for(page, table, click, name, metric)) is not None}
     if (base := rows.get(baseline)) is None:
         return {}
-    tests: dict[str, tuple[frozenset[str], float, float, int]] = {}
+    paired = {}
     runs = {name: frozenset(row["run"]) for name, row in rows.items()}
     base_units = by_unit(base, metric)
     for name, row in rows.items():
@@ -117,63 +129,40 @@ def paired_with(
         spreads = [spread(page, (table, click, of), rows[of], metric) for of in (name, baseline)]
         wide = (half(apart) ** 2 + (NORMAL**2) * sum(each**2 for each in spreads)) ** 0.5
         degrees = len(units) - 1
-        tests[name] = runs[name], apart.mean(), wide / stats.t.ppf(0.975, degrees), degrees
-    return tests
+        paired[name] = Paired(runs[name], apart.mean(), wide / stats.t.ppf(0.975, degrees), degrees)
+    return paired
 
 
-def differences(
-    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
-) -> dict[str, tuple[float, float]]:
+def differences(paired: dict[str, Paired]) -> dict[str, tuple[float, float]]:
     """The mean of paired differences and the p of Student's t, corrected by Holm over rows with different runs."""
-    rows = paired_with(page, table, click, names, metric, baseline)
-    p_of = {
-        of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, degrees)
-        for of_runs, mean, error, degrees in rows.values()
-    }
+    p_of = {row.runs: row.p(row.mean) for row in paired.values()}
     highest, corrected = 0.0, {}
     for place, (of_runs, p) in enumerate(sorted(p_of.items(), key=lambda item: item[1])):
         highest = max(highest, min(1.0, (len(p_of) - place) * p))
         corrected[of_runs] = highest
-    return {name: (mean, corrected[of_runs]) for name, (of_runs, mean, *_) in rows.items()}
+    return {name: (row.mean, corrected[row.runs]) for name, row in paired.items()}
 
 
-def smallest_differences(
-    page: str, table: str, click: str, names: list[str], metric: str, baseline: str
-) -> dict[str, float]:
+def smallest_differences(paired: dict[str, Paired]) -> dict[str, float]:
     """From which difference on each row without an arrow would have one, by trying: the other rows keep their p."""
-    rows = paired_with(page, table, click, names, metric, baseline)
-    found = differences(page, table, click, names, metric, baseline)
-    p_of = {
-        of_runs: 2 * stats.t.sf(abs(mean) / error if error else np.inf, k) for of_runs, mean, error, k in rows.values()
-    }
+    found = differences(paired)
+    p_of = {row.runs: row.p(row.mean) for row in paired.values()}
 
-    def is_marked(name: str, mean: float) -> bool:
-        own, _, error, degrees = rows[name]
-        own_p = 2 * stats.t.sf(mean / error, degrees)
-        ordered = sorted([own_p, *(p for of_runs, p in p_of.items() if of_runs != own)])
-        for place, p in enumerate(ordered):
-            if p * (len(ordered) - place) >= 0.05:
-                return False
-            if p == own_p:
-                return True
-        return False
+    def is_marked(row: Paired, mean: float) -> bool:
+        own_p = row.p(mean)
+        ordered = sorted([own_p, *(p for runs, p in p_of.items() if runs != row.runs)])
+        passed = [p * (len(ordered) - place) < 0.05 for place, p in enumerate(ordered)]
+        return all(passed[: ordered.index(own_p) + 1])
 
     smallest = {}
-    for name in rows:
-        if found[name][1] < 0.05:
-            continue
-        low, high = 0.0, 1e3 * rows[name][2]
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (low, middle) if is_marked(name, middle) else (middle, high)
-        smallest[name] = high
+    for name, row in paired.items():
+        if found[name][1] >= 0.05:
+            low, high = 0.0, 1e3 * row.error
+            for _ in range(60):
+                middle = (low + high) / 2
+                low, high = (low, middle) if is_marked(row, middle) else (middle, high)
+            smallest[name] = high
     return smallest
-
-
-def arrows(page: str, table: str, click: str, names: list[str], metric: str, baseline: str) -> dict[str, str]:
-    """The mark of each row that differs significantly."""
-    found = differences(page, table, click, names, metric, baseline)
-    return {name: "" if p >= 0.05 else "↑" if mean > 0 else "↓" for name, (mean, p) in found.items()}
 
 
 def tables_in(text: str) -> list[tuple[str, list[dict[str, str]]]]:
@@ -231,34 +220,40 @@ def check_main(page: str, table: str, click: str, lines: list[dict[str, str]]) -
     names = [re.sub(r"( \(baseline\))?( †)?$", "", line["ranker"]) for line in lines]
     assert {key[2] for key in rows_of(page) if key[:2] == (table, click)} == set(names)
     metrics = {COLUMNS[re.sub(r" \(\w+\)$", "", name)]: name for name in lines[0] if name != "ranker"}
-    first = []
     for metric, column in metrics.items():
-        expected = arrows(page, table, click, names, metric, baseline)
-        smallest = smallest_differences(page, table, click, names, metric, baseline)
-        for name, line in zip(names, lines, strict=True):
-            where = page, table, click, name, metric
-            row = row_for(page, table, click, name, metric)
-            if row is None or not len(units := by_unit(row, metric)):
-                assert line[column] == "", where
-                continue
-            cell = CELL.fullmatch(line[column])
-            assert cell, (where, line[column])
-            assert is_printed(cell["mean"], units.mean()), where
-            assert is_printed(cell["half"], half(units)), where
-            of_choice = spread(page, (table, click, name), row, metric)
-            wide = (half(units) ** 2 + (NORMAL * of_choice) ** 2) ** 0.5
-            assert is_printed(cell["wide"], wide) if cell["wide"] else of_choice < 1e-9, where
-            assert (cell["arrow"] or "") == expected.get(name, ""), where
-            assert (cell["smallest"] is None) == (name not in smallest), where
-            assert name not in smallest or is_printed(cell["smallest"], smallest[name]), where
-            assert bool(cell["unstable"]) == (row["words"][0] in others_elsewhere()), where
-            if metric == next(iter(metrics)):
-                first.append(units.mean() * (-1 if metric in LOWER_IS_BETTER else 1))
-    assert first == sorted(first, reverse=True), (page, table, click)
+        check_column(page, table, click, {name: line[column] for name, line in zip(names, lines, strict=True)}, metric)
+        paired = paired_with(page, table, click, names, metric, baseline)
+        cells = {name: CELL.fullmatch(line[column]) for name, line in zip(names, lines, strict=True) if line[column]}
+        found, smallest = differences(paired), smallest_differences(paired)
+        arrows = {name: "↑" if mean > 0 else "↓" for name, (mean, p) in found.items() if p < 0.05}
+        assert {name: cell["arrow"] for name, cell in cells.items() if cell["arrow"]} == arrows, (page, table, click)
+        printed = {name: cell["smallest"] for name, cell in cells.items() if cell["smallest"]}
+        assert printed.keys() == smallest.keys(), (page, table, click, metric)
+        assert all(is_printed(text, smallest[name]) for name, text in printed.items()), (page, table, click, metric)
     for name, line in zip(names, lines, strict=True):
         rows = [row_for(page, table, click, name, metric) for metric in metrics]
         chosen = {row["words"][0] for row in rows if row is not None}
         assert line["ranker"].endswith(" †") == (len(chosen) > 1), (page, table, click, name)
+    metric = next(iter(metrics))
+    means = [by_unit(row_for(page, table, click, name, metric), metric).mean() for name in names]
+    assert means == sorted(means, reverse=metric not in LOWER_IS_BETTER), "the best row is first"
+
+
+def check_column(page: str, table: str, click: str, cells: dict[str, str], metric: str) -> None:
+    """Means, both intervals, and the mark of rows that another processor does not repeat."""
+    for name, text in cells.items():
+        where = page, table, click, name, metric, text
+        row = row_for(page, table, click, name, metric)
+        if row is None or not len(units := by_unit(row, metric)):
+            assert text == "", where
+            continue
+        cell = CELL.fullmatch(text)
+        of_choice = spread(page, (table, click, name), row, metric)
+        wide = (half(units) ** 2 + (NORMAL * of_choice) ** 2) ** 0.5
+        assert is_printed(cell["mean"], units.mean()), where
+        assert is_printed(cell["half"], half(units)), where
+        assert is_printed(cell["wide"], wide) if cell["wide"] else of_choice < 1e-9, where
+        assert bool(cell["unstable"]) == (row["words"][0] in others_elsewhere()), where
 
 
 def check_settings(page: str, table: str, click: str, lines: list[dict[str, str]]) -> None:
@@ -320,7 +315,10 @@ def check_pair(page: str, table: str, click: str, name: str, cell: str, metrics:
     assert cell.endswith(" †") == (rows[0]["words"][0] != rows[1]["words"][0]), (page, table, click, name)
 
 
-@pytest.mark.parametrize("table", ["MQ2008", "ClueWeb09", "generated"])
+DATA = sorted({table for table, *_ in rows_of("users")})  # that the page of users has
+
+
+@pytest.mark.parametrize("table", DATA)
 def test_kendalls_tau_is_that_of_the_raw_values(table):
     for title, lines in tables_in((published_dir() / "users.md").read_text()):
         if title.startswith(f"{table}, by "):
@@ -336,12 +334,12 @@ def test_validity_is_that_of_the_matrices_and_raw_clicks():
     for line, (other, metric) in product(agreements, product(USERS[3:], ("test NDCG@10", "cumulative NDCG"))):
         matrices = [matrix for title, matrix in found.items() if f", by {metric}, " in title]
         taus = [float(matrix[line["user"]][other].split()[0]) for matrix in matrices]
-        assert len(taus) == 3
+        assert len(taus) == len(DATA)
         assert float(line[f"{other}, {metric}"].split()[0]) == pytest.approx((1 + np.mean(taus)) / 2, abs=0.0076)
     for line in agreements:
         page = "linear" if line["user"] in USERS[:3] else "users"
         clicks = []
-        for table, metric in product(("MQ2008", "ClueWeb09", "generated"), ("test_ndcg_10", "cumulative_ndcg")):
+        for table, metric in product(DATA, ("test_ndcg_10", "cumulative_ndcg")):
             names = {key[2] for key, row in rows_of("users").items() if row["ranker"][0] not in WITHOUT_CLICKS}
             rows = [row_for(page, table, line["user"], name, metric) for name in sorted(names)]
             clicks.append(np.mean([row["clicks"].mean() / 5000 for row in rows]))

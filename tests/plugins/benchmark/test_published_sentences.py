@@ -22,6 +22,7 @@ from tests.plugins.benchmark.test_published_pages import (
     by_unit,
     differences,
     half,
+    paired_with,
     row_for,
     rows_of,
     spread,
@@ -78,7 +79,7 @@ def apart(page: str, tables: tuple[str, ...], users: tuple[str, ...], one: str, 
 
 def corrected(page: str, table: str, user: str, metric: str, baseline: str) -> dict[str, tuple[float, float]]:
     """Differences from a baseline, each with Holm's p."""
-    return differences(page, table, user, names_of(page, table, user), metric, baseline)
+    return differences(paired_with(page, table, user, names_of(page, table, user), metric, baseline))
 
 
 @cache
