@@ -12,7 +12,7 @@ from ol2r_cli.plugins.benchmark.results import Row, Tables
 from ol2r_cli.plugins.benchmark.tables import made_with, outdated
 from ol2r_cli.report.estimates import ALPHA, holm, paired_t, unit_values
 from ol2r_cli.text.table import markdown
-from scripts.publish.pages import GENERATED, command_of, costs_of_runs
+from scripts.publish.pages import GENERATED, command_of, costs_of
 
 
 def click_costs_page(recipe: Recipe, tables: Tables) -> str:
@@ -48,7 +48,7 @@ def click_costs_page(recipe: Recipe, tables: Tables) -> str:
         for click in of_dataset:
             paragraphs.append(f"### {title}, {click}")
             paragraphs.append(markdown(rows_table([cost for cost in found if cost.table == (title, click)])))
-    made = f"{costs_of_runs(tables)}\n{made_with(chain(*tables.values()))}"
+    made = f"{costs_of(tables)}\n{made_with(chain(*tables.values()))}"
     return "\n\n".join([*paragraphs, "## How these results were made", made]) + "\n"
 
 

@@ -17,7 +17,7 @@ from ol2r_cli.report.measures import digits, gain, heading
 from ol2r_cli.report.names import click_order
 from ol2r_cli.text.table import TextTable, markdown
 from scripts.publish.orders import by_unit
-from scripts.publish.pages import GENERATED, what_is_better
+from scripts.publish.pages import GENERATED, costs_of, what_is_better
 
 _TOP = """# Expected results
 
@@ -52,17 +52,21 @@ The raw values have a row for each run and seed. The column `rows` has the rows 
 
 def index(pages: Sequence[tuple[Recipe, Tables]]) -> str:
     """Return the index page: what each page has, and how results are used."""
-    lines = ["| page | data | click models | rows |", "|---|---|---|---:|"]
+    lines = ["| page | data | click models | rows | CPU hours |", "|---|---|---|---:|---:|"]
     for recipe, tables in pages:
         data = "; ".join(dict.fromkeys(title for title, _ in tables))
         users = ", ".join(sorted({click for _, click in tables}, key=click_order))
         competitors = {row.competitor for rows in tables.values() for row in rows}
         warning = outdated(chain(*tables.values()))
         shown_warning = f", **{warning}**" if warning else ""
-        lines.append(f"| [{recipe.title}]({recipe.name}.md){shown_warning} | {data} | {users} | {len(competitors)} |")
+        costs = costs_of(tables)
+        lines.append(
+            f"| [{recipe.title}]({recipe.name}.md){shown_warning} | {data} | {users} | {len(competitors)} "
+            f"| {costs.reported + costs.choosing:.1f} |"
+        )
     shown = (
         "Each page begins with mean ranks. Its tables have intervals, settings, costs and commands. A row is a ranker "
-        "or a variant of one."
+        "or a variant of one. CPU hours have those of model selection."
     )
     return "\n\n".join([GENERATED, _TOP, "## Pages", shown, "\n".join(lines), _BOTTOM]) + "\n"
 

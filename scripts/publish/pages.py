@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import median
+from typing import NamedTuple
 
 from ol2r_cli.plugins.benchmark.differences import differences, for_metric
 from ol2r_cli.plugins.benchmark.recipe import Recipe
@@ -76,7 +77,7 @@ def benchmark_page(
                 "Settings, all of their values, and their costs. CPU s is that of all seeds and folds together.",
                 markdown(settings_table(recipe, rows, as_typed=True)),
             ]
-    paragraphs += ["## How these results were made", f"{costs_of_runs(tables)}\n{made_with(chain(*tables.values()))}"]
+    paragraphs += ["## How these results were made", f"{costs_of(tables)}\n{made_with(chain(*tables.values()))}"]
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
@@ -89,18 +90,28 @@ def what_is_better(metrics: Sequence[str]) -> str:
     return ", and ".join(f"{direction} {' and '.join(of_direction)}" for direction, of_direction in better.items())
 
 
-def costs_of_runs(tables: Tables) -> str:
-    """Return the number of runs and the CPU hours of a page, each run and each choice counted once."""
+class Costs(NamedTuple):
+    """The runs of a page, the CPU hours of these, and those of the runs that chose settings, each counted once."""
+
+    runs: int
+    reported: float
+    choosing: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.runs} runs in {self.reported:.1f} CPU hours, and {self.choosing:.1f} CPU hours of model selection."
+        )
+
+
+def costs_of(tables: Tables) -> Costs:
+    """Return what the results of a page cost."""
     of_runs: dict[object, float] = {}
     of_choices: dict[object, float] = {}
     for table, rows in tables.items():
         for row in rows:
             of_choices[table, row.competitor] = row.choice_seconds
             of_runs |= {run.path: run.cpu_seconds or 0 for run in row.group.runs}
-    return (
-        f"{len(of_runs)} runs in {sum(of_runs.values()) / 3600:.1f} CPU hours, "
-        f"and {sum(of_choices.values()) / 3600:.1f} CPU hours of model selection."
-    )
+    return Costs(len(of_runs), sum(of_runs.values()) / 3600, sum(of_choices.values()) / 3600)
 
 
 def command_of(rows: Sequence[Row]) -> str:

@@ -379,6 +379,23 @@ def check_matrix(table: str, metric: str, lines: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_the_index_has_data_rows_and_cpu_hours_of_a_page(page):
+    """Each run is counted once, and each choice, which two aims share."""
+    runs, choices = {}, {}
+    values = pl.read_parquet(published_dir() / f"{page}.parquet")
+    for run, cpu, about in values.select("run", "cpu_seconds", "about").unique("run").iter_rows():
+        runs[run] = cpu
+        for row in json.loads(about)["rows"]:
+            click = values.filter(run=run)["click"][0]
+            choices[row["table"], click, row["competitor"]] = row["choice_seconds"]
+    ((_, lines),) = tables_in((published_dir() / "README.md").read_text())
+    (line,) = [line for line in lines if line["page"].endswith(f"({page}.md)")]
+    assert is_printed(line["CPU hours"], (sum(runs.values()) + sum(choices.values())) / 3600)
+    assert set(line["data"].split("; ")) == {table for table, *_ in choices}
+    assert int(line["rows"]) == len({competitor for *_, competitor in choices})
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_figures_name_data_and_users_as_the_tables_do(page):
     """Panels have the users of the tables below, in their order."""
     for section in (published_dir() / f"{page}.md").read_text().split("\n## ")[1:]:
