@@ -102,6 +102,12 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.fixture
+def without_package(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What lets a package be absent from now on."""
+    return lambda name: monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture
 def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that are added to the search path for modules are left out after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import sys
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -19,10 +15,9 @@ from ol2r_cli import cli
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import names_of_rows
 from ol2r_cli.plugins.check import role_laws
-from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.run import find_runs
 from tests.choices import held
 from tests.dataset.letor_files import write_fold
-from tests.moments import at_round
 from tests.worlds import TINY, handmade, offline_ndcg, simulate, tiny
 
 LISTS = [[0, 2, 1], [1, 0, 3, 0, 0, 2], [2], [0, 1, 0, 4]]
@@ -32,10 +27,10 @@ WEIGHTS = [0.5, -2.0, 0.25, 1.0]
 WORDS = ["run", *TINY, "ranker=fixed", "click=perfect", "rounds=40", "evaluate_every=20", "--quiet"]
 
 
-def frame(scores=None):
+def frame():
     """A score for each document of the lists, in another order than theirs."""
     query = [str(q) for q, labels in enumerate(LISTS) for _ in labels]
-    scores = np.random.default_rng(1).random(len(query)) if scores is None else scores
+    scores = np.random.default_rng(1).random(len(query))
     table = pl.DataFrame({"query": query, "document": range(len(query)), "score": scores})
     return table.sample(fraction=1, shuffle=True, seed=2)
 
@@ -44,25 +39,10 @@ def write_scores(file, query, document, scores):
     pl.DataFrame({"query": query, "document": document, "score": scores}).write_csv(file)
 
 
-def write_tiny_scores(file):
-    """A score for each document of the data of `WORDS`."""
-    query, document = names_of_rows(build(tiny().dataset).load())
-    write_scores(file, query, document, np.random.default_rng(4).permutation(len(query)))
-
-
 def fixed(*words, seeds=SEEDS, rounds=30, dataset=None, **more):
     return simulate(
         tiny("ranker=fixed", *words), seeds, rounds, dataset or handmade(LISTS, FEATURES), regret=False, **more
     )
-
-
-def lists(simulation):
-    """The shown rows of each round and replica, by single rounds."""
-    shown = []
-    for _, one in simulation.play():
-        rows = one.candidates.document.gather(1, one.ranking)
-        shown += [row[kept].tolist() for row, kept in zip(rows, one.shown, strict=True)]
-    return shown
 
 
 def sorted_by(scores):
@@ -71,62 +51,67 @@ def sorted_by(scores):
     return {start: (start + np.argsort(-scores[start:end])).tolist() for start, end in pairwise(offsets)}
 
 
-def sources(folder: Path):
-    """The words of each source, and its scores [N] by the definition."""
+SOURCES = {  # what is typed: how its file is written
+    "feature=2": None,
+    "feature=-2": None,
+    f"weights={WEIGHTS}".replace(" ", ""): None,
+    "weights=FILE.txt": lambda file: file.write_text("".join(f"{weight}\n" for weight in WEIGHTS)),
+    "weights=FILE.npy": lambda file: np.save(file, np.array(WEIGHTS, np.float32)),
+    "weights=FILE.json": lambda file: file.write_text(json.dumps({"normalise": "none", "weights": {"7": WEIGHTS}})),
+    "scores=FILE.csv": lambda file: frame().write_csv(file),
+    "scores=FILE.parquet": lambda file: frame().write_parquet(file),
+}
+
+
+def scores_of(source):
+    """The scores [N] of a source by the definition."""
     features = handmade(LISTS, FEATURES).features.double().numpy()
-    by_weights, scores = features @ WEIGHTS, frame().sort("document")["score"].to_numpy()
-    text, numbers, of_run = folder / "w.txt", folder / "w.npy", folder / "w.json"
-    text.write_text("".join(f"{weight}\n" for weight in WEIGHTS))
-    np.save(numbers, np.array(WEIGHTS, np.float32))
-    of_run.write_text(json.dumps({"normalise": "none", "weights": {"7": WEIGHTS}}))
-    frame().write_csv(folder / "s.csv")
-    frame().write_parquet(folder / "s.parquet")
-    return [
-        ("feature=2", features[:, 1]),
-        ("feature=-2", -features[:, 1]),
-        (f"weights={WEIGHTS}".replace(" ", ""), by_weights),
-        *((f"weights={file}", by_weights) for file in (text, numbers, of_run)),
-        *((f"scores={folder / file}", scores) for file in ("s.csv", "s.parquet")),
-    ]
+    if source.startswith("scores"):
+        return frame().sort("document")["score"].to_numpy()
+    return features @ WEIGHTS if source.startswith("weights") else features[:, 1] * (-1 if "-" in source else 1)
 
 
-def test_lists_and_ndcg_are_those_of_each_source(tmp_path):
-    for word, scores in sources(tmp_path):
-        running, best = fixed(f"ranker.{word}"), sorted_by(scores)
-        assert running.together is not None, word
-        shown = lists(running)
-        assert {row[0] for row in shown} == {best[start][0] for start in best}, word
-        for row in shown:
-            assert row in best.values(), word
-        ndcg = [dcg(rows) / dcg(sorted(rows, key=lambda row: -GAINS[row])) for rows in best.values()]
-        seeds = torch.tensor(SEEDS)
-        found = offline_ndcg(handmade(LISTS, FEATURES), "test", seeds)(running.ranker, running.ranker.deploy()[None])
-        assert found[0, :, 3].tolist() == pytest.approx([np.mean(ndcg)] * len(SEEDS)), word
+@pytest.mark.parametrize("source", SOURCES)
+def test_lists_and_ndcg_are_those_of_each_source(tmp_path, source):
+    if write := SOURCES[source]:
+        write(tmp_path / f"s.{source.rpartition('.')[2]}")
+    running, best = fixed(f"ranker.{source}".replace("FILE", str(tmp_path / "s"))), sorted_by(scores_of(source))
+    assert running.together is not None
+    shown = set()
+    for _, one in running.play():
+        rows = one.candidates.document.gather(1, one.ranking)
+        shown |= {tuple(row[kept].tolist()) for row, kept in zip(rows, one.shown, strict=True)}
+    assert shown == {tuple(rows) for rows in best.values()}
+    ndcg = [dcg(rows) / dcg(sorted(rows, key=lambda row: -GAINS[row])) for rows in best.values()]
+    evaluate = offline_ndcg(handmade(LISTS, FEATURES), "test", torch.tensor(SEEDS))
+    found = evaluate(running.ranker, running.ranker.deploy()[None])[0, :, 3]
+    assert found.tolist() == pytest.approx([np.mean(ndcg)] * len(SEEDS))
 
 
 def dcg(rows):
     return sum(GAINS[row] / np.log2(place + 2) for place, row in enumerate(rows))
 
 
-def test_scores_of_documents_keep_the_laws(tmp_path):
+@pytest.mark.parametrize("source", ["weights", "scores"])
+def test_what_is_given_in_a_file_keeps_the_laws(tmp_path, source):
     """Also those of loops and of resumption; every world of the laws has its queries and documents in this file."""
     names = list(product(range(40), range(130)))
-    scores = np.random.default_rng(0).permutation(len(names)).tolist()
-    write_scores(tmp_path / "s.csv", *zip(*names, strict=True), scores)
+    write_scores(tmp_path / "scores", *zip(*names, strict=True), np.random.default_rng(0).permutation(len(names)))
+    (tmp_path / "weights").write_text("".join(f"{weight}\n" for weight in WEIGHTS))
     laws = [role_laws.stages, role_laws.single_precision, role_laws.short_queries, role_laws.labels]
     laws += [role_laws.snapshots, role_laws.order_of_documents, role_laws.run_and_resume]
-    report = held(("ranker=fixed", f"ranker.scores={tmp_path / 's.csv'}"), laws)
+    report = held(("ranker=fixed", f"ranker.{source}={tmp_path / source}"), laws)
     assert report.ok, report.explanations()
     assert len(report.passed) == len(laws), report
 
 
-def test_rounds_that_learn_late_are_played_together():
-    for word in "feature=2", "weights=[1,2,3,4]":
-        running = fixed(f"ranker.{word}", update_every=5)
-        assert running.together is not None
-        for _ in running.play_until(lambda _: False):
-            pass
-        assert int(running.round) == 30
+@pytest.mark.parametrize("word", ["feature=2", "weights=[1,2,3,4]"])
+def test_rounds_that_learn_late_are_played_together(word):
+    running = fixed(f"ranker.{word}", update_every=5)
+    assert running.together is not None
+    for _ in running.play_until(lambda _: False):
+        pass
+    assert int(running.round) == 30
 
 
 def test_each_seed_has_its_own_weights_of_a_run(tmp_path):
@@ -140,19 +125,16 @@ def test_each_seed_has_its_own_weights_of_a_run(tmp_path):
 
 def booster(package, folder, features=FEATURES):
     """The file of a small model of a package, and its scores of the documents."""
-    library = pytest.importorskip(package)
-    dataset = handmade(LISTS * 20, features)
-    rows, labels = dataset.features.numpy(), dataset.labels.numpy().astype(float)
-    file = folder / f"{package}.{'txt' if package == 'lightgbm' else 'ubj'}"
-    if package == "lightgbm":
-        model = library.train({"objective": "binary", "verbosity": -1}, library.Dataset(rows, labels > 0), 3)
-    else:
-        model = library.train({"objective": "binary:logistic"}, library.DMatrix(rows, labels > 0), 3)
+    library, documents = pytest.importorskip(package), handmade(LISTS, features).features.numpy()
+    dataset, is_lightgbm = handmade(LISTS * 20, features), package == "lightgbm"
+    data = library.Dataset if is_lightgbm else library.DMatrix
+    settings = {"objective": "binary", "verbosity": -1} if is_lightgbm else {"objective": "binary:logistic"}
+    model = library.train(settings, data(dataset.features.numpy(), dataset.labels.numpy() > 0.0), 3)
+    file = folder / f"{package}.{'txt' if is_lightgbm else 'ubj'}"
     model.save_model(file)
-    documents = handmade(LISTS, features).features.numpy()
-    if package == "lightgbm":
+    if is_lightgbm:
         return file, model.predict(documents, raw_score=True)
-    return file, model.predict(library.DMatrix(documents), output_margin=True)
+    return file, model.predict(data(documents), output_margin=True)
 
 
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
@@ -167,18 +149,21 @@ def test_a_model_of_trees_scores_as_its_library_does(tmp_path, package):
     assert len({*np.round(scores, 6).tolist()}) > 3, "the model says something"
 
 
-def test_a_model_of_other_data_and_an_absent_package_are_refused(tmp_path, monkeypatch):
+def test_a_model_of_other_data_is_refused(tmp_path):
     file, _ = booster("lightgbm", tmp_path, features=6)
     with pytest.raises(ValueError, match=r"^ranker.model_file must be a model of 4 features, .* got \S+ of 6$"):
         fixed(f"ranker.model_file={file}")
     file.write_text("tree\nand no more")
     with pytest.raises(ValueError, match=r"^ranker.model_file must be a model of lightgbm, got "):
         fixed(f"ranker.model_file={file}")
-    for package, first in ("lightgbm", "tree\n"), ("xgboost", "{}"):
-        file.write_text(first)
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ValueError, match=rf"needs {package} \(.*\): type pip install 'ol2r\[{package}\]'$"):
-            fixed(f"ranker.model_file={file}")
+
+
+@pytest.mark.parametrize(("package", "first"), [("lightgbm", "tree\n"), ("xgboost", "{}")])
+def test_a_model_of_an_absent_package_says_what_to_type(tmp_path, without_package, package, first):
+    (tmp_path / "model").write_text(first)
+    without_package(package)
+    with pytest.raises(ValueError, match=rf"needs {package} \(.*\): type pip install 'ol2r\[{package}\]'$"):
+        fixed(f"ranker.model_file={tmp_path / 'model'}")
 
 
 CASES = {  # what is typed, a file, and the error
@@ -241,48 +226,15 @@ def test_documents_are_found_by_their_names(tmp_path):
     assert shown["document"].to_list() == [0, 1, 2, 3, 4]
 
 
-def runs(folder):
-    return {run.id: run for run in map(Run.read, find_runs(folder)) if run is not None}
-
-
 def test_the_content_of_a_file_decides_the_id(tmp_path):
-    """Not where it is; and not how a list of weights is given. A feature is another ranker than its weights."""
-    first, moved, other = tmp_path / "w.txt", tmp_path / "elsewhere.txt", tmp_path / "other.txt"
-    for file, content in (first, "1\n2\n3\n4\n5\n6\n"), (moved, "1\n2\n3\n4\n5\n6\n"), (other, "1\n2\n3\n4\n5\n7\n"):
-        file.write_text(content)
-        assert cli.main([*WORDS, f"ranker.weights={file}", f"output_dir={tmp_path / file.stem}"]) == 0
-    ids = {file: {*runs(tmp_path / file.stem)} for file in (first, moved, other)}
-    assert ids[first] == ids[moved] != ids[other]
-    first.write_text("6\n5\n4\n3\n2\n1\n")
-    assert cli.main([*WORDS, f"ranker.weights={first}", f"output_dir={tmp_path / 'w'}"]) == 0
-    assert len(runs(tmp_path / "w")) == 2
-
-
-@pytest.mark.parametrize("source", ["weights", "scores"])
-def test_a_run_that_was_killed_goes_on_to_the_same_files(tmp_path, monkeypatch, source):
-    write_tiny_scores(tmp_path / "s.csv")
-    (tmp_path / "w.txt").write_text("1\n2\n3\n4\n5\n6\n")
-    word = f"ranker.weights={tmp_path / 'w.txt'}" if source == "weights" else f"ranker.scores={tmp_path / 's.csv'}"
-    assert cli.main([*WORDS, word, f"output_dir={tmp_path / 'whole'}"]) == 0
-    stopped = [*WORDS, word, f"output_dir={tmp_path / 'stopped'}"]
-    with monkeypatch.context() as patch:
-        at_round(patch, 20, lambda: os.kill(os.getpid(), signal.SIGTERM))
-        assert cli.main(stopped) == 130
-    assert [(run.state, run.round) for run in runs(tmp_path / "stopped").values()] == [("interrupted", 20)]
-    assert cli.main(stopped) == 0
-    ((whole, resumed),) = zip(find_runs(tmp_path / "whole"), find_runs(tmp_path / "stopped"), strict=True)
-    for file in "trace.parquet", "evaluation.parquet", "summary.json":
-        assert (whole / file).read_bytes() == (resumed / file).read_bytes(), file
-
-
-def test_it_is_a_row_and_a_baseline_of_the_report(tmp_path, capsys):
-    outputs = [f"output_dir={tmp_path}", "replicas=2"]
-    assert cli.main([*WORDS, "ranker.feature=1", *outputs]) == 0
-    assert cli.main(["run", *TINY, "ranker=pdgd", *WORDS[-4:], *outputs]) == 0
-    capsys.readouterr()
-    assert cli.main(["report", str(tmp_path), "--baseline", "fixed"]) == 0
-    table = capsys.readouterr().out
-    assert re.search(r"\| pdgd +\| fixed +\| +[+-]0?\.\d", table), table
+    """Not where it is."""
+    ids, content = [], "1\n2\n3\n4\n5\n"
+    for name, last in ("w.txt", "6\n"), ("elsewhere.txt", "6\n"), ("w.txt", "7\n"):
+        (tmp_path / name).write_text(content + last)
+        outputs = tmp_path / str(len(ids))
+        assert cli.main([*WORDS, f"ranker.weights={tmp_path / name}", f"output_dir={outputs}"]) == 0
+        ids += [path.name for path in find_runs(outputs)]
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_what_it_deploys_is_exported_where_it_is_linear(tmp_path, capsys):
@@ -296,7 +248,8 @@ def test_what_it_deploys_is_exported_where_it_is_linear(tmp_path, capsys):
     (other,) = find_runs(tmp_path / "file")
     for file in "trace.parquet", "evaluation.parquet":
         assert (path / file).read_bytes() == (other / file).read_bytes()
-    write_tiny_scores(tmp_path / "s.csv")
+    query, document = names_of_rows(build(tiny().dataset).load())
+    write_scores(tmp_path / "s.csv", query, document, range(len(query)))
     assert cli.main([*WORDS, f"ranker.scores={tmp_path / 's.csv'}", f"output_dir={tmp_path / 'scores'}"]) == 0
     (scored,) = find_runs(tmp_path / "scores")
     capsys.readouterr()

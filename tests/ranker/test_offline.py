@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -16,11 +14,12 @@ import torch
 from ol2r_cli.cli import main
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Dataset
+from ol2r_cli.device import restored
 from ol2r_cli.interfaces import Oracle
 from ol2r_cli.ranker import offline
-from ol2r_cli.ranker.offline import OfflineLambdaMART, TrainingPairs, fit_ranknet
+from ol2r_cli.ranker.offline import TrainingPairs, fit_ranknet
 from ol2r_cli.run.recomputed import TrainedRanker
-from ol2r_cli.run.run import Run
+from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.tensor.streams import Streams
 from tests.reference import objective as reference
 from tests.reference import regression_trees
@@ -43,18 +42,15 @@ def lightgbm():
 
 
 @pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ranker of every fit that is made; all are worth keeping."""
-    made: list[str] = []
-    for cls in offline.OfflineRankNet, offline.OfflineNetwork, offline.OfflineLambdaMART:
+def lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What lets the import of LightGBM raise an error."""
 
-        def counted(self, *given, fitted=cls.fitted):
-            made.append(self.choice)
-            return fitted(self, *given)
+    def begin(error: str) -> None:
+        (tmp_path / "lightgbm.py").write_text(f"raise {error}")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "lightgbm")
 
-        monkeypatch.setattr(cls, "fitted", counted)
-    monkeypatch.setattr(offline, "LEAST_WORK", 0)
-    return made
+    return begin
 
 
 def ranker_of(folder: Path, ranker: str, *overrides: str, dataset: Dataset | None = None, seeds=(0, 1), **more):
@@ -75,12 +71,12 @@ def with_labels(dataset: Dataset, values: torch.Tensor, grades: int = 5) -> Data
     return dataclasses.replace(dataset, labels=labels.to(torch.int8).flatten())
 
 
-def curved(train: int = 20, validation: int = 8, test: int = 8) -> Dataset:
+def curved(train: int = 20, validation: int = 8, test: int = 8, documents: int = 12) -> Dataset:
     """Labels that grow with |x_1 - x_2|, about which a linear score is right for every second pair, and some noise."""
     queries = train + validation + test
-    made = handmade([[0] * 12] * queries, features=4)
-    noise = torch.rand(queries, 12, generator=torch.Generator().manual_seed(1)) / 4
-    distance = (made.features[:, 0] - made.features[:, 1]).abs().reshape(queries, 12)
+    made = handmade([[0] * documents] * queries, features=4)
+    noise = torch.rand(queries, documents, generator=torch.Generator().manual_seed(1)) / 4
+    distance = (made.features[:, 0] - made.features[:, 1]).abs().reshape(queries, documents)
     parts = torch.arange(queries).split([train, validation, test])
     splits = dict(zip(("train", "validation", "test"), parts, strict=True))
     return dataclasses.replace(with_labels(made, distance + noise), splits=splits)
@@ -97,108 +93,79 @@ def relabelled(dataset: Dataset, split: str) -> Dataset:
 
 # What all three have in common: a fit is made once, kept, and shared.
 
+SETTINGS = {
+    RANKNET: f"l2={10 * L2}",
+    NETWORK: "loss=ranknet learning_rate=0.02 batch=2 patience=2 seed=1 epochs=2 model.init=standard model.width=6",
+    TREES: "trees=11 leaves=5 learning_rate=0.2 min_documents=4 truncation_level=3 seed=1 patience=2",
+}
 
-def test_a_fit_is_made_once_and_another_for_whatever_else(tmp_path, fits, lightgbm):
-    dataset = curved(6, 3, 1)
-    fewer = {**dataset.splits, "train": dataset.splits["train"][:2]}
-    datasets = [
+
+@pytest.mark.parametrize("ranker", SMALL)
+def test_a_fit_is_made_once_and_another_for_whatever_else(tmp_path, lightgbm, ranker):
+    words, dataset = [ranker, *(["ranker.epochs=3"] if ranker == NETWORK else [])], curved(4, 3, 1, documents=60)
+    first = ranker_of(tmp_path, *words, dataset=dataset).deploy()
+    (file,) = (tmp_path / "offline").glob("*/theta.npy")
+    fitted = file.stat().st_mtime_ns
+    others = [
+        relabelled(dataset, "test"),
         relabelled(dataset, "train"),
         dataclasses.replace(dataset, fingerprint="another"),
-        dataclasses.replace(dataset, splits=fewer),
+        dataclasses.replace(dataset, splits={**dataset.splits, "train": dataset.splits["train"][:3]}),
     ]
-    others = {
-        RANKNET: [f"l2={10 * L2}"],
-        NETWORK: [
-            *("loss=ranknet", "learning_rate=0.02", "batch=2", "patience=2", "seed=1", "epochs=2"),
-            *("model.init=standard", "model.width=6"),
-        ],
-        TREES: [
-            *("trees=11", "leaves=5", "learning_rate=0.2", "min_documents=4", "truncation_level=3"),
-            *("seed=1", "patience=2"),
-        ],
-    }
-    for ranker, settings in others.items():
-        words = [ranker, *(["ranker.epochs=3"] if ranker == NETWORK else [])]
-        before = len(fits)
-        first = ranker_of(tmp_path, *words, dataset=dataset).deploy()
-        assert torch.equal(ranker_of(tmp_path, *words, dataset=dataset).deploy(), first), ranker
-        assert torch.equal(ranker_of(tmp_path, *words, dataset=relabelled(dataset, "test")).deploy(), first), ranker
-        for other in datasets:
-            ranker_of(tmp_path, *words, dataset=other)
-        for setting in settings:
-            ranker_of(tmp_path, *words, f"ranker.{setting}", dataset=dataset)
-        assert len(fits) - before == 2 + len(datasets) + len(settings), ranker  # of the test split: other labels
-    kept = list((tmp_path / "offline").glob("*/theta.npy"))
-    assert len(kept) == len(fits)
-    assert len(set(fits)) == 3
+    assert torch.equal(ranker_of(tmp_path, *words, dataset=dataset).deploy(), first)
+    found = [ranker_of(tmp_path, *words, dataset=other).deploy() for other in others]
+    assert torch.equal(found[0], first), "only its key has the labels of other splits"
+    for setting in SETTINGS[ranker].split():
+        ranker_of(tmp_path, *words, f"ranker.{setting}", dataset=dataset)
+    kept = len(list((tmp_path / "offline").glob("*/theta.npy")))
+    assert kept == 1 + len(others) + len(SETTINGS[ranker].split())
+    assert file.stat().st_mtime_ns == fitted
 
 
-def test_all_replicas_seeds_threads_and_precisions_share_one_fit(tmp_path, lightgbm, monkeypatch):
+def test_a_fit_that_takes_no_time_is_not_kept(tmp_path):
+    ranker_of(tmp_path, RANKNET)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ranker", SMALL)
+def test_all_replicas_seeds_and_precisions_share_one_fit(tmp_path, lightgbm, ranker):
     dataset = curved(8, 2, 2)
-    for ranker in SMALL:
-        first = ranker_of(tmp_path, ranker, dataset=dataset).deploy()
-        assert torch.equal(first[0], first[1]), ranker
-        assert torch.equal(ranker_of(tmp_path, ranker, dataset=dataset, seeds=(7,)).deploy()[0], first[0]), ranker
-        single = ranker_of(tmp_path, ranker, dataset=dataset, dtype=torch.float32).deploy()
-        assert single.dtype == torch.float32
-        torch.testing.assert_close(single.double(), first.double(), rtol=1e-6, atol=1e-6, msg=ranker)
-    with monkeypatch.context() as threads:
-        threads.setattr(torch, "get_num_threads", lambda: 2)
-        assert torch.equal(ranker_of(tmp_path / "two", TREES, dataset=dataset).deploy(), first), "LightGBM's threads"
+    first = ranker_of(tmp_path, ranker, dataset=dataset).deploy()
+    assert torch.equal(first[0], first[1])
+    assert torch.equal(ranker_of(tmp_path, ranker, dataset=dataset, seeds=(7,)).deploy()[0], first[0])
+    single = ranker_of(tmp_path, ranker, dataset=dataset, dtype=torch.float32).deploy()
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), first.double(), rtol=1e-6, atol=1e-6)
+    if ranker == TREES:
+        with restored():
+            torch.set_num_threads(2)
+            assert torch.equal(ranker_of(tmp_path, ranker, dataset=dataset).deploy(), first), "LightGBM's threads"
 
 
-def test_a_damaged_or_interrupted_fit_is_made_again(tmp_path, fits, monkeypatch):
-    whole = ranker_of(tmp_path, RANKNET).deploy()
-    (file,) = (tmp_path / "offline").glob("*/theta.npy")
-    content = file.read_bytes()
-    for damaged in content[:-40], b"", content[:-3] + b"?" + content[-2:]:
-        file.write_bytes(damaged)
-        assert torch.equal(ranker_of(tmp_path, RANKNET).deploy(), whole)
-        assert file.read_bytes() == content
-    assert len(fits) == 4
-
-    def interrupted(*given):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as during:
-        during.setattr(offline, "ndcg", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ranker_of(tmp_path, NETWORK)
-    assert list((tmp_path / "offline").glob("*/theta.npy")) == [file], "nothing half-written"
+@pytest.mark.parametrize(
+    ("ranker", "line"),
+    [
+        (RANKNET, f"ranker on {sum(a > b for labels in LISTS for a in labels for b in labels)} pairs .."),
+        (NETWORK, "network: epoch 1 of at most 50 .."),
+        (TREES, "LambdaMART: tree 1 of at most 12 .."),
+    ],
+)
+def test_only_a_long_fit_is_announced(tmp_path, capfd, lightgbm, monkeypatch, ranker, line):
+    for quiet, said in ((1e9, ""), (-1, f"fitting the offline {line}\n")):  # a busy machine may need seconds
+        monkeypatch.setattr(offline, "QUIET", quiet)
+        ranker_of(tmp_path, ranker)
+        assert capfd.readouterr() == ("", said)
 
 
-def test_where_a_fit_is_kept_and_which(tmp_path, monkeypatch):
-    """Only one that takes time; the folder is written as in a shell, and named where it cannot be."""
-    work = sum(len(labels) * (len(labels) + 4) for labels in LISTS)
-    monkeypatch.setenv("OL2R_TEST_FOLDER", os.fspath(tmp_path))
-    for least, kept in ((work + 1, 0), (work, 1)):
-        monkeypatch.setattr(offline, "LEAST_WORK", least)
-        ranker_of(Path("$OL2R_TEST_FOLDER/cache"), RANKNET)
-        assert len(list((tmp_path / "cache" / "offline").glob("*/theta.npy"))) == kept
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"cache_dir must be a writable folder .* type cache_dir=FOLDER"):
-        ranker_of(tmp_path / "file", RANKNET)
+@pytest.mark.parametrize("lists", [[[0, 0, 0], [2, 2]], [[1], [0], [3]], [[0, 1]]], ids=str)
+def test_trees_are_not_grown_from_too_little(tmp_path, lightgbm, lists):
+    dataset = handmade(lists)
+    assert not every_score(ranker_of(tmp_path, TREES, dataset=dataset), dataset).any()
 
 
-def test_only_a_long_fit_is_announced(tmp_path, capfd, lightgbm, monkeypatch):
-    lines = {
-        RANKNET: f"ranker on {sum(a > b for labels in LISTS for a in labels for b in labels)} pairs ..",
-        NETWORK: "network: epoch 1 of at most 50 ..",
-        TREES: "LambdaMART: tree 1 of at most 12 ..",
-    }
-    for ranker, line in lines.items():
-        for quiet, said in ((1e9, ""), (-1, f"fitting the offline {line}\n")):  # a busy machine may need seconds
-            monkeypatch.setattr(offline, "QUIET", quiet)
-            ranker_of(tmp_path, ranker)
-            assert capfd.readouterr() == ("", said)
-
-
-def test_where_no_label_differs_nothing_is_learned(tmp_path, lightgbm):
+def test_where_no_label_differs_parameters_stay_the_first_ones(tmp_path):
     flat = handmade([[0, 0, 0], [2, 2]])
     assert not ranker_of(tmp_path, RANKNET, dataset=flat).deploy().any()
-    for lists in [[0, 0, 0], [2, 2]], [[1], [0], [3]], [[0, 1]]:
-        dataset = handmade(lists)
-        assert not every_score(ranker_of(tmp_path, TREES, dataset=dataset), dataset).any(), lists
     ranker = ranker_of(tmp_path, NETWORK, "ranker.model.init=standard", "ranker.seed=5", dataset=flat)
     initial = ranker.model.initial(Streams(torch.tensor([5])).at("offline", 0), 4, 1).flatten()
     assert torch.equal(ranker.deploy()[0], initial.to(ranker.model.dtype).to(ranker.theta.dtype))
@@ -238,18 +205,18 @@ def measured(function, theta, rows, l2):
     return function(theta, reference.equal(rows), l2 / 2, "mean") / len(rows)
 
 
-def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch):
+@pytest.mark.parametrize("cells", [1, 60, offline.CELLS])
+def test_loss_gradient_and_curvature_are_those_of_the_pairs(monkeypatch, cells):
+    monkeypatch.setattr(offline, "CELLS", cells)
     features, oracle = labelled()
     rows, theta = written_out(features, oracle), np.random.default_rng(1).normal(size=WIDTH)
-    for cells in 1, 60, offline.CELLS:
-        monkeypatch.setattr(offline, "CELLS", cells)
-        pairs = TrainingPairs(features, oracle)
-        assert pairs.count == len(rows)
-        loss, gradient = pairs.loss(torch.from_numpy(theta))
-        assert float(loss) == pytest.approx(measured(reference.objective, theta, rows, 0), rel=1e-12), cells
-        np.testing.assert_allclose(gradient, measured(reference.gradient, theta, rows, 0), rtol=0, atol=1e-12)
-        curvature = measured(reference.hessian, np.zeros(WIDTH), rows, 0)
-        np.testing.assert_allclose(pairs.curvature(), curvature, rtol=0, atol=1e-12)
+    pairs = TrainingPairs(features, oracle)
+    assert pairs.count == len(rows)
+    loss, gradient = pairs.loss(torch.from_numpy(theta))
+    assert float(loss) == pytest.approx(measured(reference.objective, theta, rows, 0), rel=1e-12)
+    np.testing.assert_allclose(gradient, measured(reference.gradient, theta, rows, 0), rtol=0, atol=1e-12)
+    curvature = measured(reference.hessian, np.zeros(WIDTH), rows, 0)
+    np.testing.assert_allclose(pairs.curvature(), curvature, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("width", "l2"), [(3, 10), (3, 1e-7), (12, 1e-2), (12, 1e-4)])
@@ -257,8 +224,7 @@ def test_the_fit_is_the_optimum(width, l2):
     """Of features of any scale: with features c x and l2 c^2 the objective is that of c theta."""
     features, oracle = labelled(width=width)
     rows, theta = written_out(features, oracle), fit_ranknet(features, oracle, l2)
-    slope = measured(reference.gradient, theta.numpy(), rows, l2)
-    assert np.linalg.norm(slope) < 1e-6, (width, l2)
+    assert np.linalg.norm(measured(reference.gradient, theta.numpy(), rows, l2)) < 1e-6
     best = reference.optimum(reference.equal(rows), l2 / 2, "mean", width)
     least = measured(reference.objective, best, rows, l2)
     assert measured(reference.objective, theta.numpy(), rows, l2) <= least + 1e-10
@@ -303,36 +269,34 @@ def every_score(fitted, dataset: Dataset, dtype: torch.dtype = torch.float64) ->
     return torch.cat([fitted.score(fitted.deploy()[:1], part)[0, 0] for part in parts])
 
 
-def test_scores_are_those_of_a_plain_call_of_lightgbm(tmp_path, lightgbm):
-    """Scores are those of a plain call of LightGBM and of a walk through its trees.
-
-    `LGBMRanker` with the documented settings, on the training documents and, to stop, on those of validation.
-    """
+@pytest.mark.parametrize("patience", [None, 3])
+def test_scores_are_those_of_a_plain_call_of_lightgbm(tmp_path, lightgbm, patience):
+    """And of a walk through its trees: `LGBMRanker` with the documented settings, on the training documents and, to
+    stop, on those of validation."""
     dataset = curved()
     size = {name: [12] * len(queries) for name, queries in dataset.splits.items()}
     rows = {name: slice(12 * int(queries[0]), 12 * int(queries[-1]) + 12) for name, queries in dataset.splits.items()}
     features, labels = dataset.features.numpy(), dataset.labels.numpy()
-    for patience in None, 3:
-        theirs = lightgbm.LGBMRanker(
-            n_estimators=40, num_leaves=7, learning_rate=0.2, min_child_samples=5, lambdarank_truncation_level=6,
-            label_gain=[0, 1, 3, 7, 15], n_jobs=1, verbose=-1,
-        )  # fmt: skip
-        watched = {
-            "eval_X": (features[rows["validation"]],),
-            "eval_y": (labels[rows["validation"]],),
-            "eval_group": [size["validation"]],
-            "eval_at": [10],
-            "callbacks": [lightgbm.early_stopping(patience or 1, verbose=False)],
-        }
-        theirs.fit(features[rows["train"]], labels[rows["train"]], group=size["train"], **(watched if patience else {}))
-        settings = ["trees=40", "leaves=7", "learning_rate=0.2", "min_documents=5", "truncation_level=6"]
-        settings += [f"patience={patience or 'null'}"]
-        ours = ranker_of(tmp_path, TREES, *(f"ranker.{setting}" for setting in settings), dataset=dataset)
-        scores = every_score(ours, dataset)
-        np.testing.assert_allclose(scores, theirs.predict(features), rtol=1e-14, atol=1e-15)
-        trees = theirs.booster_.dump_model(num_iteration=theirs.best_iteration_ or 40)["tree_info"]
-        walked = [regression_trees.score(trees, row) for row in dataset.features.tolist()]
-        np.testing.assert_allclose(scores, walked, rtol=1e-14, atol=1e-15)
+    theirs = lightgbm.LGBMRanker(
+        n_estimators=40, num_leaves=7, learning_rate=0.2, min_child_samples=5, lambdarank_truncation_level=6,
+        label_gain=[0, 1, 3, 7, 15], n_jobs=1, verbose=-1,
+    )  # fmt: skip
+    watched = patience and {
+        "eval_X": (features[rows["validation"]],),
+        "eval_y": (labels[rows["validation"]],),
+        "eval_group": [size["validation"]],
+        "eval_at": [10],
+        "callbacks": [lightgbm.early_stopping(patience, verbose=False)],
+    }
+    theirs.fit(features[rows["train"]], labels[rows["train"]], group=size["train"], **(watched or {}))
+    settings = ["trees=40", "leaves=7", "learning_rate=0.2", "min_documents=5", "truncation_level=6"]
+    settings += [f"patience={patience or 'null'}"]
+    ours = ranker_of(tmp_path, TREES, *(f"ranker.{setting}" for setting in settings), dataset=dataset)
+    scores = every_score(ours, dataset)
+    np.testing.assert_allclose(scores, theirs.predict(features), rtol=1e-14, atol=1e-15)
+    trees = theirs.booster_.dump_model(num_iteration=theirs.best_iteration_ or 40)["tree_info"]
+    walked = [regression_trees.score(trees, row) for row in dataset.features.tolist()]
+    np.testing.assert_allclose(scores, walked, rtol=1e-14, atol=1e-15)
 
 
 def test_the_validation_split_decides_only_when_to_stop(tmp_path, lightgbm):
@@ -364,27 +328,22 @@ def drawn_tree(random: np.random.Generator, leaves: int) -> dict:
     return {**node, "missing_type": "None", "left_child": children[0], "right_child": children[1]}
 
 
-def trees_of(trees: int, leaves: int) -> OfflineLambdaMART:
-    return build(tiny(TREES, f"ranker.trees={trees}", f"ranker.leaves={leaves}").ranker)
-
-
-def test_flat_trees_are_walked_from_the_root(monkeypatch):
-    """Features at the thresholds and at their neighbours on both sides; trees that are not there count nothing."""
-    monkeypatch.setattr(offline, "AT_ONCE_IN_TREES", 7 * 6)  # several parts, the last one shorter
-    trees = trees_of(6, 9)
-    for seed in range(5):
-        random = np.random.default_rng(seed)
-        forest = [{"tree_structure": drawn_tree(random, leaves)} for leaves in (9, 1, 4, 2, 7)]
-        values = (random.integers(-5, 6, (200, 3)) / 10).astype(np.float32)
-        away = random.integers(-1, 2, values.shape)
-        moved = np.nextafter(values, np.where(away > 0, np.inf, -np.inf).astype(np.float32))
-        rows = torch.from_numpy(np.where(away == 0, values, moved))
-        theta = trees.flat([tree["tree_structure"] for tree in forest])
-        assert theta.shape == (6 * (4 * 9 - 3),)
-        expected = torch.tensor([regression_trees.score(forest, row) for row in rows.tolist()], dtype=torch.float64)
-        assert len(expected.unique()) > 4
-        assert torch.equal(trees.sums(theta, rows.double()), expected), seed
-        torch.testing.assert_close(trees.sums(theta.float(), rows).double(), expected, rtol=0, atol=1e-5)
+@pytest.mark.parametrize("seed", range(5))
+def test_flat_trees_are_walked_from_the_root(seed):
+    """Features at the thresholds and at their neighbours on both sides; trees that are not there count nothing. So many
+    rows that they are worked on in parts."""
+    trees, random = build(tiny(TREES, "ranker.trees=6", "ranker.leaves=9").ranker), np.random.default_rng(seed)
+    forest = [{"tree_structure": drawn_tree(random, leaves)} for leaves in (9, 1, 4, 2, 7)]
+    values = (random.integers(-5, 6, (200, 3)) / 10).astype(np.float32)
+    away = random.integers(-1, 2, values.shape)
+    moved = np.nextafter(values, np.where(away > 0, np.inf, -np.inf).astype(np.float32))
+    rows = torch.from_numpy(np.where(away == 0, values, moved))
+    theta, times = trees.flat([tree["tree_structure"] for tree in forest]), offline.AT_ONCE_IN_TREES // 1000
+    assert theta.shape == (6 * (4 * 9 - 3),)
+    expected = torch.tensor([regression_trees.score(forest, row) for row in rows.tolist()], dtype=torch.float64)
+    assert len(expected.unique()) > 4
+    assert torch.equal(trees.sums(theta, rows.double().repeat(times, 1)), expected.repeat(times))
+    torch.testing.assert_close(trees.sums(theta.float(), rows).double(), expected, rtol=0, atol=1e-5)
     assert not trees.sums(trees.flat([]), torch.randn(5, 3).double()).any()
 
 
@@ -400,37 +359,32 @@ def test_replicas_with_trees_of_their_own_are_scored_with_them(tmp_path, lightgb
     assert not torch.equal(together[0], together[1])
 
 
-def test_what_lightgbm_cannot_do_is_one_line(tmp_path, lightgbm, monkeypatch, capsys):
-    """A query that is too long, a library that it misses, and no LightGBM at all."""
-    with monkeypatch.context() as short:
-        short.setattr(offline, "LONGEST", 11)
-        with pytest.raises(ValueError, match=r"^LightGBM accepts queries of at most 11 documents, got one of 12$"):
-            ranker_of(tmp_path, TREES, dataset=curved())
+def test_a_query_that_is_too_long_for_lightgbm_is_refused(tmp_path, lightgbm):
+    with pytest.raises(ValueError, match=r"^LightGBM accepts queries of at most 10000 documents, got one of 10001$"):
+        ranker_of(tmp_path, TREES, dataset=handmade([[0, 1], [0] * 10_000 + [1]]))
 
-    def broken(name, *rest, **more):
-        if name == "lightgbm":
-            raise OSError("libgomp.so.1: cannot open shared object file")
-        return imported(name, *rest, **more)
 
-    imported = importlib.__import__
-    with monkeypatch.context() as missing:
-        missing.setattr("builtins.__import__", broken)
-        with pytest.raises(ValueError, match=r"needs LightGBM \(libgomp\.so\.1: cannot open .*\): type pip install"):
-            ranker_of(tmp_path, TREES)
-    monkeypatch.setitem(sys.modules, "lightgbm", None)
-    overrides = [TREES, "rounds=3", "dataset.queries={train: 4, validation: 2, test: 2}", "dataset.documents=5"]
-    assert main(["run", *overrides, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 2
-    needs = "ranker=offline_lambdamart needs LightGBM (import of lightgbm halted; None in sys.modules)"
+WORLD_OF_RUNS = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=9", "dataset.features=4"]
+
+
+@pytest.mark.parametrize("error", ["OSError('libgomp.so.1: cannot open shared object file')", "ImportError('none')"])
+def test_where_lightgbm_cannot_be_imported_what_to_type_is_said(tmp_path, lightgbm, lacking, capsys, error):
+    """A library that it misses, and no LightGBM at all."""
+    lacking(error)
+    assert (
+        main(["run", TREES, "rounds=3", *WORLD_OF_RUNS, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"])
+        == 2
+    )
+    needs = f"ranker=offline_lambdamart needs LightGBM ({error.split(chr(39))[1]})"
     assert capsys.readouterr().err == f"ol2r run: {needs}: type pip install 'ol2r[lightgbm]'\n"
     assert not (tmp_path / "out").exists()
     assert main(["list", *TREES.split("=")]) == 0
 
 
-def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightgbm, monkeypatch, capsys):
-    overrides = [TREES, *SMALL[TREES], "rounds=3", "dataset.documents=9", "dataset.features=4", "replicas=2", "seed=3"]
-    overrides += ["dataset.queries={train: 12, validation: 4, test: 4}"]
-    assert main(["run", *overrides, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 0
-    (path,) = (file.parent for file in (tmp_path / "out").rglob("ranker.pt"))
+def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightgbm, lacking):
+    words = [TREES, *SMALL[TREES], "rounds=3", *WORLD_OF_RUNS, "replicas=2", "seed=3"]
+    assert main(["run", *words, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 0
+    (path,) = find_runs(tmp_path / "out")
     assert json.loads((path / "run.json").read_text())["versions"]["lightgbm"] == lightgbm.__version__
     values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
     lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
@@ -441,8 +395,7 @@ def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightg
         return ranker.scores(ranker.feature_source().of_file(tmp_path / "new.txt"))
 
     before = scored()
-    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    lacking("ImportError")
     assert torch.equal(scored(), before)
     assert len(before.unique()) > 1
-    capsys.readouterr()
     assert main(["export", str(path), "--to", "trec", "--out", str(tmp_path / "trec")]) == 0
