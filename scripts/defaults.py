@@ -1,6 +1,10 @@
-"""The rule of docs/explanation/round.md: python scripts/defaults.py DIR QUERIES
+"""The rule of docs/explanation/round.md, of these runs of every ranker and dataset:
 
-DIR has the runs of `ol2r run -m`, QUERIES what `ol2r export DIR --to per-query --split validation --out QUERIES` wrote.
+    ol2r run -m click=per,nav,inf seed=1000 replicas=5 rounds=2000 evaluate_every=2000 'evaluate_on=[validation]' \\
+        'measures=[ndcg,unfairness]' output_dir=choices dataset=mq2008 ranker=pdgd ranker.learning_rate=0.01,0.1,1,10
+    ol2r export choices --to per-query --split validation --out queries.parquet
+    python scripts/defaults.py choices queries.parquet ranker.learning_rate=0.1
+
 NAME=VALUE ..: today's default, which is compared with the chosen setting. --locks: settings with which a run can lock
 (scripts/locked_rankings.py); they are not chosen.
 """
