@@ -178,15 +178,6 @@ def test_sessions_of_a_choice_are_those_of_its_choosing_runs():
     assert f"{counts.min():,} to {counts.max():,} sessions a choice" in page()
 
 
-def test_the_explanation_has_the_costs_of_the_page():
-    """The table of docs/explanation/tuning_without_labels.md is that of the page, without its last column."""
-    found = {name: cells[:2] for name, *cells in lines_below("# Settings chosen from clicks")}
-    text = (published_dir().parent / "explanation" / "tuning_without_labels.md").read_text(encoding="utf-8")
-    table = text.partition("| user | cost by clicks | cost by raw clicks |\n")[2].partition("\n\n")[0]
-    lines = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
-    assert {name: cells for name, *cells in lines} == found
-
-
 def test_chosen_cells_have_the_best_mean_of_their_choice():
     """Over folds and choosing seeds; a PDGD rate that does not repeat may give way to another one."""
     cells = choices().group_by("table", "click", "competitor", "settings").agg(pl.col(*AIMS.values()).mean())

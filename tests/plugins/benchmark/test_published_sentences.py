@@ -360,24 +360,14 @@ def other_lessons() -> Iterator[str]:
 
 def tuning_without_labels() -> Iterator[str]:
     found = clicks.costs_that_differ()
-    assert len(found) == 22
-    beyond = [key for key, (values, _) in found.items() if stats.ttest_1samp(values, 0).pvalue < 0.05]
-    significant = [key for key, (_, p) in found.items() if p < 0.05]
-    assert (len(beyond), len(significant)) == (4, 2)
+    assert len([key for key, (_, p) in found.items() if p < 0.05]) == 2
     p_with_choices = []
     for key, (values, _) in found.items():
         wide = (half(values) ** 2 + (NORMAL * clicks.spread_of_choices((key,), 0)) ** 2) ** 0.5
         t = stats.t.ppf(0.975, len(values) - 1) * abs(values.mean()) / wide
         p_with_choices.append(2 * stats.t.sf(t, len(values) - 1))
-        if key in significant:
-            table, click, competitor = key
-            yield (
-                f"| {competitor}, `{click}`, {table} | {short(values.mean(), 4, '+')} ± {short(half(values), 4)} | "
-                f"± {short(wide, 4)} |"
-            )
     assert len(found) * min(p_with_choices) > 0.05
-    yield f"In {60 - len(found)} of 60 rows clicks choose the cell that labels choose. In four of the others,"
-    yield "Two of them stay significant after Holm's correction for the 22 rows that differ"
+    yield "2 of 60 costs are significant after Holm's correction; with both choices drawn again none is."
     lost, of_raw, average = [], [], []
     for (table, click, competitor, aim), values in clicks.rows().items():
         if aim == "raw":
