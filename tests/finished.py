@@ -71,6 +71,13 @@ def read(file: Path) -> Documents:
     return documents
 
 
+def printed(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
+    """What a command that ends with this exit code prints on stdout."""
+    capsys.readouterr()
+    assert cli.main([*map(str, words)]) == code
+    return capsys.readouterr().out
+
+
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """The line on stderr of a command that ends with exit code 2 and prints nothing else."""
     capsys.readouterr()

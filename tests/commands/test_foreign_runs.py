@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ol2r_cli.columns import Column
 from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.text.table import in_markdown
-from tests.finished import FinishedRuns, refused
+from tests.finished import FinishedRuns, printed, refused
 from tests.manifests import accept_changes
 from tests.plugins.page.test_html_page import Page
 from tests.report.runs import play
@@ -56,6 +56,11 @@ def hit(tmp_path, monkeypatch) -> Path:
     (tmp_path / "modules" / "foreign_module.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path / "modules")
     return path
+
+
+def of_node(name: str, hit: Path) -> dict[str, Any]:
+    """One of NODES, which makes the file."""
+    return json.loads(json.dumps(NODES[name]).replace("{hit}", str(hit)))
 
 
 class ForeignRun:
@@ -89,56 +94,61 @@ def foreign(runs: FinishedRuns, tmp_path: Path) -> ForeignRun:
     return ForeignRun(runs["network"], tmp_path / "foreign")
 
 
-def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, capsys):
-    per_query = ["export", foreign.path, "--to", "per-query", "--out", tmp_path / "out.csv"]
-    diff = ["diff", foreign.path, foreign.path]
-    for name, users in {
-        "config.yaml": [COMMANDS["score"](foreign.path, tmp_path / "out"), per_query],
-        "summary.json": [COMMANDS["score"](foreign.path, tmp_path / "out"), ["report", foreign.path]],
-        "ranker.pt": [COMMANDS["score"](foreign.path, tmp_path / "out"), per_query],
-        "trace.parquet": [diff],
-        "evaluation.parquet": [diff],
-    }.items():
-        content = (foreign.path / name).read_bytes()
-        (foreign.path / name).write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
-        for words in users:
-            assert name in refused(capsys, *words) or words[0] == "report", (name, words)
-        assert cli.main(["verify", str(foreign.path)]) == 1
-        assert f"{name} has another content than when it was written" in capsys.readouterr().out
-        (foreign.path / name).write_bytes(content)
-    assert cli.main(["verify", str(foreign.path)]) == 0
+USERS = {
+    "per query": lambda run, out: ["export", run, "--to", "per-query", "--out", out],
+    "report": lambda run, out: ["report", run],
+    "diff": lambda run, out: ["diff", run, run],
+    **COMMANDS,
+}
 
 
-def test_what_a_run_names_is_refused_before_it_is_imported(foreign, hit, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("name", "users"),
+    [
+        ("config.yaml", ["score", "per query"]),
+        ("summary.json", ["score", "report"]),
+        ("ranker.pt", ["score", "per query"]),
+        ("trace.parquet", ["diff"]),
+        ("evaluation.parquet", ["diff"]),
+    ],
+)
+def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, capsys, name, users):
+    content = bytearray((foreign.path / name).read_bytes())
+    content[-5] ^= 1
+    (foreign.path / name).write_bytes(content)
+    for user in users:
+        assert name in refused(capsys, *USERS[user](foreign.path, tmp_path / "out.csv"))
+    assert cli.main(["verify", str(foreign.path)]) == 1
+    assert f"{name} has another content than when it was written" in capsys.readouterr().out
+
+
+PLACES: dict[str, Callable[[ForeignRun, Any], None]] = {
+    "dataset": lambda run, node: run.config(lambda c: c.update(dataset=node)),
+    "dataset.expected.part": lambda run, node: run.config(lambda c: c["dataset"]["expected"].update(part=node)),
+    "dataset.folders[0]": lambda run, node: run.config(lambda c: c["dataset"].update(folders=[node])),
+    "ranker": lambda run, node: run.ranker(lambda c: c.update(ranker=node)),
+    "ranker.model.width": lambda run, node: run.ranker(lambda c: c["ranker"]["model"].update(width=node)),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("setting", PLACES)
+def test_what_a_run_names_is_refused_before_it_is_imported(foreign, hit, tmp_path, capsys, command, name, setting):
     pytest.importorskip("matplotlib")
-    out, before = tmp_path / "out", {*tmp_path.iterdir()}
-    config, ranker = foreign.config, foreign.ranker
-    edits: dict[str, Callable[[Any], None]] = {
-        "dataset": lambda node: config(lambda c: c.update(dataset=node)),
-        "dataset.expected.part": lambda node: config(lambda c: c["dataset"]["expected"].update(part=node)),
-        "dataset.folders[0]": lambda node: config(lambda c: c["dataset"].update(folders=[node])),
-        "ranker": lambda node: ranker(lambda c: c.update(ranker=node)),
-        "ranker.model.width": lambda node: ranker(lambda c: c["ranker"]["model"].update(width=node)),
-    }
-    good = {file: (foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt")}
-    for command, (name, node), setting in (
-        (command, item, setting) for command in COMMANDS for item in NODES.items() for setting in edits
-    ):
-        for file, content in good.items():
-            (foreign.path / file).write_bytes(content)
-        edits[setting](json.loads(json.dumps(node).replace("{hit}", str(hit))))
-        line = refused(capsys, *COMMANDS[command](foreign.path, out))
-        file = "ranker.pt" if setting.startswith("ranker") else "config.yaml"
-        target = f"{setting}._target_ in {foreign.path}/{file} must be a class of a choice of ol2r, got "
-        option = f"{foreign.path}/{file} must have settings only, got {setting}._"
-        assert target in line or option in line, (command, name, setting)
-        assert not hit.exists(), (command, name, setting)
-        assert "foreign_module" not in sys.modules, (command, name, setting)
-        assert {*tmp_path.iterdir()} == before, (command, name, setting)
+    before = {*tmp_path.iterdir()}
+    PLACES[setting](foreign, of_node(name, hit))
+    line = refused(capsys, *COMMANDS[command](foreign.path, tmp_path / "out"))
+    file = foreign.path / ("ranker.pt" if setting.startswith("ranker") else "config.yaml")
+    target = f"{setting}._target_ in {file} must be a class of a choice of ol2r, got "
+    option = f"{file} must have settings only, got {setting}._"
+    assert target in line or option in line
+    assert "foreign_module" not in sys.modules
+    assert {*tmp_path.iterdir()} == before, "nothing is hit"
 
 
 def test_python_and_reading_commands_build_nothing(foreign, hit, tmp_path):
-    node = json.loads(json.dumps(NODES["archive"]).replace("{hit}", str(hit)))
+    node = of_node("archive", hit)
     foreign.config(lambda content: content.update(dataset=node, ranker=deepcopy(node)))  # without an alias
     foreign.ranker(lambda content: content.update(ranker=node))
     run = ol2r.Run(foreign.path)
@@ -151,45 +161,58 @@ def test_python_and_reading_commands_build_nothing(foreign, hit, tmp_path):
         assert not hit.exists(), words
 
 
-def test_values_of_another_form_or_role_are_refused(foreign, tmp_path, capsys, monkeypatch):
+LINEAR = {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ({"path": "${oc.env:SECRET}"}, "without interpolations, got dataset.path='${oc.env:SECRET}'"),
+        (LINEAR, "dataset._target_ must be a dataset"),
+    ],
+)
+def test_a_dataset_of_another_role_or_with_secrets_is_refused(foreign, tmp_path, capsys, monkeypatch, edit, told):
     monkeypatch.setenv("SECRET", "its value")
-    good = {file: (foreign.path / file).read_bytes() for file in ("config.yaml", "ranker.pt")}
-    linear = {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
-    weights = torch.load(foreign.path / "ranker.pt", weights_only=True)["deployed"]
-    dataset = yaml.safe_load(good["config.yaml"])["dataset"]
-    damaged = f"{foreign.path}/ranker.pt is damaged ("
-    for command, edit, told in (
-        ("trec", dataset | {"path": "${oc.env:SECRET}"}, "without interpolations, got dataset.path='${oc.env:SECRET}'"),
-        ("trec", linear, "dataset._target_ must be a dataset"),
-        ("score", {"ranker": linear}, "ranker.pt must be a ranker, got "),
-        ("score", {"ranker": 3}, damaged),
-        ("score", {"seeds": ["../../x"]}, damaged),
-        ("score", {"deployed": weights.to_sparse()}, damaged),
-        ("score", {"deployed": weights[:, :-1].clone()}, damaged),
-        ("score", {"deployed": weights.tolist()}, damaged),
-    ):
-        for file, content in good.items():
-            (foreign.path / file).write_bytes(content)
-        if command == "score":
-            foreign.ranker(lambda content, edit=edit: content.update(edit))
-        else:
-            foreign.config(lambda content, edit=edit: content.update(dataset=edit))
-        assert told in refused(capsys, *COMMANDS[command](foreign.path, tmp_path / "out"))
+    foreign.config(lambda content: content.update(dataset=(content["dataset"] if "path" in edit else {}) | edit))
+    assert told in refused(capsys, *COMMANDS["trec"](foreign.path, tmp_path / "out"))
 
 
-def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path, monkeypatch, capsys):
+DAMAGED = "ranker.pt is damaged ("
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        (lambda content: {"ranker": LINEAR}, "ranker.pt must be a ranker, got "),
+        (lambda content: {"ranker": 3}, DAMAGED),
+        (lambda content: {"seeds": ["../../x"]}, DAMAGED),
+        (lambda content: {"deployed": content["deployed"].to_sparse()}, DAMAGED),
+        (lambda content: {"deployed": content["deployed"][:, :-1].clone()}, DAMAGED),
+        (lambda content: {"deployed": content["deployed"].tolist()}, DAMAGED),
+    ],
+    ids=["another role", "no settings", "a path as seed", "sparse", "too few weights", "a list"],
+)
+def test_a_ranker_of_another_form_is_refused(foreign, tmp_path, capsys, edit, told):
+    foreign.ranker(lambda content: content.update(edit(content)))
+    assert told in refused(capsys, *COMMANDS["score"](foreign.path, tmp_path / "out"))
+
+
+def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path, monkeypatch):
     run = ForeignRun(runs["global zscore"], tmp_path / "normalised")
     run.config(lambda content: content["dataset"].update(cache_dir=str(tmp_path / "named")))
     monkeypatch.setenv("OL2R_CACHE", str(tmp_path / "here"))
     assert cli.main([*map(str, COMMANDS["score"](run.path, tmp_path / "out"))]) == 0
     assert not (tmp_path / "named").exists()
     assert (tmp_path / "here").is_dir()
+
+
+@pytest.mark.parametrize("change", [{"dataset": {"name": "../above", "fingerprint": "f"}}, {"id": "*"}], ids=str)
+def test_names_of_a_run_lead_to_no_other_folder(foreign, tmp_path, capsys, change):
     pytest.importorskip("tensorboard")
-    for change in ({"dataset": {"name": "../above", "fingerprint": "f"}}, {"id": "*"}):
-        foreign.manifest(**change)
-        line = refused(capsys, "export", foreign.path, "--to", "tensorboard", "--out", tmp_path / "tb")
-        assert f"{foreign.path} is damaged (ValueError: run.json must have " in line
-        assert not (tmp_path / "above").exists()
+    foreign.manifest(**change)
+    line = refused(capsys, "export", foreign.path, "--to", "tensorboard", "--out", tmp_path / "tb")
+    assert f"{foreign.path} is damaged (ValueError: run.json must have " in line
+    assert not (tmp_path / "above").exists()
 
 
 @pytest.mark.parametrize("words", [["ranker=offline_ranknet"], ["ranker=sgd_ranknet", "start.labels=0.5"]])
@@ -235,7 +258,7 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
     assert cli.main(words) == 0
     (path,) = find_runs(tmp_path / "outputs")
     undisturbed = (path / "config.yaml").read_text()
-    node = json.loads(json.dumps(NODES["archive"]).replace("{hit}", str(hit)))
+    node = of_node("archive", hit)
     for checkpoint in (None, {"results_version": 2, "fingerprint": path.name[-10:], "state": Shell(f"touch {hit}")}):
         named = dict.fromkeys(("dataset", "click", "ranker", "exploration", "fairness", "device"), node)
         (path / "config.yaml").write_text(yaml.safe_dump({**yaml.safe_load(undisturbed), **named}))
@@ -251,36 +274,44 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
         assert not hit.exists()
 
 
-def test_an_unreadable_run_is_listed_with_the_reason(runs, foreign, tmp_path, capsys):
-    """A run that cannot be read is listed with the reason beside the others."""
+UNREADABLE: dict[str, tuple[Callable[[dict[str, Any]], str], str]] = {
+    "no end": (lambda manifest: "{", "must be JSON"),
+    "deep": (lambda manifest: "[" * 200_000, "run.json"),
+    "types": (lambda manifest: json.dumps(manifest | {"seconds": "x", "git": []}), "has no valid seconds, git"),
+    "no seeds": (lambda manifest: json.dumps(manifest | {"seeds": []}), "no valid seeds"),
+}
+
+
+@pytest.fixture
+def sound(runs, tmp_path) -> None:
+    """A run beside the foreign one."""
     shutil.copytree(runs["linear"], tmp_path / f"sound-{runs['linear'].name}")
-    text = (foreign.path / "run.json").read_text()
-    for content, reason in {
-        "{": "must be JSON",
-        "[" * 200_000: "run.json",
-        json.dumps(json.loads(text) | {"seconds": "x", "git": []}): "run.json has no valid seconds, git",
-        json.dumps(json.loads(text) | {"seeds": []}): "no valid seeds",
-    }.items():
-        (foreign.path / "run.json").write_text(content)
-        assert Run.read(foreign.path).state == "unreadable"
-        assert cli.main(["status", str(tmp_path)]) == 0
-        out = capsys.readouterr().out
-        assert reason in out
-        assert re.search("^finished +sound-", out, re.MULTILINE)
-    (foreign.path / "run.json").write_text(text)
-    for file, content in {"config.yaml": BOMB, "summary.json": "{}"}.items():
-        before = (foreign.path / file).read_text()
-        (foreign.path / file).write_text(content)
-        accept_changes(foreign.path)
-        assert cli.main(["report", str(tmp_path)]) == 0
-        assert cli.main(["verify", str(tmp_path)]) == 1
-        out = capsys.readouterr().out
-        assert f"1 run damaged: {foreign.path}" in out, file
-        assert "1 intact, 1 not" in out
-        (foreign.path / file).write_text(before)
 
 
-def marked(root: Path, mark: str) -> list[Path]:
+@pytest.mark.parametrize("case", UNREADABLE)
+@pytest.mark.usefixtures("sound")
+def test_an_unreadable_run_is_listed_with_the_reason(foreign, tmp_path, capsys, case):
+    edit, reason = UNREADABLE[case]
+    (foreign.path / "run.json").write_text(edit(json.loads((foreign.path / "run.json").read_text())))
+    assert Run.read(foreign.path).state == "unreadable"
+    assert cli.main(["status", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert reason in out
+    assert re.search("^finished +sound-", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("file", "content"), [("config.yaml", BOMB), ("summary.json", "{}")])
+@pytest.mark.usefixtures("sound")
+def test_settings_or_a_summary_that_cannot_be_read_are_damage(foreign, tmp_path, capsys, file, content):
+    (foreign.path / file).write_text(content)
+    accept_changes(foreign.path)
+    assert (cli.main(["report", str(tmp_path)]), cli.main(["verify", str(tmp_path)])) == (0, 1)
+    out = capsys.readouterr().out
+    assert f"1 run damaged: {foreign.path}" in out
+    assert "1 intact, 1 not" in out
+
+
+def marked_runs(root: Path, mark: str) -> list[str]:
     """Two runs in which others have written `mark` wherever there is text, and a setting of this name."""
     paths = []
     for number, level in enumerate((0.25, 0.5), 1):
@@ -296,40 +327,53 @@ def marked(root: Path, mark: str) -> list[Path]:
         manifest["choices"]["dataset"] = mark
         (path / "run.json").write_text(json.dumps(manifest))
         accept_changes(path)
-        paths.append(path)
+        paths.append(str(path))
     return paths
 
 
-def test_foreign_text_is_no_element_line_or_control_character(tmp_path: Path, capsys):
-    """Text of others is no element, no line and no control character.
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory) -> dict[str, list[str]]:
+    """Two runs for each mark, and for a plain word."""
+    return {mark: marked_runs(tmp_path_factory.mktemp("marked"), mark) for mark in ("plain", *MARKS)}
 
-    The numbers of lines are those of a plain word, which comes first.
-    """
-    numbers: dict[str, int] = {}
-    pair = ("verify", "diff", "report", *(f"report --format {form}" for form in ("latex", "md", "csv")))
-    for mark in ("plain", *MARKS):
-        first, second = marked(tmp_path / f"{len(numbers)}{MARKS.index(mark) if mark in MARKS else ''}", mark)
-        for words in ("status", *pair):
-            name, *options = words.split()
-            cli.main([name, *([str(first.parent)] if name == "status" else [str(first), str(second)]), *options])
-            printed = "\n".join(capsys.readouterr())
-            assert printed.replace("\n", "").isprintable(), (mark, words)
-            assert numbers.setdefault(words, printed.count("\n")) == printed.count("\n"), (mark, words)
-            if words == "report --format csv" and mark == "=1+1":
-                rows = list(csv.reader(io.StringIO(printed)))
-                assert not [cell for row in rows for cell in row if cell[:1] in tuple("=+-@")]
-        page = tmp_path / "page.html"
-        assert cli.main(["report", str(first), str(second), "--out", str(page)]) == 0
-        elements = Page(page.read_text(encoding="utf-8")).elements
-        assert not [tag for tag, attributes in elements if tag == "i" or "foreign" in attributes], mark
-        assert page.read_text(encoding="utf-8").replace("\n", "").isprintable(), mark
-        capsys.readouterr()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            text = ol2r.Run(first)._repr_markdown_() + ol2r.compare(first.parent)._repr_markdown_()
-        assert text.replace("\n", "").isprintable(), mark
-        outside = re.sub(r"^`[^`]*`$", "", text, flags=re.MULTILINE)
-        assert not re.search(r"(?<!\\)(<i|\]\()", outside), mark
+
+FORMATS = (f"report --format {form}" for form in ("latex", "md", "csv"))
+
+
+@pytest.mark.parametrize("words", ["status", "verify", "diff", "report", *FORMATS])
+def test_foreign_text_is_no_line_and_no_control_character(marked, capsys, words):
+    printed = {}
+    for mark, runs in marked.items():
+        command, *options = words.split()
+        cli.main([command, *([str(Path(runs[0]).parent)] if words == "status" else runs), *options])
+        printed[mark] = "\n".join(capsys.readouterr())
+    assert {mark: text.replace("\n", "").isprintable() for mark, text in printed.items()} == dict.fromkeys(marked, True)
+    numbers = {mark: text.count("\n") for mark, text in printed.items()}
+    assert numbers == dict.fromkeys(marked, numbers["plain"])
+
+
+def test_foreign_text_is_no_formula(marked, capsys):
+    cells = chain(*csv.reader(printed(capsys, "report", *marked["=1+1"], "--format", "csv").splitlines()))
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@"))]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_foreign_text_is_no_element_of_a_page(marked, tmp_path, mark):
+    page = tmp_path / "page.html"
+    assert cli.main(["report", *marked[mark], "--out", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.replace("\n", "").isprintable()
+    assert not [tag for tag, attributes in Page(text).elements if tag == "i" or "foreign" in attributes]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.filterwarnings("ignore")
+def test_foreign_text_is_no_markdown_of_a_notebook(marked, mark):
+    first, _ = map(Path, marked[mark])
+    text = ol2r.Run(first)._repr_markdown_() + ol2r.compare(first.parent)._repr_markdown_()
+    assert text.replace("\n", "").isprintable()
+    outside = re.sub(r"^`[^`]*`$", "", text, flags=re.MULTILINE)
+    assert not re.search(r"(?<!\\)(<i|\]\()", outside)
 
 
 def test_formulas_and_markdown_in_cells_are_text():
