@@ -42,37 +42,62 @@ def table(root, *metrics: str, chosen: int | None = None) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in (lines[0], *lines[2:])]
 
 
-def test_mean_and_half_width(tmp_path):
+@pytest.fixture
+def two(tmp_path):
+    """A group of two seeds."""
     make(tmp_path, test={0: 0.25, 1: 0.5}, validation={0: 0.5, 1: 0.5})
+    return tmp_path
+
+
+def test_a_cell_has_the_mean_and_half_the_width(two):
     half = T1 * 0.125  # the standard error of two values is half their distance
-    assert table(tmp_path) == [
+    assert table(two) == [
         ["dataset", "click", "ranker", "n", "test NDCG@10", "validation NDCG@10", "online NDCG"],
         ["mq2008", "perfect", "pairrank", "2", f"0.3750 ± {half:.4f}", "0.5000 ± 0.0000", f"0.3750 ± {half:.4f}"],
     ]
-    assert table(tmp_path, "best_round", "test_ndcg_10_untrained") == [
+    assert table(two, "best_round", "test_ndcg_10_untrained") == [
         ["dataset", "click", "ranker", "n", "best round", "test NDCG@10, untrained"],
         ["mq2008", "perfect", "pairrank", "2", "2.00 ± 0.00", "0.0000 ± 0.0000"],
     ]
-    make(tmp_path, test={2: 0.5})
-    assert table(tmp_path, "validation_ndcg_10")[1][-2:] == ["3", "0.5000 ± 0.0000 (n = 2)"]
-    make(tmp_path / "one", "ranker.pairs=a|b", test={0: 0.25})
-    make(tmp_path / "one", "ranker.pairs=b", test={0: 0.25})
-    assert table(tmp_path / "one")[0] == ["dataset", "click", "ranker", "settings", "n", "test NDCG@10", "online NDCG"]
-    assert r"pairs='a\|b'" in {row[3] for row in table(tmp_path / "one")}, "a bar does not end a cell"
-    assert {row[-1] for row in table(tmp_path / "one")[1:]} == {"0.2500"}, "one value has no interval"
-    with pytest.raises(ValueError, match=r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'speed'$"):
-        check_metrics(["online_ndcg", "speed"], groups_below(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"^--metric ndcg: did you mean test_ndcg_10, validation_ndcg_10 or online_ndcg\?$"
-    ):
-        check_metrics(["ndcg"], groups_below(tmp_path))
-    rows = table(tmp_path / "one", chosen=1)
-    assert (rows[0][4:6], rows[1][4:6]) == (["chosen from", "n"], ["17", "1"])
+
+
+def test_a_cell_of_fewer_values_says_how_many(two):
+    make(two, test={2: 0.5})
+    assert table(two, "validation_ndcg_10")[1][-2:] == ["3", "0.5000 ± 0.0000 (n = 2)"]
+
+
+def test_settings_in_which_rows_differ_have_a_column(tmp_path):
+    for pairs in ("a|b", "b"):
+        make(tmp_path, f"ranker.pairs={pairs}", test={0: 0.25})
+    heads, *rows = table(tmp_path)
+    assert heads == ["dataset", "click", "ranker", "settings", "n", "test NDCG@10", "online NDCG"]
+    assert r"pairs='a\|b'" in {row[3] for row in rows}, "a bar does not end a cell"
+    assert {row[-1] for row in rows} == {"0.2500"}, "one value has no interval"
+
+
+def test_a_chosen_row_says_from_how_many(two):
+    heads, row = table(two, chosen=0)
+    assert (heads[3:5], row[3:5]) == (["chosen from", "n"], ["17", "2"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("speed", r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'speed'$"),
+        ("ndcg", r"^--metric ndcg: did you mean test_ndcg_10, validation_ndcg_10 or online_ndcg\?$"),
+    ],
+)
+def test_a_metric_that_no_run_has_is_refused(two, metric, message):
+    with pytest.raises(ValueError, match=message):
+        check_metrics(["online_ndcg", metric], groups_below(two))
+
+
+def test_n_is_of_folds_and_seeds(tmp_path):
     for fold in (1, 2, 3):
-        make(tmp_path / "folds", f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})
-    assert table(tmp_path / "folds")[1][3] == "6 (3 folds x 2 seeds)"
-    make(tmp_path / "folds", "dataset.fold=1", test={2: 0.5})
-    assert table(tmp_path / "folds")[1][3] == "7 (3 folds)"
+        make(tmp_path, f"dataset.fold={fold}", test={0: 0.5, 1: 0.5})
+    assert table(tmp_path)[1][3] == "6 (3 folds x 2 seeds)"
+    make(tmp_path, "dataset.fold=1", test={2: 0.5})
+    assert table(tmp_path)[1][3] == "7 (3 folds)"
 
 
 def test_best_first_within_dataset_users_and_task(tmp_path):
@@ -98,90 +123,118 @@ def test_best_first_within_dataset_users_and_task(tmp_path):
     assert [row[2] for row in table(tmp_path, "best_round")[3:5]] == ["a", "b"], "by name where more is not better"
 
 
-def test_headings_and_usual_metrics(tmp_path):
-    for metric, words in {
-        "test_ndcg_1": "test NDCG@1",
-        "validation_ndcg_10_untrained": "validation NDCG@10, untrained",
-        "test_ndcg_10_best": "test NDCG@10, best round",
-        "cumulative_ndcg": "cumulative NDCG",
-        "online_ndcg_last_tenth": "online NDCG last tenth",
-        "block_size_10": "block size 10",
-        "unfairness": "|unfairness|",
-    }.items():
-        assert heading(metric) == words
-    make(tmp_path, "ranker=pairrank")
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("test_ndcg_1", "test NDCG@1"),
+        ("validation_ndcg_10_untrained", "validation NDCG@10, untrained"),
+        ("test_ndcg_10_best", "test NDCG@10, best round"),
+        ("cumulative_ndcg", "cumulative NDCG"),
+        ("online_ndcg_last_tenth", "online NDCG last tenth"),
+        ("block_size_10", "block size 10"),
+        ("unfairness", "|unfairness|"),
+    ],
+)
+def test_a_metric_has_a_heading(metric, words):
+    assert heading(metric) == words
+
+
+def test_unfairness_is_usual_where_a_fairness_was_chosen(tmp_path):
+    make(tmp_path)
     assert usual_metrics(groups_below(tmp_path)) == METRICS
-    make(tmp_path, "ranker=pairrank", "fairness=fairexp")
+    make(tmp_path, "fairness=fairexp")
     assert usual_metrics(groups_below(tmp_path)) == (*METRICS, "unfairness", "violations")
-    play(tmp_path / "groups", trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
-    assert table(tmp_path / "groups", "unfairness") == [
+
+
+def test_unfairness_is_of_each_seed_without_its_sign(tmp_path):
+    play(tmp_path, trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
+    assert table(tmp_path, "unfairness") == [
         ["dataset", "click", "ranker", "n", r"\|unfairness\|"],
         ["mq2008", "perfect", "pairrank", "2", f"3.000 ± {T1:.3f}"],
     ]
-    for typed in "unfairness", "|Unfairness|":
-        assert check_metrics([typed], groups_below(tmp_path / "groups")) == ["unfairness"]
-    frame = Document(Collection(), *groups_and_labels(tmp_path / "groups"), ["unfairness"]).frame()
-    assert frame["unfairness_mean"].to_list() == [3]
+    groups, labels = groups_and_labels(tmp_path)
+    assert [check_metrics([typed], groups) for typed in ("unfairness", "|Unfairness|")] == [["unfairness"]] * 2
+    assert Document(Collection(), groups, labels, ["unfairness"]).frame()["unfairness_mean"].to_list() == [3]
 
 
-def test_comparisons_are_marks_a_table_and_columns(tmp_path):
-    """Comparisons are marks, a table, and columns of the frame.
-
-    pairrank is better for every seed than pdgd; the labels know another pairrank.
-    """
+@pytest.fixture
+def plain(tmp_path) -> Document:
+    """pairrank, which is better for every seed, and pdgd, each chosen; the labels know another pairrank."""
     make(tmp_path, "ranker=pdgd", "ranker.l2=1", test=LOWER)
     make(tmp_path, "ranker.pairs=all", "ranker.l2=2", test=HIGHER)
     make(tmp_path, "ranker.pairs=all", "ranker.l2=3", test={0: 0.1, 1: 0.1})
     groups, labels = groups_and_labels(tmp_path)
-    groups = [groups[1], groups[0]]
-    plain = Document(Collection(), groups, labels, ["test_ndcg_10"], Selection({groups[0]: 2, groups[1]: 1}, []))
-    frame = plain.frame()
+    groups = groups[1::-1]
+    return Document(Collection(), groups, labels, ["test_ndcg_10"], Selection({groups[0]: 2, groups[1]: 1}, []))
+
+
+def test_the_frame_has_what_rows_are_and_their_estimates(plain):
+    frame, estimate = plain.frame(), plain.groups[0].estimate("test_ndcg_10")
     assert frame.columns == [
         *("dataset", "click", "intent", "ranker", "model", "exploration", "fairness", "ranker.l2", "chosen_from"),
         *("folds", "n", "test_ndcg_10_mean", "test_ndcg_10_sd", "test_ndcg_10_half_width", "test_ndcg_10_n"),
     ]
-    estimate = groups[0].estimate("test_ndcg_10")
     last = ("pairrank", None, "confidence", "none", 2, 2, 1, 6, estimate.mean, estimate.sd, estimate.half_width, 6)
     assert frame.row(0)[3:] == last
-    comparison = compare(groups, labels, ["test_ndcg_10"], "pdgd")
-    marked = replace(plain, selection=None, comparison=comparison)
+
+
+@pytest.fixture
+def marked(plain) -> Document:
+    """The same, compared with pdgd."""
+    return replace(plain, selection=None, comparison=compare(plain.groups, plain.labels, ["test_ndcg_10"], "pdgd"))
+
+
+def test_a_comparison_with_a_baseline_has_columns(marked):
     better, base = marked.frame().to_dicts()
     assert better["test_ndcg_10_difference"] == pytest.approx(0.1005, abs=1e-6)
     assert 0 < better["test_ndcg_10_p_holm"] < 0.001
     counts = [better[f"test_ndcg_10_{what}"] for what in ("wins", "ties", "losses", "pairs", "missing")]
     assert (counts, base["test_ndcg_10_difference"]) == ([6, 0, 0, 6, 0], None)
+
+
+def test_a_comparison_with_a_baseline_is_marks_and_a_table(marked):
     shown, differences = marked.tables
     place = shown.headings.index("ranker")
-    assert [row[place].text for row in shown.rows] == ["pairrank", "pdgd (baseline)"]
-    assert [(row[-1].mark, row[-1].best) for row in shown.rows] == [("↑", True), ("", False)]
+    cells = [(row[place].text, row[-1].mark, row[-1].best) for row in shown.rows]
+    assert cells == [("pairrank", "↑", True), ("pdgd (baseline)", "", False)]
     row = {heading: cell.text for heading, cell in zip(differences.headings, differences.rows[0], strict=True)}
-    assert [row[name] for name in ("ranker", "minus", "win/tie/loss", "pairs")] == [
-        "pairrank l2=2",
-        "pdgd",
-        "6/0/0",
-        "6",
-    ]
+    expected = {"ranker": "pairrank l2=2", "minus": "pdgd", "win/tie/loss": "6/0/0", "pairs": "6"}
+    assert row.items() >= expected.items()
     assert row["difference"].startswith("+0.10050 ± 0.000")
-    lettered = replace(marked, comparison=compare(groups, labels, ["test_ndcg_10", "online_ndcg"]))
+
+
+def test_a_comparison_of_all_is_letters(plain):
+    comparison = compare(plain.groups, plain.labels, ["test_ndcg_10", "online_ndcg"])
+    lettered = replace(plain, selection=None, comparison=comparison)
     assert [(row[0].text, row[-1].mark) for row in lettered.tables[0].rows] == [("a", "b"), ("b", "")]
     assert lettered.frame().select("letter", "test_ndcg_10_better_than").rows() == [("a", "b"), ("b", "")]
     frame = replace(lettered, differences_only=True).frame()
-    assert frame["metric"].to_list() == ["test_ndcg_10", "online_ndcg"]
-    assert frame.select("ranker", "rival_ranker", "wins", "losses").rows() == [("pairrank", "pdgd", 6, 0)] * 2
+    assert frame.select("metric", "ranker", "rival_ranker", "wins", "losses").rows() == [
+        (metric, "pairrank", "pdgd", 6, 0) for metric in ("test_ndcg_10", "online_ndcg")
+    ]
 
 
-def test_rows_of_one_ranker_are_told_apart(tmp_path):
-    """Rows of one ranker are told apart by settings or by the task."""
-    for l2 in (1, 2):
-        make(tmp_path / "a", f"ranker.l2={l2}", test={0: 0.1 * l2, 1: 0.1})
-    for rounds in (4, 8):
-        for ranker, level in ("pairrank", 0.2), ("pdgd", 0.1):
-            make(tmp_path / "b", f"ranker={ranker}", f"rounds={rounds}", test={0: level, 1: level + 0.1})
-    for place, names in ("a", {"pairrank l2=1"}), ("b", {"pairrank rounds=4", "pairrank rounds=8"}):
-        groups, labels = groups_and_labels(tmp_path / place)
-        comparison = compare(groups, labels, ["test_ndcg_10"])
-        (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
-        assert {row[3].text for row in shown.rows} == names
+def of_differences(groups, labels, comparison) -> TextTable:
+    """The table of differences alone."""
+    (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("setting", "rankers", "names"),
+    [
+        ("ranker.l2", ["pairrank"], {"pairrank l2=1"}),
+        ("rounds", ["pairrank", "pdgd"], {"pairrank rounds=1", "pairrank rounds=2"}),
+    ],
+)
+def test_rows_of_one_ranker_are_told_apart_by_settings_or_task(tmp_path, setting, rankers, names):
+    for number in (1, 2):
+        for ranker in rankers:
+            level = 0.1 * number if setting == "ranker.l2" else 0.2 - 0.1 * (ranker == "pdgd")
+            make(tmp_path, f"ranker={ranker}", f"{setting}={number}", test={0: level, 1: level + 0.1})
+    groups, labels = groups_and_labels(tmp_path)
+    shown = of_differences(groups, labels, compare(groups, labels, ["test_ndcg_10"]))
+    assert {row[3].text for row in shown.rows} == names
 
 
 P_VALUES = [(None, ""), (1.0, "1.000"), (0.0449, "0.045"), (0.00012, "1.2e-04"), (0.0, "<1e-6")]
@@ -195,7 +248,7 @@ def test_a_p_value_has_three_decimals_or_an_exponent(tmp_path, p, text):
     comparison = compare(groups, labels, ["test_ndcg_10"], "pdgd")
     (difference,) = comparison.differences
     comparison = replace(comparison, differences=[replace(difference, p=p)])
-    (shown,) = Document(Collection(), groups, labels, [], None, comparison, differences_only=True).tables
+    shown = of_differences(groups, labels, comparison)
     row = {heading: cell.text for heading, cell in zip(shown.headings, shown.rows[0], strict=True)}
     assert row.get("p", "") == text, "a column without a value is not shown"
 
@@ -212,52 +265,56 @@ def test_the_best_is_the_least_where_less_is_better(tmp_path):
         assert [[cell.best for cell in row[-2:]] for row in rows] == [[False, False], [best, False]]
 
 
-def test_lines_under_the_table(tmp_path):
+def notes(folder, *metrics: str) -> list[str]:
+    """The lines below a table of these metrics."""
+    return Document(Collection(), *groups_and_labels(folder), metrics).notes
+
+
+def test_the_first_line_says_what_the_values_are_of(tmp_path):
     make(tmp_path)
+    assert "one for each seed" in notes(tmp_path)[0]
     make(tmp_path, "dataset.fold=2")
-    groups, labels = groups_and_labels(tmp_path)
-    (line,) = Document(Collection(), groups, labels, []).notes
+    (line,) = notes(tmp_path)
     assert "one for each (fold, seed)" in line
-    assert "Baidu-ULTR has .69 clicks a page" in Document(Collection(), groups, labels, ["page_clicks"]).notes[1]
+    assert "Baidu-ULTR has .69 clicks a page" in notes(tmp_path, "page_clicks")[1]
+
+
+def test_lines_say_what_is_chosen_and_what_is_left_out(tmp_path):
+    make(tmp_path, "dataset.fold=2")
+    groups = groups_below(tmp_path)
     make(tmp_path / "more", status="failed")
     (make(tmp_path / "more") / "config.yaml").unlink()
     document = Document(collect([tmp_path]), [], Labels([]), [], Selection({groups[0]: 2}, []))
     first, chosen, unfinished, damaged = document.notes
-    assert first.startswith("2 runs. ")
-    assert "one for each seed" in first
+    assert first.startswith("1 run. ")
     assert "best mean validation NDCG" in chosen
     assert unfinished == f"1 run not finished: ol2r status {tmp_path}"
     assert damaged.startswith(f"1 run damaged: {tmp_path / 'more'}")
 
 
-def test_a_line_says_what_queries_without_relevance_count(tmp_path):
-    """A line says what queries without relevant documents count."""
-    make(tmp_path / "zero", "no_relevant=zero")
-    make(tmp_path / "skip", "no_relevant=skip")
-    for place, metric, has_line in (
-        ("zero", "test_ndcg_10", True),
-        ("zero", "best_round", False),
-        ("skip", "test_ndcg_10", False),
-    ):
-        lines = Document(Collection(), *groups_and_labels(tmp_path / place), [metric]).notes[1:]
-        assert any("Queries without a relevant document count 0 in NDCG" in line for line in lines) == has_line
+@pytest.mark.parametrize(
+    ("counted", "metric", "has_line"),
+    [("zero", "test_ndcg_10", True), ("zero", "best_round", False), ("skip", "test_ndcg_10", False)],
+)
+def test_a_line_says_what_queries_without_relevance_count(tmp_path, counted, metric, has_line):
+    make(tmp_path, f"no_relevant={counted}")
+    line = "Queries without a relevant document count 0 in NDCG"
+    assert any(line in note for note in notes(tmp_path, metric)[1:]) == has_line
 
 
-def test_a_line_says_how_many_rounds_a_discount_weighs(tmp_path):
+@pytest.mark.parametrize(("discount", "rounds", "has_line"), [(0.5, 20, True), (1, 20, False), (0.5, 4, False)])
+def test_a_line_says_how_many_rounds_a_discount_weighs(tmp_path, discount, rounds, has_line):
     """In long runs, also in the caption of LaTeX: there cumulative and online NDCG answer different questions."""
     line = (
         "Cumulative NDCG weighs round t by 0.5^(t-1): 95% of the weight is on the first 5 of 20 rounds. The sum "
         "without it is online NDCG times the number of rounds, or this column with measure.ndcg.discount=1."
     )
-    total = {"cumulative_ndcg": {0: [1.0] * 20}, "online_ndcg": {0: [0.5] * 20}}
-    for discount, rounds, lines in ((0.5, 20, [line]), (1, 20, []), (0.5, 4, [])):
-        folder = tmp_path / f"{discount} {rounds}"
-        trace = {name: {0: values[0][:rounds]} for name, values in total.items()}
-        play(folder, f"measure.ndcg.discount={discount}", trace=trace)
-        document = Document(Collection(), *groups_and_labels(folder), ["cumulative_ndcg", "online_ndcg"])
-        assert document.notes[1:] == lines
-        assert ("t-1" in document.text("latex").partition("caption{")[2]) is bool(lines)
-        assert Document(Collection(), *groups_and_labels(folder), ["online_ndcg"]).notes[1:] == []
+    trace = {"cumulative_ndcg": {0: [1.0] * rounds}, "online_ndcg": {0: [0.5] * rounds}}
+    play(tmp_path, f"measure.ndcg.discount={discount}", trace=trace)
+    document = Document(Collection(), *groups_and_labels(tmp_path), ["cumulative_ndcg", "online_ndcg"])
+    assert document.notes[1:] == [line] * has_line
+    assert ("t-1" in document.text("latex").partition("caption{")[2]) is has_line
+    assert notes(tmp_path, "online_ndcg")[1:] == []
 
 
 def test_markdown_is_aligned_and_marks_are_behind_the_values():
