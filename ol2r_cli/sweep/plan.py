@@ -35,7 +35,6 @@ from ol2r_cli.text.formatting import one_line, plural
 
 _SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _SHOWN = 10  # reasons that are listed; others are counted
-_SILENT = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
 # The settings of the run that decide, together with the roles, whether a simulation can be set up.
 _SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "measure", "no_relevant")
 
@@ -225,6 +224,8 @@ class Plan:
     same for all jobs.
     """
 
+    silent = 10.0  # seconds of checking between two lines that say how many jobs are checked: a large dataset is parsed
+
     def __init__(
         self,
         jobs: Sequence[Sequence[str]],
@@ -282,7 +283,7 @@ class Plan:
                     except Exception as error:
                         sweep_job.ending, sweep_job.reason = Ending.BAD, _reason(error)
                     checked += 1
-                    if terminal is not None and checked < jobs and time.monotonic() - shown > _SILENT:
+                    if terminal is not None and checked < jobs and time.monotonic() - shown > self.silent:
                         shown = time.monotonic()
                         print(f"checking: {checked} of {jobs} jobs", file=terminal, flush=True)
 

@@ -25,8 +25,6 @@ from ol2r_cli.text.program import as_called
 
 _GAP = 2  # blanks between columns
 _END = 4096  # bytes at the end of log.txt that contain the last evaluation
-_WAIT = 0.25  # seconds that one poll waits for a job to end
-_LOOK = 1.0  # seconds between two looks at the runs of other processes, when nothing else is left
 
 Running = Mapping[int, SweepJob]  # the jobs that the launcher has, by number
 
@@ -41,6 +39,9 @@ class Scheduler:
     others yields None where nothing can be said before another one has ended. `ended` receives each job that has ended,
     and shows it; None: `display` does.
     """
+
+    wait = 0.25  # seconds that one poll waits for a job to end
+    look = 1.0  # seconds between two looks at the runs of other processes, when nothing else is left
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Scheduler:
                     self._submit()
                     # Where no job runs there may be no free slot: the process of a batch ends later than its last job.
                     if self.running or not self.launcher.free_slots():
-                        for job, outcome in self.launcher.poll(_WAIT):
+                        for job, outcome in self.launcher.poll(self.wait):
                             self._end(self.running.pop(job.number), outcome)
                     elif self.elsewhere and not self.waiting:
                         self._wait_elsewhere()
@@ -174,7 +175,7 @@ class Scheduler:
     def _requeue_elsewhere(self) -> None:
         """Look again, now and then, at the runs of other processes, where no other job is left: put them back to those
         that wait. `_submit` ends those that are finished, and plays those that nobody runs any more."""
-        is_due = time.monotonic() - self.looked >= _LOOK
+        is_due = time.monotonic() - self.looked >= self.look
         if is_due and not self.waiting and not self.running:
             self.looked = time.monotonic()
             self.waiting += self.elsewhere
@@ -187,7 +188,7 @@ class Scheduler:
             what = f"waiting for {runs} of another process (see `{status_command(self.elsewhere)}`)"
             self.display.say(as_called(f"{what}; Ctrl-C ends the waiting"))
             self.told = True
-        time.sleep(_WAIT)
+        time.sleep(self.wait)
 
     def _end(self, sweep_job: SweepJob, outcome: Outcome) -> None:
         """Note how a job has ended; it may wait once more, or its run may be one of another process."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -68,37 +69,34 @@ def seen(path: Path, what: Callable[[str], object] = bool) -> str:
     return path.read_text()
 
 
-def test_each_job_ends_by_itself_with_a_reason(tmp_path: Path, launched):
+ENDS = [  # the source of a job, its code, and the beginning of the reason
+    ("import os; os._exit(0)", 0, ""),
+    ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, "killed (signal 9): "),
+    ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -11, "killed (signal 11, SIGSEGV)"),
+    ("print('before'); raise MemoryError('no room for 3 GB')", 1, "MemoryError: no room for 3 GB"),
+    ("import os; os.write(2, b'ol2r run: rounds must be more\\n'); os._exit(2)", 2, "rounds must be more"),
+    ("import os; os._exit(7)", 7, "ended with exit code 7"),
+    ("import os; os.write(1, b'the traceback is in log.txt'); os._exit(1)", 1, "RuntimeError: of its manifest"),
+]
+
+
+def test_each_job_ends_by_itself_with_a_reason(tmp_path, launched):
     """Also where the program has started the fork server before, whose output is buffered."""
     forkserver.ensure_running()
-    texts = [
-        "import os; os._exit(0)",
-        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
-        "print('before'); raise MemoryError('no room for 3 GB')",
-        "import os; os.write(2, b'ol2r run: rounds must be more\\n'); os._exit(2)",
-        "import os; os._exit(7)",
-        "import os; os.write(1, b'the traceback is in log.txt'); os._exit(1)",
-    ]
-    failed = manifest("failed", error="RuntimeError: a slip")
+    failed = manifest("failed", error="RuntimeError: of its manifest")
     RunDirectory(tmp_path / "runs" / "6").write_json("run.json", failed)
     launcher = launched(jobs=7)
-    launcher.submit([does(text, tmp_path, number) for number, text in enumerate(texts)])
+    launcher.submit([does(source, tmp_path, number) for number, (source, *_) in enumerate(ENDS)])
     assert launcher.free_slots() == 0
     ended = outcomes(launcher, 7)
     assert launcher.free_slots() == 7
-    assert [ended[number].code for number in range(7)] == [0, -9, -11, 1, 2, 7, 1]
+    reasons = {number: (code, reason) for number, (_, code, reason) in enumerate(ENDS)}
+    assert {n: (ended[n].code, ended[n].reason[: len(reason)]) for n, (_, reason) in reasons.items()} == reasons
     assert ended[0].reason == ""
-    assert ended[1].reason.startswith("killed (signal 9): ")
-    assert ended[2].reason == "killed (signal 11, SIGSEGV)"
-    assert ended[3].reason == "MemoryError: no room for 3 GB"
-    assert ended[4].reason == "rounds must be more"
-    assert "exit code 7" in ended[5].reason
-    assert ended[6].reason == "RuntimeError: a slip", "that of the manifest"
     assert (tmp_path / ".sweep" / "one" / "3.log").read_text().count("before\n") == 1
 
 
-def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path: Path, launched, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path, launched, monkeypatch):
     monkeypatch.setenv("OL2R_HERE", "yes")
     text = (
         "import os, torch, time\n"
@@ -119,39 +117,65 @@ def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path: Path, launc
     assert gpu == ["3"]
 
 
-def test_settings_give_the_number_of_slots_or_are_refused():
-    cores = len(os.sched_getaffinity(0))
-    for settings, slots in [
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("settings", "slots"),
+    [
         ({"jobs": 3}, 3),
-        ({"jobs": "auto", "threads": cores}, 1),
-        ({"jobs": "auto", "threads": 1}, cores),
+        ({"jobs": "auto", "threads": CORES}, 1),
+        ({"jobs": "auto", "threads": 1}, CORES),
         ({"jobs": "auto", "gpus": [0, 1, 2], "per_gpu": 2}, 6),
         ({"jobs": 2, "gpus": [0, 1, 2]}, 2),
-    ]:
-        assert processes(**settings).free_slots() == slots, settings
-    for settings, message in [
+    ],
+    ids=str,
+)
+def test_settings_give_the_number_of_slots(settings, slots):
+    assert processes(**settings).free_slots() == slots
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"jobs": "many"}, "jobs must be auto or 1 or more, got 'many'"),
         ({"timeout": 0}, "timeout must be null or above 0, got 0"),
         ({"gpus": [-1]}, "gpus must be auto or a list"),
         ({"jobs": 5, "gpus": [0, 1]}, "launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu"),
-    ]:
-        with pytest.raises(ValueError) as error:
-            processes(**settings)
-        assert str(error.value).startswith(message)
+        ({"timeout": 1, "batch": 3}, "launcher.batch must be 1 with launcher.timeout, got 3"),
+        ({"fresh": True, "batch": 3}, "launcher.batch must be 1 with launcher.fresh=true, got 3"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        processes(**settings)
 
 
-def test_jobs_are_asked_to_stop_and_then_killed(tmp_path, launched, monkeypatch):
-    """A job out of time or of a stopped sweep is asked to stop and then killed."""
+SLEEPS = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
+STUBBORN = SLEEPS.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+
+
+@pytest.fixture
+def _impatient(monkeypatch) -> None:
+    """A job has half a second between being asked to stop and being killed."""
     monkeypatch.setattr("ol2r_cli.launcher.processes.GRACE", 0.5)
-    text = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
-    stubborn = text.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_a_job_out_of_time_is_asked_to_stop_and_then_killed(tmp_path, launched):
     launcher = launched(timeout=1 / 60)
-    launcher.submit([does(text.format(""), tmp_path), does(stubborn, tmp_path, 1)])
+    launcher.submit([does(SLEEPS.format(""), tmp_path), does(STUBBORN, tmp_path, 1)])
     ended = outcomes(launcher, 2)
+    # The second may not have come to ignore the signal.
     assert (ended[0].code, ended[1].code) in [(-signal.SIGTERM, -signal.SIGKILL), (-signal.SIGTERM, -signal.SIGTERM)]
     assert ended[0].reason.startswith("out of time after 0.0166667 minutes (launcher.timeout)")
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_jobs_of_a_stopped_sweep_are_asked_to_stop_and_then_killed(tmp_path, launched):
     launcher = launched()
-    jobs = [does(text.format(""), tmp_path / "stopped"), does(stubborn, tmp_path / "stopped", 1)]
+    jobs = [does(SLEEPS.format(""), tmp_path), does(STUBBORN, tmp_path, 1)]
     launcher.submit(jobs)
     for job in jobs:
         seen(job.log)
@@ -163,7 +187,7 @@ def test_jobs_are_asked_to_stop_and_then_killed(tmp_path, launched, monkeypatch)
         os.kill(pid, 0)
 
 
-def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
+def test_jobs_end_with_the_process_that_started_them(tmp_path):
     text = "import os, time; os.write(1, str(os.getpid()).encode()); time.sleep(60)"
     script = (
         "import sys, time\n"
@@ -189,7 +213,7 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_jobs_import_nothing_of_the_working_directory(tmp_path: Path):
+def test_jobs_import_nothing_of_the_working_directory(tmp_path):
     """Jobs and workers of a search import nothing of the working directory."""
     hit = tmp_path / "hit"
     for name in ("random.py", "torch.py", "optuna.py", "ol2r_cli.py"):
@@ -217,51 +241,60 @@ def test_a_payload_is_run_as_its_kind(kind, monkeypatch, search_path):
     assert (more["kind"].name, more["id"]) == (kind, "0123456789")
 
 
-def test_a_payload_never_raises_and_resumes_a_run(tmp_path, capfd):
-    """A payload never raises, and resumes a run that has begun, also with force."""
-    assert run_payload(b"nonsense") == 1
-    assert "UnpicklingError" in capfd.readouterr().err
-    assert run_payload(payload_of("raise KeyboardInterrupt")) == 130
-    assert run_payload(payload_of("import sys; sys.exit(0)")) == 1
+@pytest.mark.parametrize(
+    ("payload", "code", "told"),
+    [
+        (b"nonsense", 1, "UnpicklingError"),
+        (payload_of("raise KeyboardInterrupt"), 130, ""),
+        (payload_of("import sys; sys.exit(0)"), 1, "SystemExit"),
+    ],
+    ids=["nonsense", "interrupted", "an exit"],
+)
+def test_a_payload_never_raises(capfd, payload, code, told):
+    assert (run_payload(payload), told in capfd.readouterr().err) == (code, True)
+
+
+@pytest.mark.parametrize(("status", "force"), [("finished", True), ("running", False)])
+def test_a_payload_resumes_a_run_that_its_sweep_has_begun(tmp_path, status, force):
+    """Also with force, by which it begins a run anew that was finished before the sweep."""
     run = RunDirectory(tmp_path / "runs" / "0")
-    run.write_json("run.json", manifest("finished"))  # of an earlier run
+    run.write_json("run.json", manifest("finished"))
     job = dataclasses.replace(does("", tmp_path), payload=pickle.dumps({"config": {"force": True, "rounds": 9}}))
-    assert pickle.loads(job.payload_now())["config"] == {"force": True, "rounds": 9}
-    run.write_json("run.json", manifest("running"))
-    assert pickle.loads(job.payload_now())["config"] == {"force": False, "rounds": 9}
+    run.write_json("run.json", manifest(status))
+    assert pickle.loads(job.payload_now())["config"] == {"force": force, "rounds": 9}
 
 
-def test_jobs_of_a_batch_end_one_by_one(tmp_path: Path, launched):
-    """Jobs of a batch end one by one, and those of a killed one are to be alone.
-
-    Each in its own log; one process has one slot until it ends.
-    """
-    words = ["experiment=smoke", "device=cpu", f"output_dir={tmp_path / 'runs'}"]
-    plans = [[*words, "ranker=pdgd"], [*words, "ranker=pdgd", "ranker.learning_rate=1e300"]]
-    planned = Plan(plans, Composer()).sweep_jobs
+def test_jobs_of_a_batch_end_one_by_one(tmp_path, launched):
+    """Each in its own log; one process has one slot until it ends."""
+    words = ["experiment=smoke", "device=cpu", f"output_dir={tmp_path / 'runs'}", "ranker=pdgd"]
+    good, bad = Plan([words, [*words, "ranker.learning_rate=1e300"]], Composer()).sweep_jobs
     launcher = launched(jobs=1, batch=4)
-    launcher.submit_batch([sweep_job.job for sweep_job in planned])
+    launcher.submit_batch([good.job, bad.job])
     assert launcher.free_slots() == 0
-    assert len({launcher.location(sweep_job.job) for sweep_job in planned}) == 1
+    assert launcher.location(good.job) == launcher.location(bad.job)
     ended = outcomes(launcher, 2)
-    assert [(ended[number].code, ended[number].again_alone) for number in range(2)] == [(0, False), (1, False)]
-    assert "ranker.learning_rate must be smaller" in ended[1].reason
-    assert planned[0].log.read_text() == ""
-    assert "ranker.learning_rate must be smaller" in planned[1].log.read_text()
+    told = "ranker.learning_rate must be smaller"
+    assert [(end.code, end.again_alone, told in end.reason) for _, end in sorted(ended.items())] == [
+        (0, False, False),
+        (1, False, True),
+    ]
+    assert (good.log.read_text(), told in bad.log.read_text()) == ("", True)
     until = time.monotonic() + 60
     while not launcher.free_slots():
         assert launcher.poll(0.1) == []
         assert time.monotonic() < until
-    kills = [does(text, tmp_path, number) for number, text in enumerate(["import os; os.kill(os.getpid(), 9)", ""])]
-    launcher.submit_batch(kills)
+
+
+def test_jobs_of_a_killed_batch_are_to_be_alone(tmp_path, launched):
+    launcher = launched(jobs=1, batch=4)
+    launcher.submit_batch([does("import os; os.kill(os.getpid(), 9)", tmp_path), does("", tmp_path, 1)])
     ended = outcomes(launcher, 2)
     assert {(outcome.code, outcome.again_alone) for outcome in ended.values()} == {(-9, True)}
     assert launcher.free_slots() == 1
 
 
-def test_a_time_limit_and_fresh_processes_are_of_single_jobs():
-    assert (processes().batch, processes(batch=3).batch) == ("auto", 3)
-    for single in {"timeout": 1}, {"fresh": True}:
-        assert processes(**single).batch == processes(**single, batch=1).batch == 1
-        with pytest.raises(ValueError, match=r"launcher.batch must be 1 with launcher\.\w+(=true)?, got 3"):
-            processes(**single, batch=3)
+@pytest.mark.parametrize(
+    ("settings", "batch"), [({}, "auto"), ({"batch": 3}, 3), ({"timeout": 1}, 1), ({"fresh": True}, 1)], ids=str
+)
+def test_a_time_limit_and_fresh_processes_are_of_single_jobs(settings, batch):
+    assert processes(**settings).batch == batch

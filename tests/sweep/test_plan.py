@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
+from ol2r_cli.launcher.processes import Processes
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
@@ -24,7 +28,7 @@ SMOKE = ["experiment=smoke", "rounds=3", "evaluate_every=3"]
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
@@ -44,36 +48,56 @@ def finish(composer: Composer, line: str) -> None:
     assert run_experiment(composition.settings, composition.choices, words, kind=KIND, render=None) == 0
 
 
-def test_jobs_have_distinct_names_and_the_state_of_their_runs(composer: Composer):
-    """Jobs have the names that distinguish them, and the state of their runs."""
+def test_jobs_are_named_by_what_distinguishes_them(composer):
     planned = plan(composer, "seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1", "ranker.l2=0.7 seed=1")
     names = ["seed=0 click=perfect", "seed=1", "seed=1 ranker.l2=7e-1"]
     assert [sweep_job.name for sweep_job in planned.sweep_jobs] == names
     assert planned.duplicates == {3: 2}, "a run is run once"
     assert planned.sweep_jobs[1].command == "ol2r run experiment=smoke rounds=3 evaluate_every=3 seed=1"
+
+
+def test_a_job_has_the_directory_and_state_of_its_run(composer):
     finish(composer, "seed=1 device.threads=2")
     (summary,) = Path("outputs").glob("synthetic/*/summary.json")
-    assert planned.sweep_jobs[1].directory == summary.parent
-    assert [sweep_job.state() for sweep_job in planned.sweep_jobs[:2]] == [("new", 0), ("finished", 3)]
-    forced, sweep_job = plan(composer, "seed=1 force=true", "seed=5").sweep_jobs
-    assert forced.state() == ("new", 0)
+    new, finished = plan(composer, "seed=0", "seed=1").sweep_jobs
+    (forced,) = plan(composer, "seed=1 force=true").sweep_jobs
+    assert [job.state() for job in (new, finished, forced)] == [("new", 0), ("finished", 3), ("new", 0)]
+    assert finished.directory == summary.parent
+
+
+KILLED = {"progress": {"round": 2, "rounds": 3, "checkpoint": 1}}  # what came after its checkpoint is lost
+
+
+@pytest.mark.parametrize(
+    ("content", "has_checkpoint", "is_held", "state"),
+    [
+        (manifest("interrupted", 2, 3), False, False, ("new", 0)),
+        (manifest("interrupted", 2, 3), True, False, ("resumes", 2)),
+        (manifest("interrupted", 2, 3), True, True, ("running", 2)),  # whose process has not said so yet
+        (manifest("running", 1, 3), True, True, ("running", 1)),
+        (manifest("running", **KILLED), True, False, ("resumes", 1)),
+    ],
+    ids=["no checkpoint", "interrupted", "taken up again", "running", "killed"],
+)
+def test_an_unfinished_run_resumes_or_runs(composer, content, has_checkpoint, is_held, state):
+    (sweep_job,) = plan(composer, "seed=5").sweep_jobs
     directory = RunDirectory(sweep_job.directory)
-    directory.write_json("run.json", manifest("interrupted", 2, 3))
-    assert sweep_job.state() == ("new", 0), "without a checkpoint it starts from nothing"
-    directory.write_bytes("checkpoint.pt", b"")
-    assert sweep_job.state() == ("resumes", 2)
-    with directory:
-        assert sweep_job.state() == ("running", 2), "a process goes on with it, and has not said so yet"
-    directory.write_json("run.json", manifest("running", 1, 3))
-    with directory:
-        assert sweep_job.state() == ("running", 1)
-    directory.write_json("run.json", manifest("running", progress={"round": 2, "rounds": 3, "checkpoint": 1}))
-    assert sweep_job.state() == ("resumes", 1), "of a killed run what came after its checkpoint is lost"
+    directory.write_json("run.json", content)
+    if has_checkpoint:
+        directory.write_bytes("checkpoint.pt", b"")
+    with directory if is_held else nullcontext():
+        assert sweep_job.state() == state
 
 
-def test_a_launcher_that_can_never_begin_is_refused(composer: Composer, capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.launcher.processes.Processes.refusal", lambda _: "no worker", raising=False)
-    jobs = [[*SMOKE, f"seed={seed}"] for seed in range(2)]
+class Refusing(Processes):
+    """A launcher that can never begin a job."""
+
+    def refusal(self) -> str:
+        return "no worker"
+
+
+def test_a_launcher_that_can_never_begin_is_refused(composer, capsys):
+    jobs = [[*SMOKE, f"seed={seed}", f"launcher._target_={__name__}.Refusing"] for seed in range(2)]
     assert print_plan(jobs, composer) == 2
     captured = capsys.readouterr()
     assert "2 jobs: 2 new" in captured.out
@@ -83,7 +107,7 @@ def test_a_launcher_that_can_never_begin_is_refused(composer: Composer, capsys, 
     assert not Path("outputs").exists()
 
 
-def test_a_single_job_is_named_without_what_is_shared(composer: Composer):
+def test_a_single_job_is_named_without_what_is_shared(composer):
     words = [*SMOKE, "seed=1"]
     names = [Plan([words], composer, shared=shared).sweep_jobs[0].name for shared in ([], SMOKE, words)]
     assert names == [" ".join(words), "seed=1", " ".join(words)]
@@ -105,36 +129,38 @@ BAD = {
     "dataset=mq2008 dataset.path=/nowhere ~dataset.documents dataset.queries=null": "dataset.path must be a folder",
     "experiment=grid_pairrank ranker.l2=1": "differ in exploration.alpha: sweep one grid at a time",
     "+launcher_=1": "did you mean launcher?",
-    "ranker=pdgd": "RuntimeError: an error of the user",
 }
 
 
-def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer: Composer, monkeypatch: pytest.MonkeyPatch):
-    def setup(self: object, *_: object) -> None:
-        raise RuntimeError("an error of the user")
-
-    monkeypatch.setattr("ol2r_cli.ranker.pdgd.PDGD.setup", setup)
+def test_all_bad_jobs_have_a_reason_and_good_jobs_do_not(composer):
     planned = plan(composer, *BAD, "seed=3")
     assert [sweep_job.number for sweep_job in planned.good] == [len(BAD)]
     for sweep_job, reason in zip(planned.bad, BAD.values(), strict=True):
         assert reason in sweep_job.reason
         assert "\n" not in sweep_job.reason
     assert list(Path().iterdir()) == []
+
+
+def test_jobs_whose_roles_do_not_fit_the_data_are_bad(composer):
     words = ["dataset=letor", f"dataset.path={TINY}", "dataset.fold=1", "ranker=ips_regression", "cache_dir=cache"]
     planned = Plan([[*words, f"fairness={name}"] for name in ("none", "fairco")], composer)
     groups = "fairness needs a dataset with two groups: type 'dataset.group={..}' or fairness=none"
-    assert [sweep_job.reason for sweep_job in planned.bad] == [groups]
-    assert [sweep_job.number for sweep_job in planned.good] == [0]
+    assert [sweep_job.reason for sweep_job in planned.sweep_jobs] == ["", groups]
 
 
-def test_a_long_check_says_how_many_jobs_are_checked(composer: Composer, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.sweep.plan._SILENT", -1.0)
+class Talking(Plan):
+    """A plan whose checks are slow."""
+
+    silent = -1.0
+
+
+def test_a_long_check_says_how_many_jobs_are_checked(composer):
     terminal = io.StringIO()
-    Plan([[*SMOKE, f"seed={seed}"] for seed in range(3)] + [[*SMOKE, "+rouns=3"]], composer, terminal)
+    Talking([[*SMOKE, f"seed={seed}"] for seed in range(3)] + [[*SMOKE, "+rouns=3"]], composer, terminal)
     assert terminal.getvalue() == "checking: 2 of 4 jobs\nchecking: 3 of 4 jobs\n", "not after the last"
 
 
-def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.CaptureFixture[str]):
+def test_nothing_is_run_if_some_jobs_are_bad(composer):
     jobs = [[*SMOKE, f"ranker.l2={value}", f"seed={seed}"] for value in (1, *range(-1, -13, -1)) for seed in range(2)]
     with pytest.raises(ValueError) as error:
         sweep(jobs, composer=composer)
@@ -143,24 +169,29 @@ def test_nothing_is_run_if_some_jobs_are_bad(composer: Composer, capsys: pytest.
     assert lines[1] == "  ranker.l2 must be above 0, got -1 (#2 ranker.l2=-1 seed=0 and 1 more)"
     assert lines[11:] == ["  and 2 more such reasons", "  --keep-going runs the other 2"]
     assert list(Path().iterdir()) == []
-    assert main(["-m", *SMOKE, "ranker.l2=1,-1"]) == 2
-    assert capsys.readouterr().err.startswith("ol2r run: ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing")
     assert sweep([[*SMOKE, "ranker.l2=-1"]], keep_going=True).code == 2, "that of the run"
-    Path("file").write_text("")
-    for word, message in [
-        ("launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
-        ("launcher.timeout=0", "launcher.timeout must be null or above 0, got 0"),
-        ("launcher.jbs=1", "did you mean launcher.jobs?"),
-        ("launcher=proceses", "did you mean launcher=processes?"),
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ranker.l2=1,-1", "ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing"),
+        ("seed=0,1 launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
+        ("seed=0,1 launcher.timeout=0", "launcher.timeout must be null or above 0, got 0"),
+        ("seed=0,1 launcher.jbs=1", "'jbs': did you mean launcher.jobs?"),
+        ("seed=0,1 launcher=proceses", "launcher=proceses: did you mean launcher=processes?"),
         ("launcher.jobs=1,2", "launcher must be the same for all jobs of a sweep"),
-        ("output_dir=file/below", "output_dir must be a folder that can be used, got file/below (Not a directory)\n"),
-    ]:
-        assert main(["-m", *SMOKE, "seed=0,1", word]) == 2
-        assert message in capsys.readouterr().err
+        ("seed=0,1 output_dir=file/below", "output_dir must be a folder that can be used, got file/below (Not a direc"),
+    ],
+)
+def test_a_sweep_that_cannot_begin_says_what_to_type(capsys, words, message):
+    Path("file").touch()
+    assert main(["-m", *SMOKE, *words.split()]) == 2
+    assert message in capsys.readouterr().err
     assert list(Path().iterdir()) == [Path("file")]
 
 
-def test_a_refused_combination_names_what_may_go_together(composer: Composer, capsys: pytest.CaptureFixture[str]):
+def test_a_refused_combination_names_what_may_go_together(composer, capsys):
     words = [*SMOKE, "ranker=pdgd,dbgd", "exploration=plackett_luce,team_draft"]
     assert main(["-m", *words, "seed=0,1,2"]) == 2
     first, *reasons, advice = capsys.readouterr().err.splitlines()
@@ -173,20 +204,32 @@ def test_a_refused_combination_names_what_may_go_together(composer: Composer, ca
     assert "--paired" not in capsys.readouterr().err, "pdgd has no window, whatever goes together"
 
 
-def test_a_dataset_is_loaded_once_for_all_its_jobs(composer: Composer, monkeypatch: pytest.MonkeyPatch):
-    loads: list[int] = []
-    load = Synthetic.load
-    monkeypatch.setattr(Synthetic, "load", lambda self: (loads.append(1), load(self))[1])
-    plan(composer, *(f"seed={seed} click={click}" for seed in range(3) for click in ("perfect", "navigational")))
-    assert len(loads) == 1
-    plan(composer, "dataset.documents=5", "dataset.documents=6")
-    assert len(loads) == 3
+class Counted(Synthetic):
+    """Counts how often datasets are loaded."""
+
+    loads = count()
+
+    def load(self):
+        next(self.loads)
+        return super().load()
 
 
-def test_finished_runs_start_nothing_and_dry_runs_write_nothing(composer: Composer, capsys: pytest.CaptureFixture[str]):
-    """Finished runs start nothing, and a dry run lists and writes nothing."""
+def test_a_dataset_is_loaded_once_for_all_its_jobs(composer):
+    own, users = f"dataset._target_={__name__}.Counted", ("perfect", "navigational")
+    plan(composer, *(f"{own} seed={seed} click={click}" for seed in range(3) for click in users))
+    assert next(Counted.loads) == 1
+    plan(composer, f"{own} dataset.documents=5", f"{own} dataset.documents=6")
+    assert next(Counted.loads) == 4, "with the look at the number"
+
+
+def times() -> dict[Path, int]:
+    """When each file was written."""
+    return {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+
+
+def test_a_dry_run_lists_and_writes_nothing(composer, capsys):
     finish(composer, "seed=0")
-    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    before = times()
     capsys.readouterr()
     assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
@@ -200,22 +243,25 @@ def test_finished_runs_start_nothing_and_dry_runs_write_nothing(composer: Compos
     ]
     assert main(["--dry-run", *SMOKE, "click=nav"]) == 0
     assert "click=navigational" in capsys.readouterr().out
-    for words, message in (
-        ("ranker.l2=-1", "ranker.l2 must be above 0, got -1\n"),
-        ("seed=1,2", "seed=1,2 is several runs: add -m"),
-    ):
-        assert main(["--dry-run", *SMOKE, words]) == 2
-        assert capsys.readouterr().err.startswith(f"ol2r run: {message}"), words
+    assert main(["--dry-run", *SMOKE, "ranker.l2=-1"]) == 2
+    assert capsys.readouterr().err == "ol2r run: ranker.l2 must be above 0, got -1\n"
+    assert times() == before
+
+
+def test_finished_runs_start_nothing(composer, capsys):
+    finish(composer, "seed=0")
+    before = times()
+    capsys.readouterr()
     assert main(["-m", *SMOKE, "seed=0", "device.threads=1,2"]) == 0
     output, errors = capsys.readouterr()
     assert errors == "1 job left out, the same run as another: #1 is #0\n", "no job is waited for"
     assert "(done before: force=true runs it again)" in output, "a sweep of one job ends as a run does"
     result = sweep([[*SMOKE, "seed=0"], [*SMOKE, "seed=0", "device.threads=2"]])
     assert (result.code, result.directories) == (0, [result.sweep_jobs[0].directory] * 2)
-    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+    assert times() == before
 
 
-def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
+def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path):
     for name in ("first", "second"):
         folder = tmp_path / name / "click"
         folder.mkdir(parents=True)
@@ -230,23 +276,35 @@ def test_jobs_may_name_folders_with_choices_of_their_own(tmp_path: Path):
     )
 
 
-def test_the_summary_says_how_jobs_ended_and_what_to_type_next(capsys: pytest.CaptureFixture[str]):
-    def ended(number: int, ending: Ending, reason: str = "", force: bool = False) -> SweepJob:
-        settings = {"output_dir": "results", "force": force}
-        words, run = (f"seed={number}", "output_dir=my results"), Path(f"results/letor/run-{number}")
-        return SweepJob(number, words, words[0], settings=settings, reason=reason, ending=ending, directory=run)
+def ended(number: int, ending: Ending, reason: str = "", force: bool = False) -> SweepJob:
+    """A job that has ended so."""
+    settings = {"output_dir": "results", "force": force}
+    words, run = (f"seed={number}", "output_dir=my results"), Path(f"results/letor/run-{number}")
+    return SweepJob(number, words, words[0], settings=settings, reason=reason, ending=ending, directory=run)
 
-    def summary(*sweep_jobs: SweepJob) -> tuple[list[str], list[str]]:
-        """The lines on standard output and on standard error."""
+
+@pytest.fixture
+def summary(capsys) -> Callable[..., tuple[list[str], list[str]]]:
+    """The lines of the summary of jobs on standard output and on standard error."""
+
+    def of(*sweep_jobs: SweepJob) -> tuple[list[str], list[str]]:
         print_summary(SweepResult(list(sweep_jobs), [], 0, 65.0))
         captured = capsys.readouterr()
         return captured.out.splitlines(), captured.err.splitlines()
 
+    return of
+
+
+def test_the_summary_says_how_jobs_ended(summary):
     endings = Ending.SKIPPED, Ending.DONE, Ending.SKIPPED, Ending.ELSEWHERE
     assert summary(*(ended(number, ending) for number, ending in enumerate(endings))) == (
         ["4 jobs in 1m 05s: 1 done, 2 finished before, 1 running elsewhere", "next: ol2r report results"],
         ["another process is running some of them: see `ol2r status results`"],
     )
+    assert summary(ended(0, Ending.DONE), ended(1, Ending.DONE))[1] == []
+
+
+def test_the_summary_says_how_to_run_failed_jobs_again(summary):
     failed = [ended(0, Ending.FAILED, "RuntimeError: a slip"), ended(1, Ending.FAILED, "killed")]
     failed[0].log.parent.mkdir(parents=True)
     failed[0].log.write_text("words")
@@ -258,9 +316,11 @@ def test_the_summary_says_how_jobs_ended_and_what_to_type_next(capsys: pytest.Ca
             *["", "failed: seed=1", "  killed", "  again:   ol2r run seed=1 'output_dir=my results'"],
         ],
     )
-    for ending in Ending.STOPPED, Ending.LEFT:
-        out, err = summary(ended(0, Ending.DONE), ended(1, ending))
-        assert (out[0], err) == (f"2 jobs in 1m 05s: 1 done, 1 {ending}", ["the same command goes on from here"])
-        _, err = summary(ended(0, Ending.DONE, force=True), ended(1, ending, force=True))
-        assert err == ["the same command without force=true goes on from here"], ending
-    assert summary(ended(0, Ending.DONE), ended(1, Ending.DONE))[1] == []
+
+
+@pytest.mark.parametrize("ending", [Ending.STOPPED, Ending.LEFT])
+@pytest.mark.parametrize(("force", "advice"), [(False, ""), (True, " without force=true")])
+def test_the_summary_of_a_stopped_sweep_says_what_goes_on(summary, ending, force, advice):
+    out, err = summary(ended(0, Ending.DONE, force=force), ended(1, ending, force=force))
+    line = f"the same command{advice} goes on from here"
+    assert (out[0], err) == (f"2 jobs in 1m 05s: 1 done, 1 {ending}", [line])

@@ -39,7 +39,7 @@ def drawn(sweep_jobs: list[SweepJob], height: int, width: int = 100, *split: str
     return [" ".join(line.split()) for line in screen.getvalue().splitlines()]
 
 
-def test_the_table_has_a_line_for_each_running_job(tmp_path: Path):
+def test_the_table_has_a_line_for_each_running_job(tmp_path):
     """The table has a line for each running job, as far as there is room."""
     jobs = [run(tmp_path, number, rounds_per_second=2.5 * 4**number) for number in range(5)]
     (jobs[0].directory / "log.txt").write_text("x" * 5000 + "test NDCG@10 0.1\nround 20: test NDCG@20 0.4321\n")
@@ -64,13 +64,13 @@ def test_the_table_has_a_line_for_each_running_job(tmp_path: Path):
     ]
 
 
-def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path: Path):
+def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path):
     (job,) = jobs = [run(tmp_path, 1, rounds_per_second=1.0)]
     job.name = "ranker=pairrank click=informational ranker.l2=0.001"
     assert drawn(jobs, 3, width=60)[1] == "…rmational 0.001 pid 1 25/100 1 1m 15s"
 
 
-def test_on_a_narrow_terminal_names_differ(tmp_path: Path):
+def test_on_a_narrow_terminal_names_differ(tmp_path):
     """A grid of 80 columns: what all rows have goes first, then names of settings; the values stay."""
     jobs = [run(tmp_path, number, rounds_per_second=1.0) for number in range(3)]
     for number, job in enumerate(jobs):
@@ -85,7 +85,7 @@ def test_on_a_narrow_terminal_names_differ(tmp_path: Path):
         assert drawn(jobs, 3, width=width)[3].removesuffix(" pid 2 25/100 1 1m 15s") == shown
 
 
-def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path):
     jobs = [run(tmp_path, number) for number in range(6)]
     display = StatusDisplay(jobs, screen := io.StringIO())
     running = {job.number: job for job in jobs[2:4]}
@@ -106,7 +106,7 @@ def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path: Path, monke
     assert display.left(running) == pytest.approx((2 * (180 - 40) + 2 * 180) / 2, abs=5), "one takes 340 s"
 
 
-def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path: Path):
+def test_without_a_terminal_the_totals_are_a_line_now_and_then(tmp_path):
     jobs, screen = [run(tmp_path, 0)], io.StringIO()
     display = StatusDisplay(jobs, screen)
     display.start = display.shown = -1e9
@@ -127,9 +127,8 @@ class Queue(Launcher):
         return job.number >= 2
 
 
-def test_jobs_in_the_queue_of_a_launcher_do_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_jobs_in_the_queue_of_a_launcher_do_not_run(tmp_path):
     jobs, screen = [run(tmp_path, number, rounds_per_second=1.0) for number in range(58)], io.StringIO()
-    monkeypatch.setattr(SweepJob, "job", property(lambda job: Job(job.number, b"", tmp_path, tmp_path)))
     display = StatusDisplay(jobs, screen)
     display.start = display.shown = now = time.monotonic() - 60
     for job in jobs:

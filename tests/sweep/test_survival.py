@@ -34,8 +34,31 @@ def finished(folder: Path) -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
+BATCH = ["ranker=pdgd", "seed=range(0,6)", "rounds=30000", "evaluate_every=1000", "launcher.jobs=1", "launcher.batch=6"]
+
+
+def until(sweep: subprocess.Popen[str], reached: Callable[[], object]) -> None:
+    """Wait for a moment of a sweep that has not ended."""
+    limit = time.monotonic() + 120
+    while not reached():
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.005)
+
+
+def running(folder: Path, name: str = "*") -> list[Run]:
+    """The runs below a folder that are played."""
+    found = [Run.read(path) for path in folder.glob(f"*/{name}")]
+    return [run for run in found if run is not None and run.state == "running"]
+
+
+def playing(folder: Path) -> list[Run]:
+    """Those that have a checkpoint."""
+    return [run for run in running(folder) if (run.path / "checkpoint.pt").exists()]
+
+
 @pytest.mark.slow
-def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
+def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path):
     """Four jobs raise, one is killed by SIGKILL, six have a bad setting; the same command runs the missing five."""
     stone = tmp_path / "stone"
     own = own_configs(tmp_path / "own", stone, "raise")
@@ -45,16 +68,10 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
     assert "12 done" in undisturbed.communicate()[0]
     stone.touch()
     sweep = started(troubled, *words, "click=per,nav,infomational", "--keep-going")
-    killed = False
-    while not killed and sweep.poll() is None:
-        for path in troubled.glob("*/pairrank-navigational-*"):
-            state = Run.read(path)
-            if not killed and state is not None and state.state == "running":
-                os.kill(state.manifest["pid"], signal.SIGKILL)
-                killed = True
-        time.sleep(0.005)
+    until(sweep, lambda: running(troubled, "pairrank-navigational-*"))
+    os.kill(running(troubled, "pairrank-navigational-*")[0].manifest["pid"], signal.SIGKILL)
     out, errors = sweep.communicate()
-    assert (killed, sweep.returncode) == (True, 3), errors
+    assert sweep.returncode == 3, errors
     assert "7 done, 5 failed, 6 bad" in out
     told = "RuntimeError: stumbled over a stone", "killed (signal 9)", "did you mean click=informational?"
     assert [line for line in told if line not in errors] == []
@@ -71,61 +88,14 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path: Path):
-    folder, words = tmp_path / "outputs", ["seed=0,1", "rounds=20000", "launcher.jobs=1", "evaluate_every=20000"]
-    stopped, limit = started(folder, *words), time.monotonic() + 120
-    while not any(run and run.state == "running" for run in map(Run.read, find_runs(folder))):
-        assert stopped.poll() is None, stopped.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-    stopped.send_signal(signal.SIGTERM)
-    out, err = stopped.communicate(timeout=120)
-    assert stopped.returncode == 130, err
-    assert "1 running jobs keep what they have done" in err
-    assert "the same command goes on from here" in err
-    assert "1 interrupted, 1 not started" in out
-    (path,) = find_runs(folder)
-    assert (reached := Run.read(path)) is not None
-    assert (reached.state, reached.round < 20000) == ("interrupted", True)
-    out, _ = started(folder, *words, "--dry-run").communicate(timeout=120)
-    assert f"resumes at round {reached.round}" in out
-    assert "1 to resume, 1 new" in out
-    final = started(folder, *words)
-    out, err = final.communicate(timeout=300)
-    assert final.returncode == 0, err
-    assert (manifest := Run.read(path)) is not None
-    assert manifest.manifest["sittings"] == 2
-    assert len(finished(folder)) == 2
-    assert not (folder / ".sweep").exists()
-
-
-BATCH = ["ranker=pdgd", "seed=range(0,6)", "rounds=30000", "evaluate_every=1000", "launcher.jobs=1", "launcher.batch=6"]
-
-
-def until(sweep: subprocess.Popen[str], reached: Callable[[], object]) -> None:
-    """Wait for a moment of a sweep that has not ended."""
-    limit = time.monotonic() + 120
-    while not reached():
-        assert sweep.poll() is None, sweep.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
-def running(folder: Path) -> list[Run]:
-    """The runs below a folder that have played rounds and have not ended."""
-    found = [run for run in map(Run.read, find_runs(folder)) if run is not None]
-    return [run for run in found if run.state == "running" and (run.path / "checkpoint.pt").exists()]
-
-
-@pytest.mark.slow
-def test_jobs_of_a_killed_batch_go_on_from_their_checkpoints(tmp_path: Path):
+def test_jobs_of_a_killed_batch_go_on_from_their_checkpoints(tmp_path):
     """Jobs of a killed batch go on alone from their checkpoints."""
     calm, troubled = tmp_path / "calm", tmp_path / "troubled"
     words = [*BATCH, "checkpoint_rounds=2000"]
     assert "6 done" in started(calm, *words, "launcher.batch=1").communicate()[0]
     sweep = started(troubled, *words)
-    until(sweep, lambda: len(running(troubled)) == 6)
-    pids = {run.manifest["pid"] for run in running(troubled)}
+    until(sweep, lambda: len(playing(troubled)) == 6)
+    pids = {run.manifest["pid"] for run in playing(troubled)}
     assert len(pids) == 1, "one process plays all"
     os.kill(pids.pop(), signal.SIGKILL)
     out, errors = sweep.communicate()
@@ -142,23 +112,38 @@ def test_jobs_of_a_killed_batch_go_on_from_their_checkpoints(tmp_path: Path):
         assert all((path / name).read_bytes() == (other / name).read_bytes() for name in tables)
 
 
+ALONE = ["seed=0,1", "rounds=60000", "launcher.jobs=1", "evaluate_every=60000", "launcher.batch=1"]
+
+
 @pytest.mark.slow
-def test_a_stopped_batch_keeps_the_rounds_of_all_its_jobs(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("words", "jobs", "number", "ends"),
+    [(ALONE, 1, signal.SIGTERM, "1 interrupted, 1 not started"), (BATCH, 6, signal.SIGINT, "6 interrupted")],
+    ids=["alone", "batch"],
+)
+def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path, words, jobs, number, ends):
     folder = tmp_path / "outputs"
-    sweep = started(folder, *BATCH, "checkpoint_rounds=2000")
-    until(sweep, lambda: len(running(folder)) == 6)
-    sweep.send_signal(signal.SIGINT)
-    out, errors = sweep.communicate(timeout=120)
-    assert sweep.returncode == 130, errors
-    assert "6 interrupted" in out
-    runs = [run for run in map(Run.read, find_runs(folder)) if run is not None]
-    assert [run.state for run in runs] == ["interrupted"] * 6
-    assert all(0 < run.round < 30000 for run in runs)
-    assert "6 done" in started(folder, *BATCH, "checkpoint_rounds=2000").communicate()[0]
+    stopped = started(folder, *words, "checkpoint_rounds=2000")
+    until(stopped, lambda: len(playing(folder)) == jobs)
+    stopped.send_signal(number)
+    out, errors = stopped.communicate(timeout=120)
+    assert stopped.returncode == 130, errors
+    assert f"{jobs} running jobs keep what they have done" in errors
+    assert "the same command goes on from here" in errors
+    assert ends in out
+    runs = [Run.read(path) for path in find_runs(folder)]
+    assert [(run.state, 0 < run.round < run.rounds) for run in runs] == [("interrupted", True)] * jobs
+    out, _ = started(folder, *words, "--dry-run").communicate(timeout=120)
+    assert f"resumes at round {runs[0].round}" in out
+    assert f"{jobs} to resume" in out
+    out, errors = started(folder, *words).communicate(timeout=300)
+    assert f"{max(jobs, 2)} done" in out, errors
+    assert Run.read_finished(runs[0].path).manifest["sittings"] == 2
+    assert not (folder / ".sweep").exists()
 
 
 @pytest.mark.slow
-def test_a_batch_has_the_exit_codes_of_its_jobs(tmp_path: Path):
+def test_a_batch_has_the_exit_codes_of_its_jobs(tmp_path):
     """A batch in which one job fails has the exit codes of its jobs.
 
     Also with retries, which are alone, and for the same command after a failure.
