@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,11 @@ import torch
 from ol2r_cli.click.models import DependentByPlace, PositionBased
 from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.files import parse_yaml
-from ol2r_cli.interfaces import RunContext
+from ol2r_cli.interfaces import ClickModel, RunContext
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.plugins.click_logs.fit_clicks import main
 from ol2r_cli.plugins.click_logs.fitted_user import (
     SHARES,
-    FittedUser,
     JoinedLabels,
     as_choice,
     depth_of_user,
@@ -28,6 +28,7 @@ from ol2r_cli.plugins.click_logs.fitted_user import (
 )
 from ol2r_cli.plugins.click_logs.position_bias import examined
 from ol2r_cli.tensor.streams import Streams
+from tests.plugins.click_logs.logs import of_pages
 
 THETA = np.array([1.0, 0.5, 0.25])
 
@@ -47,11 +48,10 @@ def test_attraction_by_labels_is_clicks_over_examinations():
     assert user.log_clicks * 1050 == pytest.approx([10 + 40, 15 + 20, 7.5])
     assert user.user_clicks * 1050 == pytest.approx([100 * zero + 40, 50 * zero + 20, 25 * zero])
     assert user.user_clicks.sum() == pytest.approx(user.log_clicks.sum())
-    assert (
-        user.doubts[0] == "the log has no document of grade 1, which has an attraction between those of its neighbours"
-    )
-    assert user.doubts[1] == "attraction has a standard error above 10 % for grade 0 (32 clicks), 2 (60 clicks)"
-    assert "# some" not in as_choice(user, [])
+    assert user.doubts[:2] == [
+        "the log has no document of grade 1, which has an attraction between those of its neighbours",
+        "attraction has a standard error above 10 % for grade 0 (32 clicks), 2 (60 clicks)",
+    ]
     assert "tables:  # of some, by their labels" in as_choice(user, [])
 
 
@@ -82,92 +82,81 @@ def test_documents_on_a_border_have_both_grades_in_part():
     assert member.tolist() == [[0, 1], [1, 0], [1, 0], [0.5, 0.5], [0, 0]]
 
 
-@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
-def test_examinations_are_those_of_the_click_model(fit: str):
-    """Lists of some of seven documents; the model has an attraction for each."""
-    rng = np.random.default_rng(2)
-    attraction, values = rng.random(7), rng.random(3)
-    documents = np.array([rng.permutation(7)[:3] for _ in range(20)])
-    model = (
-        DependentByPlace(attraction.tolist(), {}, values.tolist())
-        if fit == "dcm"
-        else PositionBased(attraction.tolist(), {}, 1, values.tolist())
-    )
-    model.setup(RunContext(1, 9, 1, 3, 1, 1, grades=7), torch.zeros(1, 1))
-    chance = model.propensities(torch.tensor(documents)).numpy()
-    total = np.zeros((7, 3))
-    for page, seen in zip(documents, chance, strict=True):
-        total[page, range(3)] += seen
-    shown = np.zeros((7, 3))
-    np.add.at(shown, (documents, np.arange(3)), 1)
-    log = ClickLog(np.zeros(7, int), shown, np.zeros((7, 3)), (documents, np.zeros((20, 3), np.bool_)))
-    assert examined(log, fit, values, attraction) == pytest.approx(total)
+VALUES = np.array([0.9, 0.6, 0.4])
 
 
-@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
-def test_depths_of_the_last_click_are_those_of_the_click_model(fit: str):
-    """The share over 3,000 simulated replicas of each of 20 pages, of which some are short."""
+@pytest.fixture(scope="module")
+def world() -> tuple[np.ndarray, np.ndarray]:
+    """Attractions of seven documents, and 20 pages with three of them, of which some are short."""
     rng = np.random.default_rng(2)
-    attraction, values = rng.random(7), np.array([0.9, 0.6, 0.4])
-    documents = np.array([rng.permutation(7)[:3] for _ in range(20)])
+    attraction, documents = rng.random(7), np.array([rng.permutation(7)[:3] for _ in range(20)])
     documents[::4, 2] = -1
-    replicas = 3000
-    model = (
-        DependentByPlace(attraction.tolist(), {}, values.tolist())
-        if fit == "dcm"
-        else PositionBased(attraction.tolist(), {}, 1, values.tolist())
-    )
-    model.setup(RunContext(20 * replicas, 9, 1, 3, 1, 1, grades=7), torch.zeros(1, 1))
-    pages = torch.tensor(documents).repeat(replicas, 1)
+    return attraction, documents
+
+
+def model_of(fit: str, attraction: np.ndarray, replicas: int) -> ClickModel:
+    """Users with an attraction for each document."""
+    kinds = {"dcm": DependentByPlace(attraction.tolist(), {}, VALUES.tolist())}
+    model = kinds.get(fit, PositionBased(attraction.tolist(), {}, 1, VALUES.tolist()))
+    model.setup(RunContext(replicas, 9, 1, 3, 1, 1, grades=7), torch.zeros(1, 1))
+    return model
+
+
+@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
+def test_examinations_are_those_of_the_click_model(world, fit: str):
+    attraction, documents = world
+    log, whole = of_pages([0] * 7, documents, np.zeros((20, 3))), documents >= 0
+    chance = model_of(fit, attraction, 1).propensities(torch.tensor(documents).clamp(min=0)).numpy()
+    total = np.zeros((7, 3))
+    np.add.at(total, (documents[whole], np.nonzero(whole)[1]), chance[whole])
+    assert examined(log, fit, VALUES, attraction) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("fit", ["adjacent", "dcm"])
+def test_depths_of_the_last_click_are_those_of_the_click_model(world, fit: str):
+    """The share over 3,000 simulated replicas of each page."""
+    attraction, documents = world
+    pages = torch.tensor(documents).repeat(3000, 1)
     streams = Streams(torch.arange(len(pages)), ahead=1).at("click", 0)
-    clicks = model.click(pages.clamp(min=0), pages >= 0, streams).numpy()
-    last = (clicks * np.arange(1, 4)).max(1)
-    shares = np.bincount(last, minlength=4) / len(last)
-    log = ClickLog(np.zeros(7, int), np.ones((7, 3)), np.ones((7, 3)), (documents, clicks[:20]))
-    found = depth_of_user(log, fit, values, attraction)
-    assert found == pytest.approx(shares, abs=4 * (0.25 / len(last)) ** 0.5)
+    clicks = model_of(fit, attraction, len(pages)).click(pages.clamp(min=0), pages >= 0, streams).numpy()
+    shares = np.bincount((clicks * np.arange(1, 4)).max(1), minlength=4) / len(pages)
+    found = depth_of_user(of_pages([0] * 7, documents, clicks[:20]), fit, VALUES, attraction)
+    assert found == pytest.approx(shares, abs=4 * (0.25 / len(pages)) ** 0.5)
     assert found.sum() == pytest.approx(1)
 
 
 def test_depths_of_log_and_user_are_compared_and_warned_of():
-    """A log whose pages have a click at rank 1 or none: the position-based user also clicks below."""
+    """A log whose pages have a click at one rank or none: the position-based user also clicks at several."""
     rng = np.random.default_rng(1)
-    pages = np.array([rng.permutation(3) for _ in range(4000)])
-    clicks = np.zeros(pages.shape, bool)
+    pages, clicks = np.array([rng.permutation(3) for _ in range(4000)]), np.zeros((4000, 3), bool)
     clicks[np.arange(4000), rng.integers(0, 3, 4000)] = rng.random(4000) < 0.9
-    shown, clicked = (np.array([[part[pages[:, k] == d, k].sum() for k in range(3)] for d in range(3)], float)
-                      for part in (np.ones(pages.shape), clicks))  # fmt: skip
-    log = ClickLog(np.zeros(3, int), shown, clicked, (pages, clicks))
+    log = of_pages([0] * 3, pages, clicks)
     user = fitted_user(log, "pbm", np.ones(3), JoinedLabels(np.zeros(3, int), 2, "all"))
     assert user.log_depth == pytest.approx([1 - clicks.any(1).mean(), *clicks.mean(0)])
     rate = clicks.mean()
-    assert user.user_depth == pytest.approx(
-        [(1 - rate) ** 3, rate * (1 - rate) ** 2, rate * (1 - rate), rate], abs=1e-6
-    )
+    assert user.user_depth == pytest.approx([(1 - rate) ** 3, *(rate * (1 - rate) ** below for below in (2, 1, 0))])
     assert [name for name, *_ in user.compared()][-4:] == ["no click", "last click 1", "last click 2", "last click 3"]
     assert user.doubts[-1].startswith(
         "the last click of the fitted user is more than 5 % off the log's at rank none (+"
     )
 
 
+OF_ONE_GRADE = JoinedLabels(np.zeros(3, int), 2, "all")
+OF_THREE = expected(np.diag([2000, 2000, 2000]), np.array([0.3, 0.2, 0.2]))
+
+
 def test_differences_above_five_per_cent_are_doubts():
     """Within a grade the first rank has documents that attract more, which a user by grade does not know."""
-    shown = np.array([[2000, 0, 0], [0, 2000, 0], [0, 0, 2000]])
-    log = expected(shown, np.array([0.3, 0.2, 0.2]))
-    user = fitted_user(log, "adjacent", THETA, JoinedLabels(np.zeros(3, int), 2, "all"))
     grade = (0.3 + 0.1 + 0.05) / 1.75
     ranks = f"1 ({100 * (grade / 0.3 - 1):+.0f} %), 2 ({100 * (grade / 0.2 - 1):+.0f} %), 3"
-    assert user.doubts[-1].startswith(
-        "clicks of the fitted user differ by more than 5 % from those of the log at rank 1"
-    )
-    assert ranks in user.doubts[-1]
-    few = replace(log, impressions=log.impressions / 40, clicks=log.clicks / 40)  # two standard errors are more
-    assert not any(
-        "fitted user" in line
-        for line in fitted_user(few, "adjacent", THETA, JoinedLabels(np.zeros(3, int), 2, "")).doubts
-    )
-    sure = FittedUser("adjacent", THETA, {}, "", THETA, THETA, [])
-    assert sure.compared()[:2] == [("clicks a page", "1.7500", "1.7500"), ("rank 1", "1.0000", "1.0000")]
+    told = f"clicks of the fitted user differ by more than 5 % from those of the log at rank {ranks}"
+    assert fitted_user(OF_THREE, "adjacent", THETA, OF_ONE_GRADE).doubts[-1].startswith(told)
+
+
+def test_differences_within_two_standard_errors_are_none():
+    few = replace(OF_THREE, impressions=OF_THREE.impressions / 40, clicks=OF_THREE.clicks / 40)
+    doubts = fitted_user(few, "adjacent", THETA, OF_ONE_GRADE).doubts
+    assert [line for line in doubts if "fitted user" in line] == []
 
 
 def dataset(**more: object) -> Dataset:
@@ -184,70 +173,85 @@ def log_of(*pairs: tuple[str, str], shown: int = 10) -> ClickLog:
     return ClickLog(numbers, impressions, impressions, query_ids=queries, document_ids=[name for _, name in pairs])
 
 
-def test_labels_are_joined_by_query_and_row_or_name(tmp_path: Path):
-    """Row 2 is of query a: it is no document of b. Names of comments are those of their query, too."""
+def test_labels_are_joined_by_query_and_row():
+    """Row 2 is of query a: it is no document of b."""
     labels = joined_labels(log_of(("a", "0"), ("a", "2"), ("b", "4"), ("c", "3")), dataset())
-    assert labels.unknown == ""
-    known = joined_labels(log_of(("a", "0"), ("a", "ad"), ("b", "3"), ("b", "4"), ("c", "3")), dataset()).unknown
-    assert known == "1 document in its queries, 25.0% of their impressions: they keep their ranks, and have no grade"
-    assert (labels.grade.tolist(), labels.grades) == ([0, 2, 4, -1], 5)
+    assert (labels.grade.tolist(), labels.grades, labels.unknown) == ([0, 2, 4, -1], 5, "")
     assert labels.joined == "3 of 4 documents in 2 of 3 queries, 75% of the impressions"
     assert joined_labels(log_of(("a", "1"), ("b", "2"), ("b", "3")), dataset()).grade.tolist() == [1, -1, 3]
-    file = tmp_path / "train.txt"
-    names = "xyzxy"
-    file.write_text("".join(f"0 qid:{'aaabb'[row]} 1:0 # docid = {name}\n" for row, name in enumerate(names)))
+
+
+def test_documents_that_are_unknown_in_known_queries_are_told():
+    log = log_of(("a", "0"), ("a", "ad"), ("b", "3"), ("b", "4"), ("c", "3"))
+    told = "1 document in its queries, 25.0% of their impressions: they keep their ranks, and have no grade"
+    assert joined_labels(log, dataset()).unknown == told
+
+
+def test_labels_are_joined_by_names_in_comments(tmp_path: Path):
+    """They are those of their query, too."""
+    rows = [f"0 qid:{query} 1:0 # docid = {name}\n" for query, name in ["ax", "ay", "az", "bx", "by"]]
+    (file := tmp_path / "train.txt").write_text("".join(rows))
     named = joined_labels(log_of(("a", "x"), ("b", "x"), ("b", "y"), ("a", "0")), dataset(files=(file,)))
     assert named.grade.tolist() == [0, 3, 4, -1]
 
 
-def test_logs_of_other_documents_are_refused():
-    with pytest.raises(ValueError, match=r"^dataset=mine has none of the 2 queries of the log, such as A$"):
-        joined_labels(log_of(("A", "0"), ("B", "4")), dataset())
+def test_half_of_the_impressions_may_have_no_label():
     assert joined_labels(log_of(("a", "0"), ("a", "u")), dataset()).grade.tolist() == [0, -1]
-    message = r"must have at least 50% of the impressions .*, got 33% and no document u of query a: a document is"
+
+
+@pytest.mark.parametrize(("pairs", "message"), [
+    ([("A", "0"), ("B", "4")], r"^dataset=mine has none of the 2 queries of the log, such as A$"),
+    ([("a", "0"), ("a", "u"), ("a", "v"), ("c", "w")],
+     r"must have at least 50% of the impressions .*, got 33% and no document u of query a: a document is"),
+])  # fmt: skip
+def test_logs_of_other_documents_are_refused(pairs: list[tuple[str, str]], message: str):
     with pytest.raises(ValueError, match=message):
-        joined_labels(log_of(("a", "0"), ("a", "u"), ("a", "v"), ("c", "w")), dataset())
+        joined_labels(log_of(*pairs), dataset())
 
 
 def written_log(file: Path, document: str) -> None:
     """Clicks on two documents of each of three queries at two ranks, as often as their grades say."""
     rows = []
-    for query, first in ("1", 0), ("2", 2), ("3", 4):
-        for place, examination in (1, 1.0), (2, 0.5):
-            for row in first, first + 1:
-                clicks = round(10_000 * examination * [0.1, 0.4][row % 2])
-                rows.append((query, document.format(row), place, 10_000, clicks))
+    for row, (place, examination) in product(range(6), [(1, 1.0), (2, 0.5)]):
+        clicks = round(10_000 * examination * [0.1, 0.4][row % 2])
+        rows.append((str(row // 2 + 1), document.format(row), place, 10_000, clicks))
     pl.DataFrame(rows, schema=["query", "document", "place", "impressions", "clicks"], orient="row").write_csv(file)
+
+
+def compared(text: str) -> set[tuple[str, ...]]:
+    """What is printed of log and fitted user, by word."""
+    return {tuple(line.removeprefix("# ").split()) for line in text.splitlines()}
+
+
+BOTH = {("clicks", "a", "page", "0.3750", "0.3750"), ("rank", "2", "0.1250", "0.1250")}
 
 
 @pytest.mark.parametrize("document", ["{}", "name-{}"])
 def test_the_command_takes_labels_of_a_dataset(tmp_path: Path, capsys, caplog, document: str):
-    """JoinedLabels by name and by row. Without a dataset the assumption is said; both print what users and log do."""
+    """By name and by row."""
     caplog.set_level("INFO")
-    log, data = tmp_path / "log.csv", tmp_path / "data"
+    log = tmp_path / "log.csv"
     written_log(log, document)
-    data.mkdir()
-    for split, query in ("train", 1), ("vali", 2), ("test", 3):
-        rows = enumerate(range(2 * query - 2, 2 * query))
-        (data / f"{split}.txt").write_text(
-            "".join(f"{grade} qid:{query} 1:{grade} # docid = name-{row}\n" for grade, row in rows)
-        )
-    assert main([str(log), "dataset=letor", f"dataset.path={data}", f"dataset.cache_dir={tmp_path}"]) == 0
+    for number, split in enumerate(["train", "vali", "test"]):
+        lines = [f"{grade} qid:{number + 1} 1:{grade} # docid = name-{2 * number + grade}\n" for grade in (0, 1)]
+        (tmp_path / f"{split}.txt").write_text("".join(lines))
+    assert main([str(log), "dataset=letor", f"dataset.path={tmp_path}", f"dataset.cache_dir={tmp_path}"]) == 0
     out, err = capsys.readouterr()
     (table,) = parse_yaml(out)["tables"].values()
     assert table["click"][:2] == pytest.approx([0.1, 0.4])
     assert "6 of 6 documents in 3 of 3 queries, 100% of the impressions" in caplog.text
-    assert "Assumed" not in out
-    assert "assumed" not in err
-    for text in (line.removeprefix("# ") for line in out.splitlines()), err.splitlines():
-        lines = [line.split() for line in text]
-        assert ["clicks", "a", "page", "0.3750", "0.3750"] in lines
-        assert ["rank", "2", "0.1250", "0.1250"] in lines
-    assert main([str(log)]) == 0
+    assert "assumed" not in (out + err).lower()
+    assert compared(out) >= BOTH
+    assert compared(err) >= BOTH
+
+
+def test_without_a_dataset_the_assumption_is_said(tmp_path: Path, capsys):
+    written_log(tmp_path / "log.csv", "{}")
+    assert main([str(tmp_path / "log.csv")]) == 0
     out, err = capsys.readouterr()
     assert "# Assumed: documents of the log have the shares of grades of MSLR-WEB30K" in out
     assert "assumed: documents of the log have the shares" in err
-    assert ["clicks", "a", "page", "0.3750", "0.3750"] in [line.split() for line in err.splitlines()]
+    assert ("clicks", "a", "page", "0.3750", "0.3750") in compared(err)
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -255,7 +259,9 @@ def test_the_command_takes_labels_of_a_dataset(tmp_path: Path, capsys, caplog, d
     (["log.csv", "rounds=5"], ", got log.csv rounds=5"),
     (["dataset=synthetic"], "one FILE is needed"),
     (["log.csv", "--config-dir", "."], "--config-dir goes with dataset=.. of your own"),
+    (["log.csv", "--documents", "out.txt"], "--documents must be a .csv or .parquet file, got out.txt"),
+    (["log.csv", "--documents", "out.csv", "--fit", "dcm"], "--documents needs examination by rank"),
 ])  # fmt: skip
 def test_other_words_are_refused(capsys, words: list[str], message: str):
-    assert main([*words]) == 2
+    assert main(words) == 2
     assert message in capsys.readouterr().err
