@@ -1,9 +1,9 @@
-"""Print how much there is to read: tokens of Python by ring and plug-in, and for six tasks.
+"""Print what there is to read: tokens of Python by ring and plug-in, and the files for seven tasks.
 
     python scripts/reading.py
 
-Tokens are those of Python without comments, line ends and indents; a docstring is one. The tasks are those of
-CONTRIBUTING.md. These are figures to look at, not a test.
+Tokens are those of Python without comments, line ends and indents; a docstring is one. These are figures to look at,
+not a test.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NOT_COUNTED = {
 }
 TASKS = {
     "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd/__init__",
-    "with loops": "stages ranker/pdgd/pdgd_loops loops/gradient_steps loops/rounds loops/launch loops/workspace "
-    "loops/lanes",
+    "add one with loops, besides": "stages ranker/pdgd/pdgd_loops loops/gradient_steps loops/rounds loops/launch "
+    "loops/workspace loops/lanes",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
     "add a column to the report": "report/columns report/run_groups text/table",
     "add a figure over rounds": "plugins/figures/kinds plugins/figures/drawn/over_rounds plugins/figures/curves "
@@ -61,7 +61,7 @@ def part(path: Path) -> str:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the table, and the files of each task."""
     total, files = Counter[str](), Counter[str]()
     for path in PACKAGE.rglob("*.py"):
         total[part(path)] += tokens(path)
@@ -69,10 +69,9 @@ def main() -> None:
     order = ["ring 1, with all loops", "ring 2", "methods", *(f"plug-in {plugin.name}" for plugin in plugins())]
     rows = [[name, str(files[name]), f"{total[name]:,}"] for name in order]
     show([*rows, ["all", str(files.total()), f"{total.total():,}"]], ["", "files", "tokens"], numbers=True)
-    print()
-    read = {task: [PACKAGE / f"{name}.py" for name in names.split()] for task, names in TASKS.items()}
-    rows = [[task, str(len(paths)), f"{sum(map(tokens, paths)):,}"] for task, paths in read.items()]
-    show(rows, ["to ..", "files", "tokens"], numbers=True)
+    for task, names in TASKS.items():
+        read = [f"{name}.py" for name in names.split()]
+        print(f"\nto {task}, {sum(tokens(PACKAGE / name) for name in read):,} tokens:", *read, sep="\n  ")
 
 
 if __name__ == "__main__":
