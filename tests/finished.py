@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.run.run import find_runs
+from ol2r_cli.run.run import Run, find_runs
+from tests.manifests import accept_changes
 
 FEATURES, SEEDS, ROUNDS = 5, (4, 5), 30
 RUNS = {
@@ -46,6 +48,22 @@ class FinishedRuns(dict[str, Path]):
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> FinishedRuns:
     return FinishedRuns(tmp_path_factory.mktemp("finished"))
+
+
+def run_in(folder: Path, *words: str) -> Run:
+    """The only run below a folder, which `ol2r run WORDS` makes."""
+    assert cli.main(["run", *words, f"output_dir={folder}"]) == 0
+    (path,) = find_runs(folder)
+    return Run.read_finished(path)
+
+
+def elsewhere(runs: FinishedRuns, name: str, copy: Path) -> Path:
+    """A copy of a run whose data have been moved from the folder `before` beside it."""
+    shutil.copytree(runs[name], copy)
+    config = (copy / "config.yaml").read_text()
+    (copy / "config.yaml").write_text(config.replace(str(runs["data"]), str(copy.parent / "before")))
+    accept_changes(copy)
+    return copy
 
 
 def text(queries: int, seed: int) -> str:

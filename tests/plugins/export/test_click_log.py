@@ -17,15 +17,11 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.table import Split
 from ol2r_cli.metrics.ranking import dcg, ndcg
 from ol2r_cli.plugins.export.click_log import click_log
-from ol2r_cli.run.run import Run, find_runs
+from ol2r_cli.run.run import Run
+from tests.finished import refused, run_in
 from tests.manifests import accept_changes
 from tests.reference import clicks as reference
 from tests.worlds import TINY
-
-
-def finished(folder: Path, *words: str) -> Path:
-    assert cli.main(["run", *words, f"output_dir={folder}"]) == 0
-    return next(find_runs(folder))
 
 
 def exported(run: Path, out: Path) -> pl.DataFrame:
@@ -35,7 +31,7 @@ def exported(run: Path, out: Path) -> pl.DataFrame:
 
 def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
     words = [*TINY, "rounds=70", "replicas=2", "seed=4", "save_interactions=true"]
-    run = finished(tmp_path, "ranker=pdgd", "click=yandex_dcm", *words)
+    run = run_in(tmp_path, "ranker=pdgd", "click=yandex_dcm", *words).path
     log = exported(run, tmp_path / "log.parquet")
     there = Run.read_finished(run).interactions
     columns = ["seed", "round", "position", "document", "click"]
@@ -54,7 +50,7 @@ def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
 
 def test_text_is_letor_with_clicks_as_grades(tmp_path: Path):
     """Text is LETOR, with clicks as grades and sessions as queries."""
-    run = finished(tmp_path, "ranker=epsilon_greedy", "exploration.epsilon=1", *TINY, "rounds=20")
+    run = run_in(tmp_path, "ranker=epsilon_greedy", "exploration.epsilon=1", *TINY, "rounds=20").path
     log = exported(run, tmp_path / "log.parquet")
     assert cli.main(["export", str(run), "--to", "clicks", "--out", str(tmp_path / "log.txt")]) == 0
     features, clicks, sessions = load_svmlight_file(str(tmp_path / "log.txt"), query_id=True)
@@ -71,23 +67,19 @@ def test_text_is_letor_with_clicks_as_grades(tmp_path: Path):
         assert chance == pytest.approx(1 / np.prod(np.arange(1, length + 1)))
 
 
-def test_a_run_that_cannot_be_played_again_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
-    run = finished(tmp_path, "ranker=random", *TINY, "rounds=5")
-    for words, message in [
-        (["--out", "log.json"], "--out must end in .parquet, .csv or .txt, got log.json"),
-        (["--out", "log.csv", "--split", "test"], "--split does not go with --to clicks"),
-    ]:
-        assert cli.main(["export", str(run), "--to", "clicks", *words]) == 2
-        assert message in capsys.readouterr().err
-    monkeypatch.setattr("ol2r_cli.run.identity.RESULTS_VERSION", -1)
-    assert cli.main(["export", str(run), "--to", "clicks", "--out", str(tmp_path / "log.csv")]) == 2
-    assert "cannot be played again" in capsys.readouterr().err
-    assert not (tmp_path / "log.csv").exists()
+def test_a_run_that_cannot_be_played_again_is_refused(tmp_path, capsys):
+    """By its id, which is not that of its settings."""
+    run, log = run_in(tmp_path, "ranker=random", *TINY, "rounds=5").path, tmp_path / "log.csv"
+    config = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(config.replace("\nrounds: 5\n", "\nrounds: 4\n"))
+    accept_changes(run)
+    assert "cannot be played again" in refused(capsys, "export", run, "--to", "clicks", "--out", log)
+    assert not log.exists()
 
 
 def test_runs_from_before_a_setting_are_played_again(tmp_path: Path):
     """Those that came after 27 November 2026 have the values by which runs without them were played."""
-    run = finished(tmp_path, "ranker=pdgd", *TINY, "rounds=10")
+    run = run_in(tmp_path, "ranker=pdgd", *TINY, "rounds=10").path
     before = exported(run, tmp_path / "before.csv")
     config = run / "config.yaml"
     lines = [line for line in config.read_text().splitlines() if "validation_sessions" not in line]
@@ -100,7 +92,7 @@ def test_runs_from_before_a_setting_are_played_again(tmp_path: Path):
 @pytest.mark.parametrize(("seed", "number"), [(4, 1), (5, 3), (5, 7)])
 def test_rounds_with_other_clicks_than_the_trace_are_refused(tmp_path: Path, seed: int, number: int):
     """Of two seeds with seven rounds one round had one click more; the rows of a trace may have any order."""
-    run = finished(tmp_path, "ranker=random", *TINY, "rounds=7", "replicas=2", "seed=4")
+    run = run_in(tmp_path, "ranker=random", *TINY, "rounds=7", "replicas=2", "seed=4").path
     trace = pl.read_parquet(run / "trace.parquet").reverse()
     trace.write_parquet(run / "trace.parquet")
     accept_changes(run)
@@ -120,7 +112,7 @@ def test_lightgbm_ranks_better_with_its_correction_for_position(tmp_path: Path, 
     lightgbm = pytest.importorskip("lightgbm")
     words = ["ranker=pdgd", "ranker.learning_rate=1", "ranker.decay=0.9", "click=yandex_position", "dataset=mq2008"]
     words += [f"dataset.path={data_dir / 'MQ2008'}", "rounds=10000", "replicas=5", "evaluate_every=10000"]
-    log = exported(finished(tmp_path, *words), tmp_path / "log.parquet")
+    log = exported(run_in(tmp_path, *words), tmp_path / "log.parquet").path
     test = build(compose(words).config.dataset).load().split("test")
     settings = {"objective": "lambdarank", "num_leaves": 7, "learning_rate": 0.05, "min_data_in_leaf": 100}
     settings |= {"seed": 1, "deterministic": True, "num_threads": 1, "verbose": -1}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import polars as pl
 import pytest
 import torch
 
-from ol2r_cli.metrics.ranking import reciprocal_rank
 from ol2r_cli.plugins.export.ranked_split import RankedSplit, per_query
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run
@@ -24,14 +22,15 @@ def table(run: Path, split: str = "test") -> pl.DataFrame:
         return per_query(RankedSplit(run, split))
 
 
-def test_the_means_are_those_of_the_last_evaluation(runs):
-    for name, split in itertools.product(("linear", "skip", "ties", "network"), ("test", "validation")):
-        means = table(runs[name], split).group_by("seed").agg(pl.col(NDCG).mean()).sort("seed")
-        evaluated = pl.read_parquet(runs[name] / "evaluation.parquet").filter(split=split, round=ROUNDS).sort("seed")
-        assert means["seed"].to_list() == list(SEEDS)
-        for column in NDCG:
-            assert means[column].to_list() == pytest.approx(evaluated[column].to_list(), abs=1e-6)
-        assert means["ndcg_10"].n_unique() == len(SEEDS), "seeds with equal values would prove nothing"
+@pytest.mark.parametrize("split", ["test", "validation"])
+@pytest.mark.parametrize("name", ["linear", "skip", "ties", "network"])
+def test_the_means_are_those_of_the_last_evaluation(runs, name, split):
+    means = table(runs[name], split).group_by("seed").agg(pl.col(NDCG).mean()).sort("seed")
+    evaluated = pl.read_parquet(runs[name] / "evaluation.parquet").filter(split=split, round=ROUNDS).sort("seed")
+    assert means["seed"].to_list() == list(SEEDS)
+    for column in NDCG:
+        assert means[column].to_list() == pytest.approx(evaluated[column].to_list(), abs=1e-6)
+    assert means["ndcg_10"].n_unique() == len(SEEDS), "seeds with equal values would prove nothing"
 
 
 def test_each_value_follows_from_the_order_by_score(runs):
@@ -58,14 +57,8 @@ def test_each_value_follows_from_the_order_by_score(runs):
         assert row["err_10"] == pytest.approx(err)
 
 
-def test_reciprocal_ranks_by_hand():
-    label = torch.tensor([[0, 2, 1], [0, 0, 0]])
-    assert reciprocal_rank(label).tolist() == [1 / 2, 0]
-    # satisfied by grade 1 with 1/4, by grade 2 with 3/4: 1/2 * 3/4 + 1/3 * (1 - 3/4) * 1/4
-
-
 def test_queries_that_the_run_skips_are_null(runs):
-    """Queries without a relevant document are null where the run skips them."""
+    """Those without a relevant document."""
     irrelevant = pl.col("relevant") == 0
     zero, skip = table(runs["linear"]).filter(irrelevant), table(runs["skip"]).filter(irrelevant)
     assert len(zero) == len(skip) > 0

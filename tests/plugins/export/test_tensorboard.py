@@ -4,76 +4,104 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import polars as pl
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.plugins.export.tensorboard import tracked_run, write
-from tests.finished import ROUNDS, SEEDS, FinishedRuns
+from ol2r_cli.plugins.export.tensorboard import TrackedRun, tracked_run, write
+from tests.finished import ROUNDS
+
+STRETCHES = [range(1, 9), range(9, 17), range(17, 25), range(25, 31)]  # 30 rounds in 4, hence of 8 rounds
 
 
-def test_points_are_means_and_of_a_total_the_last_value(runs):
-    """Points are means over their rounds and seeds, and of a total the last value."""
-    curves = tracked_run(runs["linear"], points=4).curves
-    rows = pl.read_parquet(runs["linear"] / "trace.parquet").to_dicts()
-    stretches = [range(1, 9), range(9, 17), range(17, 25), range(25, 31)]  # 30 rounds in 4, hence of 8 rounds
-    by_seed = [[[r for r in rows if r["round"] in s and r["seed"] == seed] for seed in SEEDS] for s in stretches]
-    ndcg = [fmean(fmean(r["online_ndcg"] for r in rows_of) for rows_of in parts) for parts in by_seed]
-    total = [fmean(rows_of[-1]["cumulative_ndcg"] for rows_of in parts) for parts in by_seed]
-    assert [round for round, _ in curves["trace/online_ndcg"]] == [8, 16, 24, 30]
-    assert [value for _, value in curves["trace/online_ndcg"]] == pytest.approx(ndcg)
-    assert [value for _, value in curves["trace/cumulative_ndcg"]] == pytest.approx(total)
-    assert not {"trace/regret", "trace/query"} & curves.keys(), "null throughout, and no measure"
-    rows = pl.read_parquet(runs["linear"] / "evaluation.parquet").filter(split="test").to_dicts()
-    means = [(round, fmean(r["ndcg_10"] for r in rows if r["round"] == round)) for round in (0, 10, 20, ROUNDS)]
-    assert curves["evaluation/test_ndcg_10"] == [(round, pytest.approx(mean)) for round, mean in means]
+@pytest.fixture(scope="module")
+def linear(runs) -> TrackedRun:
+    return tracked_run(runs["linear"], points=4)
 
 
-def test_settings_summary_and_facts_and_a_damaged_run(runs, tmp_path):
+def mean(rows: list[dict[str, Any]], column: str, rounds: Sequence[int]) -> Any:
+    """The mean over these rounds of all seeds."""
+    return pytest.approx(fmean(row[column] for row in rows if row["round"] in rounds))
+
+
+def test_points_are_means_and_of_a_total_the_last_value(linear):
+    """Over their rounds and seeds."""
+    rows = pl.read_parquet(linear.run.path / "trace.parquet").to_dicts()
+    expected = [(rounds[-1], mean(rows, "online_ndcg", rounds)) for rounds in STRETCHES]
+    assert linear.curves["trace/online_ndcg"] == expected
+    expected = [(rounds[-1], mean(rows, "cumulative_ndcg", rounds[-1:])) for rounds in STRETCHES]
+    assert linear.curves["trace/cumulative_ndcg"] == expected
+
+
+def test_evaluations_are_points(linear):
+    rows = pl.read_parquet(linear.run.path / "evaluation.parquet").filter(split="test").to_dicts()
+    expected = [(round, mean(rows, "ndcg_10", [round])) for round in (0, 10, 20, ROUNDS)]
+    assert linear.curves["evaluation/test_ndcg_10"] == expected
+
+
+def test_what_is_null_throughout_or_no_measure_is_no_curve(linear):
+    assert not {"trace/regret", "trace/query"} & linear.curves.keys()
+
+
+def test_settings_summary_and_facts(runs):
     run = tracked_run(runs["network"])
-    summary = json.loads((runs["network"] / "summary.json").read_text())["metrics"]
+    summary = json.loads((runs["network"] / "summary.json").read_text())["metrics"]["test_ndcg_10"]
     assert run.name == f"letor/{runs['network'].name}"
     assert run.settings["ranker.model.width"] == 64
-    assert run.facts["seeds"] == "[4, 5]"
-    assert run.facts["choices.ranker/model"] == "mlp"
-    assert run.summary["test_ndcg_10"] == summary["test_ndcg_10"]["mean"]
-    assert run.summary["test_ndcg_10_sd"] == summary["test_ndcg_10"]["sd"]
-    run = replace(run, ended=run.started + timedelta(seconds=2 * ROUNDS))
+    assert (run.facts["seeds"], run.facts["choices.ranker/model"]) == ("[4, 5]", "mlp")
+    assert (run.summary["test_ndcg_10"], run.summary["test_ndcg_10_sd"]) == (summary["mean"], summary["sd"])
+
+
+def test_rounds_take_equal_parts_of_the_time_of_the_run(linear):
+    run = replace(linear, ended=linear.started + timedelta(seconds=2 * ROUNDS))
     assert [run.time(round) - run.started.timestamp() for round in (0, 1, ROUNDS)] == [0, 2, 2 * ROUNDS]
+
+
+def test_a_damaged_run_is_refused(runs, tmp_path):
     shutil.copytree(runs["linear"], tmp_path / "run")
     (tmp_path / "run" / "trace.parquet").write_bytes(b"half of it")
     with pytest.raises(ValueError, match=r"is damaged \(trace.parquet has 10 bytes, .*: type ol2r run "):
         tracked_run(tmp_path / "run")
 
 
-@pytest.mark.filterwarnings("ignore")  # warnings of the package of TensorBoard are not ours
-def test_tensorboard(runs: FinishedRuns, tmp_path: Path, capsys):
+def events(folder: Path) -> Any:
+    """What the package of TensorBoard reads in a folder."""
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    (file,) = folder.glob("*.ol2r")
+    return EventAccumulator(str(file), size_guidance={"scalars": 0}).Reload()
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of the package of TensorBoard are not ours
+def test_its_package_reads_what_was_exported(runs, tmp_path, capsys):
     tracked = [tracked_run(runs[name], points=7) for name in ("linear", "network")]
-    (tmp_path / tracked[0].name).mkdir(parents=True)
-    foreign = tmp_path / tracked[0].name / "events.out.tfevents.of.another"
-    foreign.write_bytes(b"")
     paths = [str(run.run.path) for run in tracked]
+    capsys.readouterr()
     assert cli.main(["export", *paths, "--to", "tensorboard", "--out", str(tmp_path), "--points", "7"]) == 0
     assert capsys.readouterr().out.splitlines() == [f"written: {tmp_path / run.name}" for run in tracked]
-    changed = replace(tracked[0], summary={**tracked[0].summary, "test_ndcg_10": 0.125})  # it was run again
-    again = list(write([tracked[1], changed], tmp_path))
-    assert again == [f"replaced: {tmp_path / run.name}" for run in reversed(tracked)]
     for run in tracked:
-        (file,) = (tmp_path / run.name).glob("*.ol2r")
-        events = EventAccumulator(str(file), size_guidance={"scalars": 0}).Reload()
-        tags = events.Tags()
-        assert {*run.curves, *(f"summary/{name}" for name in run.summary)} == set(tags["scalars"])
+        found = events(tmp_path / run.name)
+        assert {*run.curves, *(f"summary/{name}" for name in run.summary)} == set(found.Tags()["scalars"])
         for name, curve in run.curves.items():
-            assert [(event.step, pytest.approx(event.value)) for event in events.Scalars(name)] == curve
-        assert "settings/text_summary" in tags["tensors"]
-    file = next((tmp_path / tracked[0].name).glob("*.ol2r"))
-    assert EventAccumulator(str(file)).Reload().Scalars("summary/test_ndcg_10")[0].value == 0.125
-    assert foreign.exists()
+            assert [(event.step, pytest.approx(event.value)) for event in found.Scalars(name)] == curve
+        assert "settings/text_summary" in found.Tags()["tensors"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_is_replaced_and_files_of_others_are_kept(linear, tmp_path):
+    folder = tmp_path / linear.name
+    folder.mkdir(parents=True)
+    (folder / "events.out.tfevents.of.another").write_bytes(b"")
+    changed = replace(linear, summary={**linear.summary, "test_ndcg_10": 0.125})  # it was run again
+    told = [line for run in (linear, changed) for line in write([run], tmp_path)]
+    assert told == [f"written: {folder}", f"replaced: {folder}"]
+    assert events(folder).Scalars("summary/test_ndcg_10")[0].value == 0.125
+    assert (folder / "events.out.tfevents.of.another").exists()

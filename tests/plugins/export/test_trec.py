@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -61,48 +62,44 @@ def scored(file: Path) -> dict[str, dict[str, float]]:
     return scores
 
 
-def test_pytrec_eval_computes_our_values(written):
-    """pytrec_eval computes our values from exponential judgements."""
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["linear", "ties", "network"])
+def test_pytrec_eval_computes_our_values(written, name, seed):
+    """From exponential judgements."""
     pytrec_eval = pytest.importorskip("pytrec_eval")
+    folder, table = written[name]
+    tool = pytrec_eval.RelevanceEvaluator(judgements(folder / EXPONENTIAL_QRELS), {"ndcg_cut.1,10", "recip_rank"})
+    measured = tool.evaluate(scored(folder / f"seed-{seed}.run"))
     names = {"ndcg_cut_1": "ndcg_1", "ndcg_cut_10": "ndcg_10", "recip_rank": "reciprocal_rank"}
-    for folder, table in written.values():
-        tool = pytrec_eval.RelevanceEvaluator(judgements(folder / EXPONENTIAL_QRELS), {"ndcg_cut.1,10", "recip_rank"})
-        for seed in SEEDS:
-            measured = tool.evaluate(scored(folder / f"seed-{seed}.run"))
-            for theirs, ours in names.items():
-                values = {query: measures[theirs] for query, measures in measured.items()}
-                assert values == pytest.approx(expected(table, seed, ours), abs=1e-6)
+    for theirs, ours in names.items():
+        values = {query: measures[theirs] for query, measures in measured.items()}
+        assert values == pytest.approx(expected(table, seed, ours), abs=1e-6)
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval, which ir_measures calls, is a script in perl")
-def test_ir_measures_computes_our_ndcg_from_grades(written):
-    """ir_measures computes our NDCG from grades with its exponential gain."""
+@pytest.mark.parametrize("name", ["linear", "ties"])
+def test_ir_measures_computes_our_ndcg_from_grades(written, name):
+    """With its exponential gain."""
     ir_measures = pytest.importorskip("ir_measures")
-    measure = ir_measures.nDCG(dcg="exp-log2") @ 10
-    for name in ("linear", "ties"):
-        folder, table = written[name]
-        qrels = list(ir_measures.read_trec_qrels(str(folder / QRELS)))
-        run = list(ir_measures.read_trec_run(str(folder / "seed-4.run")))
-        values = {result.query_id: result.value for result in ir_measures.iter_calc([measure], qrels, run)}
-        assert values == pytest.approx(expected(table, 4, "ndcg_10"), abs=6e-6)  # the script prints five digits
+    folder, table = written[name]
+    qrels = list(ir_measures.read_trec_qrels(str(folder / QRELS)))
+    run = list(ir_measures.read_trec_run(str(folder / "seed-4.run")))
+    measured = ir_measures.iter_calc([ir_measures.nDCG(dcg="exp-log2") @ 10], qrels, run)
+    values = {result.query_id: result.value for result in measured}
+    assert values == pytest.approx(expected(table, 4, "ndcg_10"), abs=6e-6)  # the script prints five digits
 
 
 def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
     folder, _ = written["linear"]
     before = sum(len(lists) for name in ("train", "vali") for lists in read(runs["data"] / f"{name}.txt").values())
-    row, grades = before, judgements(folder / QRELS)
-    for query, documents in read(runs["data"] / "test.txt").items():
-        for grade, _ in documents:
-            assert grades[query][str(row)] == grade
-            row += 1
+    lists, row = read(runs["data"] / "test.txt"), itertools.count(before)
+    grades = {query: {str(next(row)): grade for grade, _ in documents} for query, documents in lists.items()}
+    assert judgements(folder / QRELS) == grades
+    name = f"pairrank-{runs['linear'].name[-10:]}"
     lines = [line.split() for line in (folder / "seed-4.run").read_text().splitlines()]
-    assert len(lines) == row - before
-    ranks: dict[str, list[int]] = {}
-    for query, q0, _, rank, _, tag in lines:
-        assert (q0, tag) == ("Q0", f"pairrank-{runs['linear'].name[-10:]}")
-        ranks.setdefault(query, []).append(int(rank))
-    assert [*ranks] == [*read(runs["data"] / "test.txt")]
-    assert all(places == list(range(1, len(places) + 1)) for places in ranks.values())
+    assert [(query, q0, rank, tag) for query, q0, _, rank, _, tag in lines] == [
+        (query, "Q0", f"{rank}", name) for query in lists for rank in range(1, len(lists[query]) + 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +110,10 @@ def test_lines_have_the_ids_of_the_files_and_rows_of_the_table(runs, written):
         (("#docid = GX{}-1", "# a document"), ["4", "5"]),
         (("#docid = GX{}-1", "#docid = GX{}-1"), ["4", "5"]),
     ],
+    ids=["different", "short", "missing", "equal"],
 )
 def test_documents_have_the_ids_of_comments(tmp_path, comments, named):
-    """Documents have the ids of comments where all have one of their own in the query."""
+    """Where all have one of their own in the query."""
     folder = tmp_path / f"{comments[1]}"
     folder.mkdir()
     for number, name in enumerate(["train", "vali", "test"]):
@@ -124,8 +122,8 @@ def test_documents_have_the_ids_of_comments(tmp_path, comments, named):
     words = ["dataset=letor", f"dataset.path='{folder}'", "rounds=3", f"cache_dir={tmp_path / 'cache'}"]
     assert cli.main(["run", *words, f"output_dir='{folder}'"]) == 0
     assert cli.main(["export", str(folder), "--to", "trec", "--out", str(folder / "trec")]) == 0
-    assert judgements(folder / "trec" / QRELS) == {"2": {named[0]: 0, named[1]: 1}}, comments
-    assert scored(folder / "trec" / "seed-0.run")["2"].keys() == {*named}, comments
+    assert judgements(folder / "trec" / QRELS) == {"2": {named[0]: 0, named[1]: 1}}
+    assert scored(folder / "trec" / "seed-0.run")["2"].keys() == {*named}
 
 
 floats = st.floats(-1e6, 1e6, width=32, allow_subnormal=False)

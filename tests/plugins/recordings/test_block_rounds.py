@@ -6,9 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from ol2r_cli import cli
 from ol2r_cli.plugins.recordings.block_rounds import sizes_at_every_rank
-from ol2r_cli.run.run import Run, find_runs
+from tests.finished import run_in
 from tests.reference import metrics as reference
 from tests.worlds import handmade, simulate, tiny
 
@@ -33,14 +32,9 @@ def test_the_size_at_every_rank_is_its_definition():
 
 def test_only_these_rounds_are_kept_and_nothing_else_changes(tmp_path: Path):
     """Also where no measure is of blocks. A ranker without blocks has no table."""
-    for name, words in {
-        "kept": ["block_rounds=[3,30]", "measures=[ndcg]"],
-        "without": ["measures=[ndcg]"],
-        "no blocks": ["block_rounds=[3]", "ranker=pdgd"],
-    }.items():
-        assert cli.main(["run", *SMALL, *words, f"output_dir={tmp_path / name}", "--quiet"]) == 0
-    names = "kept", "without", "no blocks"
-    kept, without, none = (Run.read_finished(next(find_runs(tmp_path / name))) for name in names)
+    kept = run_in(tmp_path / "kept", *SMALL, "block_rounds=[3,30]", "measures=[ndcg]")
+    without = run_in(tmp_path / "without", *SMALL, "measures=[ndcg]")
+    none = run_in(tmp_path / "no blocks", *SMALL, "block_rounds=[3]", "ranker=pdgd")
     lengths = kept.blocks.group_by("seed", "round").agg(first=pl.col("rank").min()).sort("seed", "round")
     assert lengths.select("seed", "round", "first").rows() == [(0, 3, 1), (0, 30, 1), (1, 3, 1), (1, 30, 1)]
     assert kept.trace.equals(without.trace)

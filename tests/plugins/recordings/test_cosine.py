@@ -14,6 +14,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.ranker import offline as offline_ranknet
 from ol2r_cli.ranker.offline import fit_ranknet
 from ol2r_cli.run.run import Run, find_runs
+from tests.finished import refused
 
 WORLD = [
     "dataset.queries={train: 40, validation: 5, test: 5}",
@@ -80,14 +81,13 @@ def test_the_cosine_is_null_without_a_direction_or_a_trace(arguments, tmp_path, 
     assert evaluation(tmp_path)[1].filter(round=40)["cosine"].is_not_null().all()
 
 
-def test_what_is_refused(arguments, tmp_path, capsys):
-    for ranker in "random", "oracle", "toprank":
-        assert cli.main([*arguments, f"ranker={ranker}"]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.count("\n") == 1
-        assert "trace_cosine=true needs a ranker with linear weights" in captured.err
-        assert f"leave it out with ranker={ranker}" in captured.err
-        assert list(tmp_path.iterdir()) == []
-    assert cli.main([*arguments, "trace_cosine=3"]) == 2
-    assert "trace_cosine must be true or false, got 3" in capsys.readouterr().err
+@pytest.mark.parametrize("ranker", ["random", "oracle", "toprank"])
+def test_a_ranker_without_linear_weights_is_refused(arguments, tmp_path, capsys, ranker):
+    told = refused(capsys, *arguments, f"ranker={ranker}")
+    assert "trace_cosine=true needs a ranker with linear weights" in told
+    assert f"leave it out with ranker={ranker}" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_value_is_refused(capsys):
+    assert refused(capsys, "run", *WORLD, "trace_cosine=3") == "trace_cosine must be true or false, got 3"
