@@ -65,29 +65,39 @@ def changed(source: Path, target: Path, file: str, *values: tuple[int, int, str,
     return target
 
 
-def test_settings_that_differ_are_listed(made, tmp_path, capsys):
-    """What differs is shown, with the defaults marked, and what only one has."""
+def test_settings_that_differ_are_listed(made, capsys):
+    """With the defaults marked."""
     found = rows(diff(capsys, made["first"], made["l2"]))
     assert found["ranker.l2"] == ["0.01*", "1.0"]
     assert found["exploration.l2"] == ["0.01*", "1.0*"], "by default it follows the ranker's"
     assert found["keep_checkpoint"] == ["false*", "true", "no", "effect", "on", "results"]
-    assert "ranker" not in found, "the choice is the same"
-    assert "rounds" not in found, "the setting is the same"
+    assert not {"ranker", "rounds"} & found.keys(), "these are the same"
+
+
+def test_choices_that_differ_and_what_only_one_has_are_listed(made, capsys):
     found = rows(diff(capsys, made["first"], made["other"]))
-    choices = {"ranker": ["pairrank", "sgd_ranknet"], "exploration": ["confidence", "none"]}
-    choices["click"] = ["informational", "perfect"]
-    assert {name: found[name] for name in choices} == choices
+    expected = {
+        "ranker": ["pairrank", "sgd_ranknet"],
+        "exploration": ["confidence", "none"],
+        "click": ["informational", "perfect"],
+        "ranker.solver": ["newton*", "-"],
+    }
+    assert {name: found[name] for name in expected} == expected
     assert found["ranker.learning_rate"][0] == "-"
-    assert found["ranker.solver"] == ["newton*", "-"]
     assert not [name for name in found if name.endswith("_target_")]
-    moved = tmp_path / "run"
-    shutil.copytree(made["first"], moved)
+
+
+def test_another_version_of_results_is_listed(made, tmp_path, capsys):
+    moved = shutil.copytree(made["first"], tmp_path / "run")
     manifest = json.loads((moved / "run.json").read_text())
     manifest["results_version"], manifest["git"] = 1, {"commit": "a" * 40, "dirty": True}
     (moved / "run.json").write_text(json.dumps(manifest))
     found = rows(diff(capsys, made["first"], moved))
     assert found["results_version"][1] == "1"
     assert not {"dataset.fingerprint", "commit", "torch"} & found.keys(), "these are equal, or in run.json"
+
+
+def test_data_that_differ_are_told(made, capsys):
     text = diff(capsys, made["first"], made["data"])
     assert len(rows(text)["dataset.fingerprint"][0]) == 12
     assert "the data differ" in text
@@ -113,8 +123,11 @@ def test_metrics_are_paired_over_the_common_seeds(made, capsys):
     assert "cumulative_ndcg" not in rows(text)
 
 
+SAME = "3 of 3 common seeds: the same queries, clicks and NDCG in rounds 1 to 20"
+
+
 def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
-    """Rounds part where something else happened; of what is not observed there, metrics tell."""
+    """Rounds part where something else happened."""
     first = made["first"]
     before = {(row["seed"], row["round"]): row for row in pl.read_parquet(first / "trace.parquet").to_dicts()}
     cells = [(4, 7, "clicks", 11), (4, 9, "query", 99), (3, 12, "online_ndcg", 0.125), (3, 12, "clicks", 9)]
@@ -126,52 +139,66 @@ def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
         f"  seed 3 diverges in round 12 (query {before[3, 12]['query']}): clicks {before[3, 12]['clicks']} | 9, "
         f"online_ndcg {before[3, 12]['online_ndcg']:.6g} | 0.125",
     ]
-    other = changed(first, tmp_path / "tested", "evaluation.parquet", (4, 20, "ndcg_3", 0.75), split="test")
-    text = diff(capsys, first, other, "--exit-code", code=1)
-    same = "3 of 3 common seeds: the same queries, clicks and NDCG in rounds 1 to 20"
-    assert text.endswith(f"{same}\nbut other metrics: test_ndcg_3\n"), "of the metrics that a table has only by name"
-    inner = changed(first, tmp_path / "inner", "trace.parquet", (5, 20, "unfairness", 9.0))
-    assert diff(capsys, first, inner, "--exit-code", code=1).endswith(f"{same}\nbut other metrics: unfairness\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "cell", "split", "metric"),
+    [
+        ("evaluation.parquet", (4, 20, "ndcg_3", 0.75), "test", "test_ndcg_3"),  # a table has it only by name
+        ("trace.parquet", (5, 20, "unfairness", 9.0), "", "unfairness"),
+    ],
+)
+def test_metrics_that_differ_in_the_same_rounds_are_named(made, tmp_path, capsys, file, cell, split, metric):
+    other = changed(made["first"], tmp_path / "other", file, cell, split=split)
+    text = diff(capsys, made["first"], other, "--exit-code", code=1)
+    assert text.endswith(f"{SAME}\nbut other metrics: {metric}\n")
 
 
 def test_the_same_results(made, tmp_path, capsys):
-    first = made["first"]
-    assert diff(capsys, first, first, "--exit-code").endswith("in rounds 1 to 20\nthe results are the same\n")
-    before = pl.read_parquet(first / "trace.parquet").filter(seed=4, round=2)["unfairness"].item()
+    """Up to rounding; what was not traced is no difference."""
+    first, without = made["first"], tmp_path / "without"
+    assert diff(capsys, first, first, "--exit-code").endswith(f"{SAME}\nthe results are the same\n")
+    trace = pl.read_parquet(first / "trace.parquet")
+    before = trace.filter(seed=4, round=2)["unfairness"].item()
     rounded = changed(first, tmp_path / "rounded", "trace.parquet", (4, 2, "unfairness", before + 1e-9))
     assert "the results are the same" in diff(capsys, first, rounded, "--exit-code")
-    trace = pl.read_parquet(first / "trace.parquet")
-    without = tmp_path / "without"
     shutil.copytree(first, without)
     RunDirectory(without).write_parquet("trace.parquet", trace.with_columns(blocks=pl.lit(None, dtype=pl.Int32)))
     accept_changes(without)
-    assert "the results are the same" in diff(capsys, first, without, "--exit-code"), "not traced is no difference"
+    assert "the results are the same" in diff(capsys, first, without, "--exit-code")
     RunDirectory(without).write_parquet("trace.parquet", trace.filter(pl.col("round") <= 15))
     accept_changes(without)
     text = diff(capsys, first, without, "--exit-code", code=1)
     assert "in rounds 1 to 15\nthey have other seeds, or another number of rounds" in text
 
 
-def test_what_can_and_cannot_be_compared(made, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("run", "manifest", "unfinished"):
-        shutil.copytree(made["first"], name)
-    manifest = json.loads(Path("unfinished/run.json").read_text())
-    Path("unfinished/summary.json").unlink()
-    Path("unfinished/run.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
-    torch.save(
-        {"results_version": 1, "fingerprint": "", "files": manifest["files"], "state": {}}, "unfinished/checkpoint.pt"
-    )
-    text = diff(capsys, made["first"], "unfinished", "--exit-code")
+def test_a_run_that_is_not_finished_is_compared_by_its_tables(made, tmp_path, capsys):
+    unfinished = shutil.copytree(made["first"], tmp_path / "unfinished")
+    manifest = json.loads((unfinished / "run.json").read_text())
+    (unfinished / "summary.json").unlink()
+    (unfinished / "run.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
+    checkpoint = {"results_version": 1, "fingerprint": "", "files": manifest["files"], "state": {}}
+    torch.save(checkpoint, unfinished / "checkpoint.pt")
+    text = diff(capsys, made["first"], unfinished, "--exit-code")
     assert re.search("^second  interrupted, 20 of 20 rounds", text, re.MULTILINE)
-    assert rows(text)["online_ndcg"][2] == "+0.0000", "its results are those of its tables"
-    Path("run/trace.parquet").write_bytes(b"half of it")
-    Path("manifest/run.json").write_text("{")
-    for words, told in {
-        "0123456789": "RUN must be the directory of a run or an id below outputs, got 0123456789",
-        "run": "the tables of run cannot be read (",
-        "manifest": "RUN must be a run that can be read, got manifest (manifest/run.json must be JSON",
-        f"{made['l2']} --metric xyz": "--metric must be one of all, online_ndcg, ",
-        f"{made['l2']} --metric online": "--metric online: did you mean online_ndcg",
-    }.items():
-        assert told in refused(capsys, "diff", made["first"], *words.split()), words
+    assert rows(text)["online_ndcg"][2] == "+0.0000"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("0123456789", "RUN must be the directory of a run or an id below outputs, got 0123456789"),
+        ("{here}/trace", "the tables of {here}/trace cannot be read ("),
+        (
+            "{here}/manifest",
+            "RUN must be a run that can be read, got {here}/manifest ({here}/manifest/run.json must be",
+        ),
+        ("{l2} --metric xyz", "--metric must be one of all, online_ndcg, "),
+        ("{l2} --metric online", "--metric online: did you mean online_ndcg"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(made, tmp_path, capsys, words, told):
+    for name, file in ("trace", "trace.parquet"), ("manifest", "run.json"):
+        (shutil.copytree(made["first"], tmp_path / name) / file).write_bytes(b"{ half of it")
+    places = {"here": tmp_path, "l2": made["l2"]}
+    assert told.format(**places) in refused(capsys, "diff", made["first"], *words.format(**places).split())
