@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
@@ -26,17 +27,17 @@ _OTHER = ("pid", "checksum", "command", "sittings", "files", "ran", "git")  # ot
 composer = cache(Composer)
 
 
-def job(folder: Path, words: str, number: int = 0) -> BatchJob:
+def job(folder: Path, words: str, number: int = 0, **more: Any) -> BatchJob:
     """The run of a command, which prints to a file with its number."""
     typed = [*SMALL, *words.split(), f"output_dir={folder}"]
-    composition = composer()(typed)
-    return BatchJob(composition.settings, composition.choices, typed, "", folder.with_name(f"{folder.name}.{number}"))
+    composition, output = composer()(typed), folder.with_name(f"{folder.name}.{number}")
+    return BatchJob(composition.settings, composition.choices, typed, "", output, **more)
 
 
-def play(folder: Path, commands: Sequence[str], make: Make = build) -> list[int | None]:
-    """Run commands in a batch; returns their exit codes."""
+def play(folder: Path, commands: Sequence[str], make: Make = build, **more: Any) -> list[int | None]:
+    """Run commands in a batch; returns their exit codes. `more`: what else a job has."""
     codes: dict[int, int | None] = {}
-    jobs = [job(folder, words, number) for number, words in enumerate(commands)]
+    jobs = [job(folder, words, number, **more) for number, words in enumerate(commands)]
     run_batch(jobs, codes.__setitem__, make)
     return [codes[number] for number in range(len(jobs))]
 

@@ -99,9 +99,13 @@ def copies_a_list(b, space, numbers):
     numbers[0] = np.array([numbers[0], 2.0])[0]
 
 
-def test_a_loop_that_allocates_does_not_compile():
+@pytest.mark.parametrize(
+    "loop",
+    [allocates, allocates_as_much_as_it_is_told, adds_arrays, copies_a_list],
+    ids=lambda loop: loop.__name__,
+)
+def test_a_loop_that_allocates_does_not_compile(loop):
     from numba.core.errors import TypingError
 
-    for loop in allocates, allocates_as_much_as_it_is_told, adds_arrays, copies_a_list:
-        with pytest.raises(TypingError, match=r"empty|allocate|array"):
-            ptx_of(loop, np.zeros(3))
+    with pytest.raises(TypingError, match=r"empty|allocate|array"):
+        ptx_of(loop, np.zeros(3))
