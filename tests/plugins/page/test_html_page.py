@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -74,13 +75,19 @@ def written(
 
 
 @pytest.fixture
-def one_figure(monkeypatch):
+def shown(monkeypatch):
+    """What lets a page have figures of this kind only."""
+    return lambda kind: monkeypatch.setattr(page_figures, "_SHOWN", (kind,))
+
+
+@pytest.fixture
+def one_figure(shown):
     """A page with learning curves only, for tests of other things."""
-    monkeypatch.setattr(page_figures, "_SHOWN", ("learning_curve",))
+    shown("learning_curve")
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> Path:
+def two_rankers(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     for ranker, level in (("pairrank", 0.5), ("pdgd", 0.25)):
         trace = {
@@ -93,37 +100,49 @@ def runs(tmp_path_factory) -> Path:
     return root
 
 
-def test_the_first_sentence_says_what_is_told_apart(tmp_path, one_figure):
-    """The highest mean by itself is no finding."""
+@pytest.fixture(scope="module")
+def page(two_rankers) -> tuple[str, Page]:
+    return written(two_rankers, baseline="pairrank")
+
+
+def test_the_highest_mean_by_itself_is_no_finding(tmp_path, one_figure):
     levels = {"pairrank": (0.5, 0.4, 0.6), "pdgd": (0.6, 0.4, 0.45), "dbgd": (0.1, 0.01, 0.2)}
     for ranker, test in levels.items():
-        make(tmp_path / "a", f"ranker={ranker}", test=dict(enumerate(test)))
+        make(tmp_path, f"ranker={ranker}", test=dict(enumerate(test)))
     said = r"is that of PairRank .*, then PDGD .*; 1 of 2 others are significantly lower, that of PDGD is not .* \(p = "
-    assert re.search(said, written(tmp_path / "a")[1].text)
+    assert re.search(said, written(tmp_path)[1].text)
+
+
+def test_units_of_intervals_are_named(tmp_path, one_figure):
     for fold, level in ((1, 0.5), (2, 0.25)):
         for ranker in ("pairrank", "pdgd"):
-            make(tmp_path / "b", f"ranker={ranker}", f"dataset.fold={fold}", test={0: level})
-    text = written(tmp_path / "b")[1].text
+            make(tmp_path, f"ranker={ranker}", f"dataset.fold={fold}", test={0: level})
+    text = written(tmp_path)[1].text
     assert "differences could not be tested, which takes 3 seeds or folds." in text
     assert "Means ± half the 95% interval over folds" in text
-    make(tmp_path / "b", "ranker=dbgd")
-    assert "half the 95% interval over folds, or over seeds in rows of one fold;" in written(tmp_path / "b")[1].text
+    make(tmp_path, "ranker=dbgd")
+    assert "half the 95% interval over folds, or over seeds in rows of one fold;" in written(tmp_path)[1].text
 
 
-def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
-    """It is well formed and whole and has all that there are data for."""
-    text, parsed = written(runs, baseline="pairrank")
+def test_a_page_is_well_formed_and_whole_in_itself(page):
+    text, parsed = page
     assert parsed.open == []
     assert text.startswith("<!doctype html>\n<html lang=")
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len(set(ids)), "names of elements are unique, also those of several pictures"
-    pointed = {a["href"] for _, a in parsed.elements if "href" in a}
-    pointed |= {f"#{name}" for name in re.findall(r"url\(#([^)]+)\)", text)}
-    assert pointed <= {f"#{name}" for name in ids}
+    pointed = [a["href"] for _, a in parsed.elements if "href" in a] + re.findall(r"url\((#[^)]+)\)", text)
+    assert set(pointed) <= {f"#{name}" for name in ids}
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", text)
     assert not [tag for tag, attributes in parsed.elements if tag == "link" or "src" in attributes]
-    assert written(runs, baseline="pairrank")[0] == text, "the same every time"
-    for said in (
+
+
+def test_a_page_is_the_same_every_time(page, two_rankers):
+    assert written(two_rankers, baseline="pairrank")[0] == page[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         r"2 groups of 2 runs: 2 rankers, 1 click model, 1 dataset, 4 rounds; 3 values of each metric\.",
         r"the highest mean test NDCG@10 is that of PairRank \(0\.6250 ± [\d.]+\), then PDGD \(0\.3750 .*; that is s",
         r"Means ± half the 95% interval over seeds; ",
@@ -138,8 +157,14 @@ def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
         "mq2008, fold 1, sha256 mq2008, fold 1",
         "cpu, 1 thread",
         "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD.",
-    ):
-        assert re.search(said, parsed.text), said
+    ],
+)
+def test_a_page_says_all_that_there_are_data_for(page, said):
+    assert re.search(said, page[1].text)
+
+
+def test_a_page_has_tables_and_figures(page):
+    text, parsed = page
     assert text.count("<table") == text.count("<caption>") == 3, "the groups, the differences, and the runs"
     assert all(attributes.get("scope") == "col" for attributes in parsed.all("th"))
     own = [attributes["id"] for attributes in parsed.all("figure")]
@@ -148,12 +173,11 @@ def test_it_is_well_formed_and_has_all_there_are_data_for(runs):
     assert not re.search(r'<path[^>]* d="[^"]*\d\.\d{3}', text)
 
 
-def test_a_caption_names_the_measure(tmp_path, monkeypatch):
+def test_a_caption_names_the_measure(runs, tmp_path, shown):
     """As tables do; several measures have figures of their own."""
-    monkeypatch.setattr(page_figures, "_SHOWN", ("measure",))
-    monkeypatch.setattr(page_figures, "declared_columns", lambda groups: ["clicks"])
-    play(tmp_path, trace={"online_ndcg": {0: [0.5] * 4}, "clicks": {0: [1, 2, 3, 4]}})
-    assert "Clicks: the column clicks over rounds." in written(tmp_path)[1].text
+    shown("measure")
+    shutil.copytree(runs["measures"], tmp_path / "run")
+    assert "DCG@5: the column dcg_5 over rounds." in written(tmp_path)[1].text
 
 
 def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_figure):
@@ -170,9 +194,9 @@ def test_captions_say_what_bands_are_and_which_groups_have_none(tmp_path, one_fi
     assert "Means without intervals." in written(tmp_path, options=["bands=none"])[1].text
 
 
-def test_without_matplotlib_the_rest_is_there(runs, monkeypatch):
+def test_without_matplotlib_the_rest_is_there(two_rankers, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    text, parsed = written(runs)
+    text, parsed = written(two_rankers)
     assert "<figure" not in text
     assert parsed.text.count("figures need matplotlib: type pip install 'ol2r[plots]'") == 1
     assert "pdgd" in parsed.text
@@ -201,5 +225,10 @@ def test_too_many_curves_are_those_that_validation_chooses(tmp_path, one_figure)
     assert [attributes["id"] for attributes in parsed.all("figure")] == ["learning_curve"]
     _, parsed = written(tmp_path, choose=True)
     assert "by the best mean validation NDCG after the last evaluated round. A grid has up to 17 cells." in parsed.text
-    for seeds, said in ([0], "0"), ([0, 1, 2], "0–2"), ([5, 0, 1, 9, 10], "0–1, 5, 9–10"), ([3, 3], "3"):
-        assert ranges(seeds) == said
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [([0], "0"), ([0, 1, 2], "0–2"), ([5, 0, 1, 9, 10], "0–1, 5, 9–10"), ([3, 3], "3")]
+)
+def test_seeds_are_shown_as_ranges(seeds, said):
+    assert ranges(seeds) == said
