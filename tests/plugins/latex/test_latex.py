@@ -13,7 +13,7 @@ from ol2r_cli.report.collection import Collection
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
 from ol2r_cli.text.table import Cell, TextTable
-from tests.report.runs import groups_and_labels, make
+from tests.report.runs import groups_and_labels, groups_below, make
 
 SEEDS = {seed: 0.25 + 0.01 * seed for seed in range(6)}
 
@@ -23,10 +23,14 @@ def shifted(by: float) -> dict[int, float]:
     return {seed: value + by + 0.0001 * (seed % 2) for seed, value in SEEDS.items()}
 
 
-def latex_of(root, *metrics: str, baseline: str | None = None, compares: bool = False) -> str:
+def document(root, *metrics: str, baseline: str | None = None, compares: bool = False, **more) -> Document:
     groups, labels = groups_and_labels(root)
-    comparison = compare(groups, labels, metrics, baseline) if compares else None
-    return Document(Collection(), groups, labels, metrics, comparison=comparison).text("latex")
+    comparison = compare(groups, labels, metrics, baseline) if compares or baseline else None
+    return Document(Collection(), groups, labels, metrics, comparison=comparison, **more)
+
+
+def latex_of(root, *metrics: str, **more) -> str:
+    return document(root, *metrics, **more).text("latex")
 
 
 def body(text: str) -> list[str]:
@@ -150,10 +154,7 @@ def test_the_caption_names_folds_as_units_of_intervals(tmp_path):
 
 
 def test_only_what_is_significantly_best_is_bold(tmp_path):
-    """Only what is significantly better than all others is bold.
-
-    DBGD is below both others, which do not differ; without it, nothing is better than all others.
-    """
+    """DBGD is below both others, which do not differ; without it, nothing is better than all others."""
     for click, best in (("perfect", 0.1), ("informational", 0.0)):
         make(tmp_path, f"click={click}", test=shifted(best))
         make(tmp_path, f"click={click}", "ranker=pdgd", test=SEEDS)
@@ -165,7 +166,7 @@ def test_only_what_is_significantly_best_is_bold(tmp_path):
         [False, False, False],
         [False, False, False],
     ]
-    marked = latex_of(tmp_path, "test_ndcg_10", baseline="pdgd", compares=True)
+    marked = latex_of(tmp_path, "test_ndcg_10", baseline="pdgd")
     assert r"\textbf" not in marked, "against a baseline no row is compared with all others"
     assert "significantly higher and lower than PDGD (paired t test, Holm's correction, p $<$ 0.05)" in marked
     assert r"\textbf" not in latex_of(tmp_path, "test_ndcg_10"), "nothing was compared"
@@ -183,9 +184,7 @@ def test_differences_have_the_names_of_figures(tmp_path):
     make(tmp_path, test=SEEDS)
     make(tmp_path, "ranker=pdgd", test=shifted(0.1))
     make(tmp_path, "ranker=pepairrank", "exploration=ensemble", test=shifted(-0.1))
-    groups, labels = groups_and_labels(tmp_path)
-    comparison = compare(groups, labels, ["test_ndcg_10"], "pairrank")
-    text = Document(Collection(), groups, labels, [], comparison=comparison, differences_only=True).text("latex")
+    text = latex_of(tmp_path, "test_ndcg_10", baseline="pairrank", differences_only=True)
     assert [line.partition(" & ")[0] for line in body(text)] == ["ranker", "PDGD", "P2LinRank"]
     assert "In all rows: metric test NDCG@10, dataset MQ2008, click perfect, minus PairRank," in text
 
@@ -194,12 +193,10 @@ def test_differences_of_several_intents_and_users_are_told_apart(tmp_path):
     for words in (("click.stop=0.5",), ("click.stop=0.25",), ("click.stop=0.5", "intent=abrupt", "intent.every=5")):
         make(tmp_path, *words, test=SEEDS)
         make(tmp_path, *words, "ranker=pdgd", test=shifted(0.1))
-    groups, labels = groups_and_labels(tmp_path)
-    comparison = compare(groups, labels, ["test_ndcg_10"], "pairrank")
-    document = Document(Collection(), groups, labels, [], comparison=comparison, differences_only=True)
-    users = sorted(line.removesuffix(r" \\") for line in body(document.text("latex")))
+    differences = document(tmp_path, "test_ndcg_10", baseline="pairrank", differences_only=True)
+    users = sorted(line.removesuffix(r" \\") for line in body(differences.text("latex")))
     assert users == ["click", "perfect, intent abrupt, stop=0.5", "perfect, stop=0.25", "perfect, stop=0.5"]
-    lines = document.text("md").splitlines()
+    lines = differences.text("md").splitlines()
     assert "| intent |" in lines[0]
     assert len(set(lines[2:5])) == 3
 
@@ -209,23 +206,21 @@ def test_a_table_whose_rows_are_all_the_same_keeps_its_columns():
     assert body(plain_table(table, []).text())[1:] == [r"a & 1 \\"] * 2
 
 
-def test_a_caption_says_what_chose_and_which_tests_were_made(tmp_path):
-    """A caption says what chose and nothing of tests that were not made.
-
-    Two seeds are too few for a test.
-    """
-    for ranker in ("pairrank", "pdgd"):
-        make(tmp_path, f"ranker={ranker}", test={0: 0.25, 1: 0.5})
-    groups, labels = groups_and_labels(tmp_path)
-    comparison = compare(groups, labels, ["test_ndcg_10"])
-    for by, reason in (
+@pytest.mark.parametrize(
+    ("by", "reason"),
+    [
         ("validation", "best mean validation NDCG after the last evaluated round"),
         ("online", "highest mean cumulative NDCG"),
-    ):
-        selection = Selection(dict.fromkeys(groups, 2), [], by)
-        text = Document(Collection(), groups, labels, ["test_ndcg_10"], selection, comparison).text("latex")
-        assert f"Settings were selected by the {reason}.}}" in text
-        assert "significantly" not in text
+    ],
+)
+def test_a_caption_says_what_chose_and_which_tests_were_made(tmp_path, by, reason):
+    """And nothing of tests that were not made, for which two seeds are too few."""
+    for ranker in ("pairrank", "pdgd"):
+        make(tmp_path, f"ranker={ranker}", test={0: 0.25, 1: 0.5})
+    selection = Selection(dict.fromkeys(groups_below(tmp_path), 2), [], by)
+    text = latex_of(tmp_path, "test_ndcg_10", compares=True, selection=selection)
+    assert f"Settings were selected by the {reason}.}}" in text
+    assert "significantly" not in text
 
 
 def test_comments_have_the_settings_that_a_selection_chose(tmp_path):
