@@ -98,18 +98,26 @@ def test_a_plugin_of_others_adds_a_command(ol2r):
     assert ol2r(plugin(), "salute")[2] == "ol2r: no command 'salute': type ol2r hello\n"
 
 
-def test_a_plugin_that_cannot_be_used_ends_no_command(ol2r):
-    """It is not in the help, and `ol2r doctor` says why."""
-    for broken, reason in (
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
         ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
         ("PLUGIN = None", "TypeError: it must name a Plugin, got NoneType"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
         (plugin(needs=("figures", "nothing")), "it needs the plug-in nothing"),
-    ):
-        code, told, errors = ol2r(broken, "--help")
-        assert (code, "hello" in told, errors) == (0, False, ""), reason
-        assert ol2r(broken, "hello")[0] == 2
-        assert ol2r(broken, "greetings")[2] == f"ol2r: no command 'greetings': its plug-in cannot be used ({reason})\n"
+    ],
+    ids=["cannot be imported", "no plug-in", "fails", "needs another"],
+)
+def test_a_plugin_that_cannot_be_used_ends_no_command(ol2r, broken, reason):
+    """It is not in the help."""
+    code, told, errors = ol2r(broken, "--help")
+    assert (code, "hello" in told, errors) == (0, False, "")
+    told = f"ol2r: no command 'greetings': its plug-in cannot be used ({reason})\n"
+    assert ol2r(broken, "greetings") == (2, "", told)
+
+
+def test_a_plugin_that_cannot_be_used_has_no_commands_and_a_note(ol2r):
+    assert ol2r("import nowhere", "hello")[0] == 2
     code, told, errors = ol2r("import nowhere", "doctor")
     assert code == 0, errors
     assert "note: the plug-in greetings is left out: ModuleNotFoundError: No module named 'nowhere'" in told

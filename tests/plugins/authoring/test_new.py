@@ -13,6 +13,7 @@ import ol2r_cli
 from ol2r_cli import cli
 from ol2r_cli.config.catalogue import ROLES
 from ol2r_cli.config.own_choices import read_project
+from tests.finished import refused
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["rounds=6", "evaluate_every=3"]
@@ -38,23 +39,34 @@ def ol2r(capsys: pytest.CaptureFixture[str]):
     return run
 
 
+def choice(group: str, name: str) -> str:
+    """How a choice is made on the command line."""
+    intents = "'dataset.intents={number: 2, overlap: 0}'"
+    return {"measure": f"'measures=[ndcg,{name}]'", "intent": f"intent={name} {intents}"}.get(group, f"{group}={name}")
+
+
 @pytest.mark.parametrize("group", ROLES)
-def test_a_choice_runs_and_is_listed_as_printed(here, ol2r, group):
-    name = f"own_{group}"
+def test_its_files_and_what_to_type_next_are_printed(here, ol2r, group):
+    name, typed = f"own_{group}", choice(group, f"own_{group}")
     printed = ol2r("new", group, name).splitlines()
     files = [f"choices/{name}.py", f"choices/{group}/{name}.yaml", f"choices/test_{name}.py", "ol2r.yaml"]
     files[1:1] = [f"choices/{name}.csv"] if group == "dataset" else []
     assert printed[: printed.index("next:")] == [f"written: {file}" for file in files]
     assert not [file for file in files if re.search(r"\b(GROUP|NAME|CLASS)\b", (here / file).read_text())]
     lines = [line.strip() for line in printed[printed.index("next:") + 1 :]]
-    intents = "'dataset.intents={number: 2, overlap: 0}'"
-    typed = {"measure": f"'measures=[ndcg,{name}]'", "intent": f"intent={name} {intents}"}.get(group, f"{group}={name}")
     assert lines[:3] == [f"ol2r run {typed} rounds=500", f"ol2r list {group} {name}", f"ol2r check {group}={name}"]
     assert lines[3].startswith("ol2r run -m ")
     assert shlex.split(typed)[0] in lines[3].replace(f"{name},", f"{name} ")
     assert lines[4] == "ol2r report"
     assert len(lines) == 5 + (group == "ranker"), "which has a benchmark to be added to"
-    assert "finished: run" in ol2r("run", *shlex.split(typed), *(SMALL if group == "dataset" else TINY))
+
+
+@pytest.mark.parametrize("group", ROLES)
+def test_a_choice_runs_and_is_listed(here, ol2r, group):
+    name = f"own_{group}"
+    ol2r("new", group, name)
+    typed = shlex.split(choice(group, name))
+    assert "finished: run" in ol2r("run", *typed, *(SMALL if group == "dataset" else TINY))
     (run,) = (here / "outputs").glob("*/*/run.json")
     manifest = json.loads(run.read_bytes())
     assert manifest["columns"] if group == "measure" else manifest["choices"][group] == name
@@ -72,7 +84,7 @@ def test_an_own_ranker_is_swept_in_two_processes_and_scored(here, ol2r):
     assert len(ol2r("score", manifest["id"], "new.txt").split()) == 2
 
 
-def test_copies_of_choices_do_what_these_do(here, ol2r):
+def test_a_copy_of_a_ranker_does_what_it_does(ol2r):
     ol2r("new", "ranker", "copied_own", "--like", "cascade_lints")
     classes = re.findall(r"^class (\w+)", Path("choices/copied_own.py").read_text(), re.M)
     assert classes == ["CascadeLinTS"], "its bases are imported"
@@ -81,9 +93,15 @@ def test_copies_of_choices_do_what_these_do(here, ol2r):
     assert again.splitlines()[-1].endswith(" --add ranker=again_own")
     runs = [json.loads(ol2r("run", f"ranker={name}", *TINY, "--json")) for name in ("again_own", "cascade_lints")]
     assert runs[0]["metrics"] == runs[1]["metrics"]
+
+
+def test_a_copy_of_a_model_runs_as_printed(ol2r):
     printed = ol2r("new", "ranker/model", "deep_own", "--like", "mlp").splitlines()
-    assert printed[3] == "  ol2r run ranker=pdgd ranker/model=deep_own rounds=500"
-    assert "finished: run" in ol2r(*shlex.split(printed[3])[1:4], *TINY)
+    assert "  ol2r run ranker=pdgd ranker/model=deep_own rounds=500" in printed
+    assert "finished: run" in ol2r("run", "ranker=pdgd", "ranker/model=deep_own", *TINY)
+
+
+def test_a_copy_of_a_click_model_has_its_settings(ol2r):
     ol2r("new", "click", "tired_own", "--like", "nav")  # a short name
     expected = ol2r("run", "--cfg", "job", "-p", "click.tables", "click=nav")
     assert ol2r("run", "--cfg", "job", "-p", "click.tables", "click=tired_own") == expected
@@ -141,24 +159,29 @@ def test_words_that_templates_replace_are_part_of_no_other_word():
     assert not [word for text in texts for word in re.findall(r"(?:GROUP|NAME|CLASS)[A-Za-z]+", text)]
 
 
-def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, ol2r, capsys):
+LETTERS = "NAME must be small letters, digits and _"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("rankr nsgd", "GROUP rankr: did you mean ranker?"),
+        ("ranker pairrank", "NAME must be new, got pairrank: `ol2r list ranker pairrank` shows the choice of this"),
+        ("click nav", "NAME must be new, got nav: "),
+        ("click taken_own", "NAME must not be that of a module that Python has, got taken_own (choices/taken_own.py)"),
+        ("exploration torch", "NAME must not be that of a module that Python has, got torch (/"),
+        ("click Tired", LETTERS),
+        ("click ../a", LETTERS),
+        ("click class", LETTERS),
+        ("ranker null", LETTERS),
+        ("ranker mine_own --like pairank", "--like pairank: did you mean pairrank?"),
+    ],
+)
+def test_what_cannot_be_a_name_is_one_line_and_writes_nothing(here, ol2r, capsys, words, told):
     ol2r("new", "ranker", "taken_own")
     before = sorted(here.rglob("*"))
-    letters = "NAME must be small letters, digits and _"
-    for words, told in {
-        "rankr nsgd": "GROUP rankr: did you mean ranker?\n",
-        "ranker pairrank": "NAME must be new, got pairrank: `ol2r list ranker pairrank` shows the choice of this",
-        "click nav": "NAME must be new, got nav: ",
-        "click taken_own": "NAME must not be that of a module that Python has, got taken_own (choices/taken_own.py)",
-        "exploration torch": "NAME must not be that of a module that Python has, got torch (/",
-        **dict.fromkeys(["click Tired", "click ../a", "click class", "ranker null"], letters),
-        "ranker mine_own --like pairank": "--like pairank: did you mean pairrank?\n",
-    }.items():
-        assert cli.main(["new", *words.split()]) == 2
-        out, error = capsys.readouterr()
-        assert (out, error.count("\n")) == ("", 1)
-        assert error.startswith(f"ol2r new: {told}")
-        assert sorted(here.rglob("*")) == before, words
+    assert refused(capsys, "new", *words.split()).startswith(told)
+    assert sorted(here.rglob("*")) == before
 
 
 def test_the_page_shows_what_is_printed(ol2r):
