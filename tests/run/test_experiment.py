@@ -18,12 +18,15 @@ def test_every_setting_of_run_yaml_has_a_declared_range():
     assert [*(field.name for field in fields(RunSettings)), *of_plugins] == list(Catalogue().root.values)
 
 
-def test_seeds_of_all_replicas_are_within_64_bits(tmp_path):
+@pytest.mark.parametrize(("seed", "replicas"), [(2**63 - 1, 1), (2**63 - 3, 3)])
+def test_seeds_of_all_replicas_are_within_64_bits(tmp_path, seed, replicas):
     """The last replica has seed + replicas - 1."""
-    for seed, replicas in (2**63 - 1, 1), (2**63 - 3, 3):
-        words = f"experiment=smoke seed={seed} replicas={replicas} rounds=1 output_dir={tmp_path}"
-        composition = compose(words.split())
-        assert Experiment(composition.settings, composition.choices).seeds[-1] == 2**63 - 1
+    words = f"experiment=smoke seed={seed} replicas={replicas} rounds=1 output_dir={tmp_path}"
+    composition = compose(words.split())
+    assert Experiment(composition.settings, composition.choices).seeds[-1] == 2**63 - 1
+
+
+def test_seeds_beyond_64_bits_are_refused():
     composition = compose(["experiment=smoke", f"seed={2**63 - 2}", "replicas=3"])
     message = f"seed must be from 0 to {2**63 - 3} with replicas=3, got {2**63 - 2}"
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.run import identity as module
-from ol2r_cli.run.identity import identity, run_path
+from ol2r_cli.run.identity import RESULTS_VERSION, identity, run_path
 
 SETTINGS = {
     "seed": 1,
@@ -46,7 +45,7 @@ def changed(dotted: str, value: object) -> dict:
 
 def test_the_id_is_the_beginning_of_a_sha256_over_canonical_json():
     settings = '{"click":{"a":[0.5,1]},"seed":1}'
-    text = f'{{"code":{{}},"dataset":"f","results_version":{module.RESULTS_VERSION},"settings":{settings}}}'
+    text = f'{{"code":{{}},"dataset":"f","results_version":{RESULTS_VERSION},"settings":{settings}}}'
     expected = hashlib.sha256(text.encode()).hexdigest()[:10]
     assert identity({"seed": 1, "click": {"a": [0.5, 1]}, "force": True, "measures": ["a"]}, "f", {}) == expected
 
@@ -69,8 +68,7 @@ NOT_HASHED = """force note output_dir data_dir cache_dir ranker.cache_dir device
 checkpoint_every checkpoint_rounds keep_checkpoint launcher dataset measures"""
 
 
-def test_everything_is_hashed_but_where_and_how_fast_it_runs(monkeypatch):
-    """Everything is hashed but where and how fast a run is computed."""
+def test_everything_is_hashed_but_where_and_how_fast_it_runs():
     before = identity(SETTINGS, "f", {})
     same = [changed(dotted, "something else") for dotted in NOT_HASHED.split()]
     same += [dict(reversed(SETTINGS.items())), changed("rounds", 5000.0), changed("block_rounds", (10, 100))]
@@ -80,9 +78,7 @@ def test_everything_is_hashed_but_where_and_how_fast_it_runs(monkeypatch):
     changes |= {"seed": True, "measure": {"ndcg": {"discount": 1}}}  # a flag is not a number
     others = [identity(changed(dotted, value), "f", {}) for dotted, value in changes.items()]
     others += [identity(SETTINGS, "g", {}), identity(SETTINGS, "f", {"ranker": "a"})]
-    monkeypatch.setattr(module, "RESULTS_VERSION", module.RESULTS_VERSION + 1)
-    others.append(identity(SETTINGS, "f", {}))
-    assert len({before, *others}) == 1 + len(changes) + 3
+    assert len({before, *others}) == 1 + len(changes) + 2
     with pytest.raises(TypeError, match=r"ranker\.path must be a plain value .*, got PosixPath"):
         identity(changed("ranker.path", Path("x")), "f", {})
 

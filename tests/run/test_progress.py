@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Thread
+import threading
 
 import pytest
 import torch
 
 from ol2r_cli.loops import clock
-from ol2r_cli.run import progress
 from ol2r_cli.run.progress import Progress, start_shown
 
 
-def test_a_line_has_the_round_and_the_latest_metrics(capsys: pytest.CaptureFixture[str]):
+def test_a_line_has_the_round_and_the_latest_metrics(capsys):
     with Progress("pairrank · perfect · mq2008", 200, 100) as progress:
         progress.plain_every = 1e9
         progress.update(110)
@@ -42,40 +41,38 @@ def test_a_quiet_run_prints_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_line_says_that_loops_are_compiled(capsys, monkeypatch):
-    """The line says that loops are compiled instead of a speed.
-
-    Without a terminal once, before the first round ends.
-    """
+@pytest.fixture
+def compiling(monkeypatch):
+    """Loops are compiled until the test calls this, which is noticed at once."""
     monkeypatch.setattr(Progress, "compiling_after", 0.0)
     clock.stop()
-    try:
-        with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
-            progress.timer.join()
-            expected = "round {}/200  compiling loops, once in this environment  pdgd · perfect · mq2008"
-            assert capsys.readouterr().err == expected.format(0) + "\n"
-            progress.done, progress.start = 10, progress.start - 10
-            assert progress.line() == expected.format(10)
-    finally:
+    yield clock.start
+    if clock.compiling:
         clock.start()
+
+
+def test_the_line_says_that_loops_are_compiled(capsys, compiling):
+    """In place of a speed; without a terminal once, before the first round ends."""
+    with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
+        progress.timer.join()
+        expected = "round {}/200  compiling loops, once in this environment  pdgd · perfect · mq2008"
+        assert capsys.readouterr().err == expected.format(0) + "\n"
+        progress.done, progress.start = 10, progress.start - 10
+        assert progress.line() == expected.format(10)
+    compiling()
     with Progress("pdgd · perfect · mq2008", 200, 0) as progress:
         progress.timer.join()
     assert capsys.readouterr().err == "", "nothing is compiled"
 
 
 @pytest.mark.parametrize(("shown", "told"), [(True, "compiling loops, once in this environment\n"), (False, "")])
-def test_a_start_says_once_that_loops_are_compiled(capsys, monkeypatch, shown, told):
+def test_a_start_says_once_that_loops_are_compiled(capsys, compiling, shown, told):
     """Before rounds are shown, as when data are parsed."""
-    threads = []
-    monkeypatch.setattr(Progress, "compiling_after", 0.0)
-    monkeypatch.setattr(progress, "Thread", lambda **how: threads.append(Thread(**how)) or threads[-1])
-    clock.stop()
-    try:
-        with start_shown(shown):
-            for thread in threads:
-                thread.join()
-    finally:
-        clock.start()
+    before = {*threading.enumerate()}
+    with start_shown(shown):
+        for thread in {*threading.enumerate()} - before:
+            thread.join()
+    compiling()
     assert capsys.readouterr().err == told
     with start_shown(shown):
         pass

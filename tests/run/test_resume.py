@@ -6,6 +6,7 @@ Signals, errors, full disks and damaged files, in this process; kills are in tes
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -44,8 +45,8 @@ COMMAND = [
     "checkpoint_rounds=50",
 ]
 LATE = ("update_every=8", "start.labels=0.5")  # a batch waits where the run is stopped, around a start that was fitted
-TABLES = ("trace.parquet", "evaluation.parquet", "blocks.parquet", "interactions.parquet")
-RESULTS = (*TABLES, "validation_clicks.parquet", "ranker.pt", "summary.json")
+TABLES = {"trace.parquet", "evaluation.parquet", "blocks.parquet", "interactions.parquet"}
+RESULTS = [*TABLES, "validation_clicks.parquet", "ranker.pt", "summary.json"]
 
 
 def command(folder: Path, *words: str) -> list[str]:
@@ -70,12 +71,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     """The results of a run without interruptions."""
     folder = tmp_path_factory.mktemp("undisturbed")
     assert cli.main(command(folder)) == 0
     results = contents(folder)
-    assert (*results,) == RESULTS
+    assert [*results] == RESULTS
     return results
 
 
@@ -90,7 +91,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, folder: Path, round: int, *words:
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interrupted(tmp_path_factory) -> Path:
     """The folder of a run that was stopped after round 40, with a checkpoint and a part of every table."""
     folder = tmp_path_factory.mktemp("interrupted")
     with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +101,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copied(interrupted: Path, tmp_path: Path) -> Path:
+def copied(interrupted, tmp_path) -> Path:
     """A copy of that run, which the same command finds below `tmp_path`."""
     path = the_run(interrupted)
     return Path(shutil.copytree(path, tmp_path / path.relative_to(interrupted)))
@@ -116,47 +117,53 @@ def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys, 
     assert (run.state, run.round, "force=true" in run.manifest["command"]) == ("interrupted", 50, False)
 
 
-def test_a_run_with_another_version_says_so_and_records_both(tmp_path, monkeypatch, capsys):
-    """A run that goes on with another version says so and records both."""
-    for round, threads in (20, 1), (60, 1), (90, 2), (120, 2):
-        monkeypatch.setattr("ol2r_cli.run.versions._version", lambda _, threads=threads: f"{threads}.0")
-        interrupt(monkeypatch, tmp_path, round)
-        line = "warning: goes on after round 60 with torch 1.0 -> 2.0, numpy 1.0 -> 2.0"
-        assert (line in capsys.readouterr().err) == (round == 90)
-    ran = Run.read(the_run(tmp_path)).manifest["ran"]
-    assert [(part["after"], part["torch"], part["device"]) for part in ran] == [(0, "1.0", "cpu"), (60, "2.0", "cpu")]
+@pytest.mark.parametrize("before", [None, "1.0"])
+def test_a_run_with_another_version_says_so_and_records_both(copied, tmp_path, capsys, before):
+    """run.json says with which versions the rounds before were played."""
+    content = json.loads((copied / "run.json").read_text())
+    versions = content["ran"][0]
+    if before:
+        content["ran"] = [versions | {"torch": before, "numpy": before}]
+        (copied / "run.json").write_text(json.dumps(content))
+    assert cli.main(command(tmp_path)) == 0
+    line = f"warning: goes on after round 40 with torch 1.0 -> {versions['torch']}, numpy 1.0 -> {versions['numpy']}: "
+    assert (line in capsys.readouterr().err) == bool(before)
+    ran = Run.read(copied).manifest["ran"]
+    expected = [(0, before), (40, versions["torch"])] if before else [(0, versions["torch"])]
+    assert [(part["after"], part["torch"]) for part in ran] == expected
 
 
-@pytest.mark.parametrize("words", [(), LATE, (*LATE, "ranker=pdgd")], ids=["at once", "late", "late pdgd"])
-def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch, words):
-    """A run can be stopped at any round, also where its tables have parts.
-
-    Around an evaluation, and where measures, blocks and checkpoints are due; with parts as of a million rounds.
-    """
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [((), (1, 29, 30, 31, 64, 89, 90, 100, 155)), (LATE, (5, 64)), ((*LATE, "ranker=pdgd"), (5, 64))],
+    ids=["at once", "late", "late pdgd"],
+)
+@pytest.mark.usefixtures("small_parts")
+def test_a_run_can_be_stopped_at_any_round(tmp_path, undisturbed, monkeypatch, words, rounds):
+    """Around an evaluation, and where measures, blocks and checkpoints are due; with parts as of a million rounds."""
     whole = undisturbed
     if words:
         assert cli.main(command(tmp_path / "whole", *words)) == 0
         whole = contents(tmp_path / "whole")
     folder = tmp_path / "stopped"
-    monkeypatch.setattr("ol2r_cli.run.trace.PART_BYTES", 3000)
-    monkeypatch.setattr("ol2r_cli.run.trace.FLUSH_ROWS", 60)
-    for round in (1, 29, 30, 31, 64, 89, 90, 100, 155) if not words else (5, 64):
+    for round in rounds:
         interrupt(monkeypatch, folder, round, *words)
     run = the_run(folder)
     assert list(run.glob("trace.part*"))
     stopped = Run.read(run)
-    assert stopped.kept == stopped.manifest["progress"]["checkpoint"] == (64 if words else 155)
+    assert stopped.kept == stopped.manifest["progress"]["checkpoint"] == rounds[-1]
     assert cli.main(command(folder, *words)) == 0
     assert "checkpoint" not in Run.read(run).manifest["progress"]
     assert not list(run.glob("*part*"))
     assert Run.read(run, thorough=True).state == "finished"
-    assert contents(folder).keys() == whole.keys()
-    for name in whole.keys() & {*TABLES}:
-        assert pl.read_parquet(run / name).equals(pl.read_parquet(whole[name])), name
-    assert (run / "ranker.pt").read_bytes() == whole["ranker.pt"]
+    found = contents(folder)
+    assert found.keys() == whole.keys()
+    tables = {name: pl.read_parquet(found[name]).equals(pl.read_parquet(whole[name])) for name in whole.keys() & TABLES}
+    assert tables == dict.fromkeys(tables, True)
+    assert found["ranker.pt"] == whole["ranker.pt"]
 
 
-def test_a_resumed_run_uses_what_its_checkpoint_records(copied: Path, undisturbed, tmp_path: Path):
+def test_a_resumed_run_uses_what_its_checkpoint_records(copied, undisturbed, tmp_path):
     """Rows of parts that no checkpoint records, and files of another process, are not used."""
     run = Run.read(copied)
     assert (run.state, run.round) == ("interrupted", 40)
@@ -177,7 +184,7 @@ DAMAGED = [*zip(("trace", "evaluation", "blocks", "interactions"), DAMAGES, stri
 
 
 @pytest.mark.parametrize(("table", "how"), DAMAGED)
-def test_a_run_whose_tables_do_not_fit_starts_afresh(copied: Path, undisturbed, tmp_path: Path, capsys, table, how):
+def test_a_run_whose_tables_do_not_fit_starts_afresh(copied, undisturbed, tmp_path, capsys, table, how):
     """A run whose tables are not those of its checkpoint starts afresh."""
     (part,) = copied.glob(f"{table}.part*")
     DAMAGES[how](part)
@@ -189,29 +196,29 @@ def test_a_run_whose_tables_do_not_fit_starts_afresh(copied: Path, undisturbed, 
     assert contents(tmp_path) == undisturbed
 
 
-def test_a_run_does_not_finish_without_its_rows(tmp_path: Path, monkeypatch):
-    """A run does not finish without the rows that it has written."""
-
+def test_a_run_does_not_finish_without_the_rows_it_wrote(tmp_path, monkeypatch):
     def remove_parts() -> None:
         for part in the_run(tmp_path).glob("trace.part*"):
             part.unlink()
 
-    with monkeypatch.context() as patch:
-        at_round(patch, ROUNDS - 1, remove_parts)
-        assert cli.main(command(tmp_path)) == 1
+    at_round(monkeypatch, ROUNDS - 1, remove_parts)
+    assert cli.main(command(tmp_path)) == 1
     path = the_run(tmp_path)
     assert Run.read(path).state == "failed"
     expected = r"trace.part0000\d.parquet is missing, while the run was writing to it: run it again"
     assert re.fullmatch(expected, str(Run.read(path).error))
     assert not (path / "summary.json").exists()
+
+
+def test_a_run_does_not_finish_without_rows_for_all_rounds(tmp_path, monkeypatch):
     record = Trace.record
     monkeypatch.setattr(Trace, "record", lambda trace, round, measures: round < 100 and record(trace, round, measures))
-    assert cli.main(command(tmp_path, "force=true")) == 1
+    assert cli.main(command(tmp_path)) == 1
     expected = rf"trace.parquet has \d+ rows, and {2 * ROUNDS} were written: run it again"
-    assert re.search(expected, str(Run.read(path).error))
+    assert re.search(expected, str(Run.read(the_run(tmp_path)).error))
 
 
-def test_a_run_resumes_after_its_start_was_moved(tmp_path: Path, monkeypatch):
+def test_a_run_resumes_after_its_start_was_moved(tmp_path, monkeypatch):
     """The same command finds it below output_dir, by its id, and takes it by its content."""
     assert cli.main(command(tmp_path, "ranker=pdgd")) == 0
     source = the_run(tmp_path)
@@ -240,37 +247,35 @@ def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undistu
     assert contents(tmp_path) == undisturbed
 
 
-def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys):
-    """In a round, and then between the traces and the second checkpoint; then the run goes on."""
-    save, saved = runner.save_checkpoint, []
+def fail() -> None:
+    raise ZeroDivisionError("an error in a test")
 
-    def fail():
-        raise ZeroDivisionError("an error in a test")
 
-    for where in "in a round", "at a checkpoint":
-        with monkeypatch.context() as patch:
-            if where == "in a round":
-                at_round(patch, 70, fail)
-            else:
-                patch.setattr(
-                    runner, "save_checkpoint", lambda *content: saved.append(fail() if saved else save(*content))
-                )
-            assert cli.main(command(tmp_path)) == 1
-        run = the_run(tmp_path)
-        state = Run.read(run)
-        assert state.state == "failed"
-        # The code of the test stands where own code may be, whose place is named.
-        assert re.fullmatch(r"ZeroDivisionError: an error in a test \(.*test_resume\.py:\d+, in .*fail\)", state.error)
-        lines = capsys.readouterr().err.splitlines()
-        assert lines[0] == f"ol2r run: failed: {state.error}"
-        assert lines[1:] == [f"the traceback is in {run / 'log.txt'}"]
-        log = (run / "log.txt").read_text()
-        assert "Traceback (most recent call last)" in log
-        assert "in fail" in log
+def in_a_round(patch: pytest.MonkeyPatch) -> None:
+    at_round(patch, 70, fail)
+
+
+def at_the_second_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    save, calls = runner.save_checkpoint, count()
+    patch.setattr(runner, "save_checkpoint", lambda *content: fail() if next(calls) else save(*content))
+
+
+@pytest.mark.parametrize("fails", [in_a_round, at_the_second_checkpoint])
+def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed, monkeypatch, capsys, fails):
+    """At the checkpoint, it is after the tables. Then the run goes on from its last checkpoint."""
+    with monkeypatch.context() as patch:
+        fails(patch)
+        assert cli.main(command(tmp_path)) == 1
+    run = the_run(tmp_path)
+    state, log = Run.read(run), run / "log.txt"
+    assert state.state == "failed"
+    # The code of the test stands where own code may be, whose place is named.
+    assert re.fullmatch(r"ZeroDivisionError: an error in a test \(.*test_resume\.py:\d+, in fail\)", state.error)
+    lines = [f"ol2r run: failed: {state.error}", f"the traceback is in {log}"]
+    assert capsys.readouterr().err.splitlines() == lines
+    assert re.search(r"Traceback \(most recent call last\)(.*\n)*.*in fail", log.read_text())
     assert cli.main(command(tmp_path)) == 0
-    log = (run / "log.txt").read_text()
-    assert ": from round 51 to" in log, "it resumes from its last checkpoint"
-    assert ": from round 101 to" in log
+    assert ": from round 51 to" in log.read_text()
     assert contents(tmp_path) == undisturbed
 
 
@@ -283,7 +288,7 @@ def failing_from(monkeypatch: pytest.MonkeyPatch, call: int, number: int) -> Non
 @pytest.mark.parametrize(
     ("number", "call"), [(errno.ENOSPC, 1), (errno.EIO, 2), (errno.ENOSPC, 3), (errno.EIO, 8), (errno.ENOSPC, 13)]
 )
-def test_a_run_that_cannot_write_says_so_in_one_line(tmp_path: Path, undisturbed, monkeypatch, capsys, number, call):
+def test_a_run_that_cannot_write_says_so_in_one_line(tmp_path, undisturbed, monkeypatch, capsys, number, call):
     """And the same command goes on when the file system works again."""
     with monkeypatch.context() as patch:
         failing_from(patch, call, number)
@@ -302,7 +307,7 @@ def test_a_run_that_cannot_write_says_so_in_one_line(tmp_path: Path, undisturbed
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_what_a_kill_after_finishing_leaves_is_removed(tmp_path: Path, keep: bool):
+def test_what_a_kill_after_finishing_leaves_is_removed(tmp_path, keep):
     """What a kill after finishing leaves is removed, and a checkpoint that was kept on purpose stays."""
     words = command(tmp_path, f"keep_checkpoint={str(keep).lower()}")
     assert cli.main(words) == 0

@@ -18,6 +18,7 @@ from ol2r_cli.run import run as run_module
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, find_run, find_runs, named_runs
 from ol2r_cli.run.store import RunDirectory
+from tests.finished import printed
 from tests.manifests import accept_changes, manifest
 from tests.run.damage import DAMAGES
 
@@ -34,7 +35,7 @@ def make(root: Path, status: str, round: int = 1, **more: object) -> Path:
 
 def found(path: Path) -> Run:
     run = Run.read(path)
-    assert run is not None
+    assert run is not None, "there is no run"
     return run
 
 
@@ -44,7 +45,7 @@ def command(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory) -> Path:
     """A finished run with all tables."""
     folder = tmp_path_factory.mktemp("whole")
     assert main(command(folder)) == 0
@@ -53,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
+def copy(whole, tmp_path) -> Path:
     """A copy of it, which the same command finds below `tmp_path`."""
     return Path(shutil.copytree(whole, tmp_path / whole.parent.name / whole.name))
 
@@ -62,9 +63,12 @@ def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in RESULTS[:3]}
 
 
-def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for status in "finished", "interrupted", "failed":
-        assert found(make(tmp_path, status)).state == status
+@pytest.mark.parametrize("status", ["finished", "interrupted", "failed"])
+def test_a_run_that_has_ended_has_the_state_of_its_status(tmp_path, status):
+    assert found(make(tmp_path, status)).state == status
+
+
+def test_a_running_run_is_killed_without_its_lock(tmp_path):
     path = make(tmp_path, "running", 20, rounds_per_second=4.0)
     assert (found(path).state, found(path).remaining) == ("killed", None)
     with RunDirectory(path):
@@ -73,110 +77,151 @@ def test_the_state_follows_from_the_status_and_the_lock(tmp_path: Path, monkeypa
         assert found(tmp_path / "copy").state == "killed"
         path.rename(tmp_path / "moved")
         assert found(tmp_path / "moved").state == "running"
-    (tmp_path / "empty").mkdir()
-    assert Run.read(tmp_path / "empty") is Run.read(tmp_path / "nowhere") is None
 
-    make(tmp_path, "running", host="node7")
-    assert found(path).state == "running", "a process of another machine runs while it renews the manifest"
-    for seconds in -600, 600:  # of the clock of another machine
+
+def test_a_run_of_another_machine_runs_while_it_renews_its_manifest(tmp_path):
+    path, states = make(tmp_path, "running", host="node7"), []
+    for seconds in 0, -600, 600:  # of the clock of another machine
         os.utime(path / "run.json", (time.time() + seconds,) * 2)
-        assert found(path).state == "killed"
+        states.append(found(path).state)
+    assert states == ["running", "killed", "killed"]
 
-    make(tmp_path, "running")
+
+def test_a_run_may_end_while_it_is_examined(tmp_path, monkeypatch):
+    path = make(tmp_path, "running")
     monkeypatch.setattr(run_module, "is_held", lambda _: make(tmp_path, "finished", 100) is None)
-    assert found(path).state == "finished", "it ended while it was examined"
+    assert found(path).state == "finished"
 
 
-def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path: Path):
-    wrong: list[tuple[dict[str, object], str]] = [
+def test_a_folder_without_a_manifest_is_no_run(tmp_path):
+    assert Run.read(tmp_path) is Run.read(tmp_path / "nowhere") is None
+
+
+NEEDED = ("id", "command", "choices", "seeds", "progress", "results_version")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
         (manifest("finished", files=None), "files"),
         (manifest("failed", progress={"round": "x", "rounds": 5}), "progress"),
         (manifest("finished", choices={"ranker": "pdgd"}), "choices"),
-    ]
-    for status in "finished", "interrupted":
-        content = manifest(status)
-        for name in "id", "command", "choices", "seeds", "progress", "results_version":
-            wrong += [({key: content[key] for key in content if key != name}, name), (content | {name: 1.5}, name)]
-    for content, name in wrong:
-        RunDirectory(tmp_path).write_json("run.json", content)
-        run = found(tmp_path)
-        assert (run.state, run.manifest, run.round) == ("unreadable", {}, 0), content
-        assert run.error == f"run.json has no valid {name}", content
-    RunDirectory(tmp_path).write_json("run.json", manifest("paused"))
-    assert found(tmp_path).error == "its status is paused"
-    for text in "{", "[1]":
-        (tmp_path / "run.json").write_text(text)
-        assert found(tmp_path).state == "unreadable"
+        *((manifest(status, **{name: 1.5}), name) for status in ("finished", "interrupted") for name in NEEDED),
+    ],
+)
+def test_a_manifest_with_a_wrong_field_is_unreadable(tmp_path, content, name):
+    RunDirectory(tmp_path).write_json("run.json", content)
+    run = found(tmp_path)
+    assert (run.state, run.manifest, run.round, run.error) == ("unreadable", {}, 0, f"run.json has no valid {name}")
 
 
-def test_texts_of_others_are_shown_and_end_no_command(copy: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path, name):
+    content = manifest("finished")
+    del content[name]
+    RunDirectory(tmp_path).write_json("run.json", content)
+    assert found(tmp_path).error == f"run.json has no valid {name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [(json.dumps(manifest("paused")), "its status is paused"), ("{", "must be JSON"), ("[1]", "")],
+)
+def test_another_text_is_no_manifest(tmp_path, text, error):
+    (tmp_path / "run.json").write_text(text)
+    assert (found(tmp_path).state, error in found(tmp_path).error) == ("unreadable", True)
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    """Change what run.json says, as whoever does so on purpose."""
+    RunDirectory(path).write_json("run.json", json.loads((path / "run.json").read_text()) | changes)
+    accept_changes(path)
+
+
+def test_a_note_of_others_is_shown_without_control_characters(copy, capsys):
+    rewrite(copy, note="\x1b[31mred")
+    assert "\\x1b[31mred" in printed(capsys, "run", *command(copy.parents[1]))
+
+
+def test_a_startup_that_is_no_number_ends_no_plan(copy):
+    rewrite(copy, startup_seconds="x")
+    assert main(["-m", "--dry-run", *command(copy.parents[1]), "seed=1,2"]) == 0
+
+
+def test_a_name_that_no_file_can_have_is_damage(copy):
+    rewrite(copy)
     content = json.loads((copy / "run.json").read_text())
-    RunDirectory(copy).write_json("run.json", content | {"note": "\x1b[31mred"})
-    accept_changes(copy)
-    assert main(command(copy.parents[1])) == 0
-    assert "\\x1b[31mred" in capsys.readouterr().out
-    RunDirectory(copy).write_json("run.json", content | {"startup_seconds": "x"})
-    accept_changes(copy)
-    assert main(["-m", "--dry-run", *command(copy.parents[1]), "seed=1,2"]) == 0, "its start-up is no number"
     RunDirectory(copy).write_json("run.json", content | {"files": {"a\0b": {"bytes": 1, "sha256": ""}}})
     assert found(copy).state == "damaged"
-    (other := copy.parent / "other").mkdir()
-    (other / "run.json").mkdir()
-    assert manifest_bytes(other) is None
 
 
-def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path: Path):
+def test_a_manifest_that_is_a_folder_has_no_bytes(tmp_path):
+    (tmp_path / "run.json").mkdir()
+    assert manifest_bytes(tmp_path) is None
+
+
+def test_a_run_is_found_by_its_path_and_by_its_id(tmp_path):
     path = make(tmp_path, "finished")
     assert list(find_runs(tmp_path)) == list(find_runs(path)) == [path]
     assert list(find_runs(tmp_path / "nowhere")) == []
     assert find_run(str(path)) == find_run(ID, tmp_path) == find_run(f"{tmp_path}/{ID}") == path
     assert named_runs(str(tmp_path)) == named_runs(f"{tmp_path}/{ID}") == [path]
-    with pytest.raises(ValueError, match=r"below outputs, got f{10}, which is neither: see `ol2r status`"):
-        find_run("ffffffffff")
-    for name, missing in ("ffffffffff", "which is neither"), (str(tmp_path), "in which there is no run"):
-        with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*, {missing}"):
-            find_run(name, tmp_path)
 
 
-def test_only_a_finished_run_is_read_as_one(tmp_path: Path):
-    for status, what in [
-        ("interrupted", "which is interrupted: type ol2r run"),
-        ("running", "which is killed: type ol2r run"),
-        ("paused", "its status is paused"),
-    ]:
-        with pytest.raises(ValueError, match=f"RUN must be a finished run, got .*{what}"):
-            Run.read_finished(make(tmp_path, status))
-    path = make(tmp_path, "finished", files={"ranker.pt": {"bytes": 1, "sha256": ""}})
-    with pytest.raises(ValueError, match=r"is damaged \(ranker\.pt is missing\): type ol2r run"):
-        Run.read_finished(path)
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("ffffffffff", "below .*, got f{10}, which is neither: see `ol2r status"), ("", "in which there is no run")],
+)
+def test_a_name_of_no_run_says_where_runs_are(tmp_path, name, missing):
+    make(tmp_path, "finished")
+    with pytest.raises(ValueError, match=f"RUN must be the directory of a run or an id .*{missing}"):
+        find_run(name or str(tmp_path), tmp_path)
 
 
-def test_a_finished_run_records_its_files(whole: Path):
+@pytest.mark.parametrize(
+    ("status", "more", "what"),
+    [
+        ("interrupted", {}, r"RUN must be a finished run, got .*which is interrupted: type ol2r run"),
+        ("running", {}, r"RUN must be a finished run, got .*which is killed: type ol2r run"),
+        ("paused", {}, r"RUN must be a finished run, got .*its status is paused"),
+        (
+            "finished",
+            {"files": {"ranker.pt": {"bytes": 1, "sha256": ""}}},
+            r"is damaged \(ranker\.pt is missing\)",
+        ),
+    ],
+)
+def test_only_a_finished_run_is_read_as_one(tmp_path, status, more, what):
+    with pytest.raises(ValueError, match=what):
+        Run.read_finished(make(tmp_path, status, **more))
+
+
+def test_a_finished_run_records_its_files(whole):
     run = Run.read(whole, thorough=True)
-    assert run is not None
     assert (run.state, run.id, run.round, run.rounds) == ("finished", whole.name[-10:], ROUNDS, ROUNDS)
     assert list(run.files) == [*RESULTS[:2], "blocks.parquet", "interactions.parquet", *RESULTS[2:]]
-    for table, rows in (TRACE, run.trace), (EVALUATION, run.evaluation), (BLOCKS, run.blocks):
-        assert run.table(table, ["round"]).equals(rows.select("round")), table.file
-        assert len(rows) > 0, table.file
     assert run.interactions["round"].max() == ROUNDS
     assert run.summary["online_ndcg"]["mean"] == run.per_seed["online_ndcg"].mean()
     assert run.settings["ranker"]["l2"] == run.flat_settings["ranker.l2"]
     assert TrainedRanker(run).seeds == run.seeds == [0]
 
 
+@pytest.mark.parametrize(("table", "name"), [(TRACE, "trace"), (EVALUATION, "evaluation"), (BLOCKS, "blocks")])
+def test_a_column_of_a_table_is_read_alone(whole, table, name):
+    run = found(whole)
+    rows = getattr(run, name)
+    assert run.table(table, ["round"]).equals(rows.select("round"))
+    assert len(rows) > 0
+
+
 CHANGES = [(name, "changed by a bit") for name in RESULTS] + [(RESULTS[0], how) for how in list(DAMAGES)[:3]]
 
 
 @pytest.mark.parametrize(("name", "how"), CHANGES)
-def test_a_run_whose_files_have_changed_is_damaged_and_run_again(
-    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, how: str
-):
-    """A run whose files are not as they were written is damaged and run again."""
+def test_a_run_whose_files_have_changed_is_damaged_and_run_again(copy, tmp_path, capsys, name, how):
     before = results(copy)
     DAMAGES[how](copy / name)
     run = Run.read(copy, thorough=True)
-    assert run is not None
     assert (run.state, str(run.error).startswith(name)) == ("damaged", True)
     if how == "changed by a bit":
         with pytest.raises(DamagedFile, match=f"{name} has another content than when it was written"):
@@ -191,20 +236,21 @@ def test_a_run_whose_files_have_changed_is_damaged_and_run_again(
         assert results(copy) == before
 
 
-def test_a_changed_digit_is_noticed_at_every_look(copy: Path):
-    for name in "summary.json", "config.yaml", "run.json":
-        content = (copy / name).read_text()
-        (copy / name).write_text(re.sub("[3-8]", "9", content, count=1))
-        assert (found(copy).state, str(found(copy).error).split()[0]) == ("damaged", name)
-        (copy / name).write_text(content)
-    assert found(copy).state == "finished"
+@pytest.mark.parametrize("name", ["summary.json", "config.yaml", "run.json"])
+def test_a_changed_digit_is_noticed_at_every_look(copy, name):
+    content = (copy / name).read_text()
+    (copy / name).write_text(re.sub("[3-8]", "9", content, count=1))
+    assert (found(copy).state, str(found(copy).error).split()[0]) == ("damaged", name)
+
+
+def test_a_table_that_cannot_be_read_is_damage(copy):
     (copy / "trace.parquet").write_bytes(b"PAR1 nonsense")
     accept_changes(copy)
     with pytest.raises(DamagedFile, match=r"trace\.parquet cannot be read \("):
         _ = found(copy).trace
 
 
-def test_interactions_may_be_removed_afterwards(copy: Path):
+def test_interactions_may_be_removed_afterwards(copy):
     (copy / "interactions.parquet").unlink()
     assert found(copy).state == "finished"
     assert found(copy).interactions.is_empty()
@@ -212,18 +258,21 @@ def test_interactions_may_be_removed_afterwards(copy: Path):
     assert str(found(copy).error).startswith("interactions.parquet has 0 bytes")
 
 
-def test_settings_that_cannot_be_read_name_the_command(tmp_path: Path):
+@pytest.mark.parametrize("name", ["settings", "flat_settings"])
+@pytest.mark.parametrize(
+    "content",
+    ["a: &x [1]\nb: *x\n", "- 1\n", "a: [1", "{" * 200_000, None],
+    ids=["alias", "list", "cut", "deep", "none"],
+)
+def test_settings_that_cannot_be_read_name_the_command(tmp_path, content, name):
     path = make(tmp_path, "failed")
-    for content in "a: &x [1]\nb: *x\n", "- 1\n", "a: [1", "{" * 200_000, None:
-        (path / "config.yaml").unlink(missing_ok=True)
-        if content:
-            (path / "config.yaml").write_text(content)
-        for name in "settings", "flat_settings":
-            with pytest.raises(DamagedFile, match=r"config\.yaml is damaged \(.*\): type ol2r run force=true"):
-                getattr(found(path), name)
+    if content:
+        (path / "config.yaml").write_text(content)
+    with pytest.raises(DamagedFile, match=r"config\.yaml is damaged \(.*\): type ol2r run force=true"):
+        getattr(found(path), name)
 
 
-def test_names_of_files_in_a_manifest_of_others_lead_nowhere(tmp_path: Path):
+def test_names_of_files_in_a_manifest_of_others_lead_nowhere(tmp_path):
     path = make(tmp_path, "finished")
     (secret := tmp_path / "trace.part00001.parquet").write_bytes(b"")
     record = {"bytes": 0, "sha256": run_module.sha256(secret)}

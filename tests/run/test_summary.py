@@ -153,18 +153,23 @@ def next_commands(text: str) -> list[str]:
     return [line.removeprefix("  next").strip().partition(" (")[0] for line in text.splitlines()[-2:]]
 
 
-def test_from_the_second_run_on_the_next_command_is_a_report(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("root", "named"), [("outputs", ""), ("my tour", " 'my tour'"), ("final", " final"), ("/data/runs", " /data/runs")]
+)
+def test_the_next_commands_are_of_the_folder(run, tmp_path, monkeypatch, root, named):
     monkeypatch.chdir(tmp_path)
-    for root, named in ("outputs", ""), ("my tour", " 'my tour'"):
-        assert next_commands(text_of(run, f"{root}/mslr/a")) == ["ol2r list", f"ol2r status{named}"]
-        for name in "a", "b":
-            RunDirectory(tmp_path / root / "mslr" / name).write_text("summary.json", "{}")
-        commands = [f"ol2r report{named}", f"ol2r status{named}"]
-        assert next_commands(text_of(run, f"{root}/mslr/a")) == commands
+    assert next_commands(text_of(run, f"{root}/mslr/a")) == ["ol2r list", f"ol2r status{named}"]
+
+
+@pytest.mark.parametrize(("root", "named"), [("outputs", ""), ("my tour", " 'my tour'")])
+def test_from_the_second_run_on_the_next_command_is_a_report(run, tmp_path, monkeypatch, root, named):
+    monkeypatch.chdir(tmp_path)
+    for name in "a", "b":
+        RunDirectory(tmp_path / root / "mslr" / name).write_text("summary.json", "{}")
+    assert next_commands(text_of(run, f"{root}/mslr/a")) == [f"ol2r report{named}", f"ol2r status{named}"]
 
 
 def test_next_commands_begin_with_the_program_as_called(run, tmp_path, monkeypatch):
-    """The next commands begin with the program as it was called."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.argv", [".venv/bin/ol2r", "run"])
@@ -191,31 +196,40 @@ def test_an_absolute_value_is_printed_between_bars(run):
     assert "  |gap|            4.0000 " in text
 
 
-def test_unfairness_is_shown_to_users_who_chose_it(run):
-    """Unfairness is shown to users who chose something about it."""
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        *((word, False) for word in ("rounds=20", "dataset.seed=1")),
+        *((word, True) for word in ("dataset.group_ratio=.9", "measures=[unfairness]", "beta=2", "exposure=log")),
+    ],
+)
+def test_unfairness_is_shown_to_users_who_chose_something_about_it(run, word, shown):
     choices = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect", "fairness": "none"}
-    words = ["dataset.group_ratio=.9", "measures=[unfairness]", "beta=2", "exposure=log"]
-    for word in "rounds=20", "dataset.seed=1", *words:
-        assert ("unfairness" in text_of(run, choices=choices, command=f"ol2r run {word}")) is (word in words), word
+    assert ("unfairness" in text_of(run, choices=choices, command=f"ol2r run {word}")) is shown
     for choice in ({"fairness": "fairco"}, {"dataset": "mq2008"}):
         assert shows_unfairness(choices | choice, [])
 
 
-def test_the_text_has_what_depends_on_the_run(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the next command depends on what other runs are below outputs
-    assert "(cpu, 1 thread), 1m 01s to start\n" in text_of(run, startup_seconds=61.0), "what took long before"
-    assert "\n  note             first try\n" in text_of(run, note="first try")
-    for folder, typed in ("final", "final"), ("my runs", "'my runs'"), ("/data/runs", "/data/runs"):
-        text = text_of(run, f"{folder}/mslr_web10k/a")
-        assert text.endswith(f" ol2r status {typed} (all runs)")
-    found, typed = tmp_path / "found", tmp_path / "my choices"  # folders with own choices that have to be typed
-    found.mkdir()
-    monkeypatch.setenv("OL2R_CHOICES", str(found))
-    command = f"ol2r run ranker=mine --config-dir {found} --config-dir '{typed}'"
-    text = text_of(run, command=command)
-    assert f"  next             ol2r list --config-dir '{typed}' (other users, " in text
-    monkeypatch.setenv("OL2R_CHOICES", str(tmp_path / "nowhere"))
-    assert "ol2r list (other" in text_of(run, command=command)
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"startup_seconds": 61.0}, "(cpu, 1 thread), 1m 01s to start\n"),  # what took long before
+        ({"note": "first try"}, "\n  note             first try\n"),
+    ],
+)
+def test_the_text_has_what_is_unusual_of_the_run(run, more, line):
+    assert line in text_of(run, **more)
+
+
+@pytest.mark.parametrize("found", ["found", "nowhere"])
+def test_the_next_command_names_folders_that_have_to_be_typed(run, tmp_path, monkeypatch, found):
+    """Those with own choices that are not found by themselves; where these are not there, it names none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "found").mkdir()
+    monkeypatch.setenv("OL2R_CHOICES", str(tmp_path / found))
+    typed = f"--config-dir '{tmp_path / 'my choices'}'"
+    text = text_of(run, command=f"ol2r run ranker=mine --config-dir {tmp_path / 'found'} {typed}")
+    assert next_commands(text)[0] == (f"ol2r list {typed}" if found == "found" else "ol2r list")
 
 
 def test_the_text_leaves_out_what_is_unknown(tmp_path):

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
 import torch
 
 from ol2r_cli.columns import TRACE_COLUMNS, Column, RunColumns
-from ol2r_cli.run import trace as trace_module
 from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, parts, read_checkpoint
 from ol2r_cli.run.store import RunDirectory, restore_checkpoint, save_checkpoint
 from ol2r_cli.run.trace import Trace
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> RunDirectory:
+def directory(tmp_path) -> RunDirectory:
     return RunDirectory(tmp_path)
 
 
-def written(directory: RunDirectory) -> Run:
+def written(directory) -> Run:
     """The run as it has been written so far."""
     return Run(directory.path, {}, files=directory.files)
 
 
-def test_names_and_types_of_columns_are_public(directory: RunDirectory):
+def test_names_and_types_of_columns_are_public(directory):
     """docs/reference/files.md promises them: a change of a name or a type breaks scripts of users."""
     trace = Trace(directory, [1], tables=[BLOCKS])
     trace.record(1, {"clicks": torch.tensor([2])})
@@ -56,7 +53,7 @@ def test_names_and_types_of_columns_are_public(directory: RunDirectory):
         assert empty.is_empty()
 
 
-def test_evaluations_and_blocks_of_different_length(directory: RunDirectory):
+def test_evaluations_and_blocks_of_different_length(directory):
     """Evaluations of several rounds and blocks of queries of different length."""
     trace, sizes = Trace(directory, [1, 2], tables=[BLOCKS]), np.array([[1, 2, 2], [2, 2, 0]])
     trace.record_evaluation([0], "test", {"ndcg_10": torch.tensor([0.125, 0.25]), "cosine": torch.tensor([-1.0, 0.5])})
@@ -72,7 +69,7 @@ def test_evaluations_and_blocks_of_different_length(directory: RunDirectory):
     assert run.blocks.rows() == [(1, 10, 1, 1), (1, 10, 2, 2), (1, 10, 3, 2), (2, 10, 1, 2), (2, 10, 2, 2)]
 
 
-def test_one_row_per_seed_and_round_with_null_for_nan(directory: RunDirectory):
+def test_one_row_per_seed_and_round_with_null_for_nan(directory):
     """One row per seed and round, with null where a measure does not apply.
 
     Seeds of 63 bits are exact, recorded values are copies, and [R, B] is R times [B], also in inference mode.
@@ -99,7 +96,7 @@ def test_one_row_per_seed_and_round_with_null_for_nan(directory: RunDirectory):
     assert frame["unfairness"].drop_nulls().to_list() == [0.5, -0.5], "a negative value is not a count here"
 
 
-def test_counts_beyond_sixteen_bits_are_kept(directory: RunDirectory):
+def test_counts_beyond_sixteen_bits_are_kept(directory):
     """As of 900 places with all pairs. Such a column is Int64."""
     whole = Column("whole", type="Int8", summary="sum")
     columns = RunColumns({**TRACE_COLUMNS, "whole": whole})
@@ -117,7 +114,7 @@ def test_counts_beyond_sixteen_bits_are_kept(directory: RunDirectory):
     assert written(directory).table(TRACE.with_columns({"whole": whole})).equals(frame)
 
 
-def test_tables_with_other_columns_go_on(directory: RunDirectory):
+def test_tables_with_other_columns_go_on(directory):
     """Columns of measures have the types that they declare; what was not measured is null."""
     columns = [Column("whole", type="Int8", summary="sum"), Column("real", type="Float64")]
     measured = RunColumns({**TRACE_COLUMNS, **{each.name: each for each in columns}})
@@ -149,26 +146,26 @@ def played(directory: RunDirectory, rounds: int, saved: int = 0, last: int = 0) 
     return trace
 
 
-def test_a_flush_changes_no_file_of_the_checkpoint(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch):
-    for size, count in (1, 4), (2**22, 1):
-        monkeypatch.setattr(trace_module, "PART_BYTES", size)
-        directory.clear()
-        played(directory, 5, saved=4)
-        kept = read_checkpoint(directory.path)["files"]
-        assert len(kept) == count, "small parts are joined"
-        assert Run(directory.path, {"status": "running"}).trace["round"].to_list() == [1, 2, 3, 4] * 2
-        assert written(directory).trace["round"].to_list() == [1, 2, 3, 4, 5] * 2
-        again = RunDirectory(directory.path)
-        assert restore_checkpoint(again, "id") == {"round": 4}
-        assert sorted(path.name for path in directory.path.iterdir()) == ["checkpoint.pt", *kept]
-        trace = Trace(again, [2, 1])
-        trace.record(5, {"clicks": torch.tensor([5, 50])})
-        trace.finish()
-        assert written(again).trace["clicks"].to_list() == [10, 20, 30, 40, 50, 1, 2, 3, 4, 5]
+@pytest.mark.parametrize("count", [4, 1], ids=["large parts", "small parts, which are joined"])
+def test_a_flush_changes_no_file_of_the_checkpoint(directory, request, count):
+    if count > 1:
+        request.getfixturevalue("small_parts")
+    played(directory, 5, saved=4)
+    kept = read_checkpoint(directory.path)["files"]
+    assert len(kept) == count
+    assert Run(directory.path, {"status": "running"}).trace["round"].to_list() == [1, 2, 3, 4] * 2
+    assert written(directory).trace["round"].to_list() == [1, 2, 3, 4, 5] * 2
+    again = RunDirectory(directory.path)
+    assert restore_checkpoint(again, "id") == {"round": 4}
+    assert sorted(path.name for path in directory.path.iterdir()) == ["checkpoint.pt", *kept]
+    trace = Trace(again, [2, 1])
+    trace.record(5, {"clicks": torch.tensor([5, 50])})
+    trace.finish()
+    assert written(again).trace["clicks"].to_list() == [10, 20, 30, 40, 50, 1, 2, 3, 4, 5]
 
 
-def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirectory, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
+@pytest.mark.usefixtures("small_parts")
+def test_parts_become_one_file_which_does_not_depend_on_them(directory, tmp_path):
     trace = played(directory, 10, saved=7, last=2)
     assert parts(directory.files, TRACE) == [f"trace.part{number:05}.parquet" for number in range(1, 9)]
     trace.finish()
@@ -181,10 +178,9 @@ def test_parts_become_one_file_which_does_not_depend_on_them(directory: RunDirec
     assert (tmp_path / "once" / "trace.parquet").read_bytes() == (directory / "trace.parquet").read_bytes()
 
 
-def test_a_full_buffer_is_written_and_parts_are_in_order(directory: RunDirectory, monkeypatch):
-    """A full buffer is written, and parts are in order, also after 99999."""
-    monkeypatch.setattr(trace_module, "FLUSH_ROWS", 6)
-    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
+@pytest.mark.usefixtures("small_parts")
+def test_a_full_buffer_is_written_and_parts_are_in_order(directory):
+    """Also after 99999."""
     trace = Trace(directory, [1, 2])
     for t in (1, 2, 3, 4):
         trace.record(t, {"clicks": torch.tensor([t, t])})

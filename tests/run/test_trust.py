@@ -22,41 +22,55 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def test_a_run_may_name_classes_of_choices_and_no_others():
-    """A run may name the classes of choices and no others, wherever they stand."""
+def test_a_run_may_name_the_classes_of_choices():
     contents = [choice.content for group in Catalogue().choices.values() for choice in group.values()]
     named = {target for content in contents for _, target in targets(content)}
     assert {TARGET, "ol2r_cli.ranker.model.mlp.MLP", "ol2r_cli.dataset.letor.Letor"} <= named
     for target in named:
         check_stored({"_target_": target, "part": {"_target_": target}, "several": [{"_target_": target}]}, "x", FILE)
-    strangers = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.store.os.system"]
-    strangers += ["ol2r_cli.run.store.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
-    refused = [("", "must have settings only, got ranker._args_", {"_args_": True})]
-    for target in (*strangers, f"{TARGET} ", "", None, 3, {"_target_": TARGET}, [TARGET]):
-        node, good = {"_target_": target}, {"_target_": TARGET}
-        what = f"in run/config.yaml must be a class of a choice of ol2r, got {target!r}: "
-        refused += [
-            (f"ranker{place}._target_ ", what, settings)
-            for place, settings in (
-                ("", node),
-                (".model", {**good, "model": node}),
-                (".plain.deeper", {**good, "plain": {"deeper": node}}),
-                (".listed[1][0]", {**good, "listed": [1, [node]]}),
-            )
-        ]
-    for key in ("_partial_", "_recursive_", "_convert_"):
-        refused.append(("", f"must have settings only, got ranker.{key}", {key: True}))
-    for bad in ("${oc.env:HOME}", "a/${x}/b", "\\${x}", "???"):
-        refused.append(("", "must have values without interpolations, got ranker.files[0]=", {"files": [bad]}))
-    refused.append(("", "must have plain values, got ranker.l2 of type complex", {"l2": 1j}))
-    refused.append(("", "must be a class of a choice of ol2r, got", {"a\n\x1b[2J": {"_target_": "x\n\x1b[2J"}}))
-    for start, message, settings in refused:
-        with pytest.raises(ValueError, match=rf"^{re.escape(start)}.*{re.escape(message)}") as error:
-            check_stored(settings, "ranker", FILE)
-        assert str(error.value).isprintable()
 
 
-def test_choices_of_a_named_folder_are_trusted_but_no_runs_below(tmp_path: Path):
+PLACES = {
+    "": lambda node: node,
+    ".model": lambda node: {"_target_": TARGET, "model": node},
+    ".plain.deeper": lambda node: {"_target_": TARGET, "plain": {"deeper": node}},
+    ".listed[1][0]": lambda node: {"_target_": TARGET, "listed": [1, [node]]},
+}
+STRANGERS = ["zipfile.ZipFile", "os.system", "hydra.utils.instantiate", "ol2r_cli.run.store.os.system"]
+STRANGERS += ["ol2r_cli.run.store.RunDirectory", "ol2r_cli.ranker.pdgd:PDGD", f"{TARGET}.__init__", "stranger"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("target", [*STRANGERS, f"{TARGET} ", "", None, 3, {"_target_": TARGET}, [TARGET]], ids=str)
+def test_a_run_may_name_no_others_wherever_they_stand(target, place):
+    start = f"ranker{place}._target_ in {FILE} must be a class of a choice of ol2r, got {target!r}: "
+    with pytest.raises(ValueError, match=f"^{re.escape(start)}"):
+        check_stored(PLACES[place]({"_target_": target}), "ranker", FILE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        *(
+            ({key: True}, f"must have settings only, got ranker.{key}")
+            for key in ("_args_", "_partial_", "_recursive_", "_convert_")
+        ),
+        *(
+            ({"files": [bad]}, "must have values without interpolations, got ranker.files[0]=")
+            for bad in ("${oc.env:HOME}", "a/${x}/b", "\\${x}", "???")
+        ),
+        ({"l2": 1j}, "must have plain values, got ranker.l2 of type complex"),
+        ({"a\n\x1b[2J": {"_target_": "x\n\x1b[2J"}}, "must be a class of a choice of ol2r, got"),
+    ],
+    ids=str,
+)
+def test_a_run_has_plain_settings_only(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        check_stored(settings, "ranker", FILE)
+    assert str(error.value).isprintable()
+
+
+def test_choices_of_a_named_folder_are_trusted_but_no_runs_below(tmp_path):
     """The choices of a folder that is named are trusted, and those of runs below it are not.
 
     `--config-dir .` in a folder with runs of others does not trust what these name.

@@ -13,7 +13,6 @@ from ol2r_cli.cli import main
 from ol2r_cli.plugins.benchmark.results import read_results, results_frame
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.frames import load
-from ol2r_cli.run import trace as trace_module
 from ol2r_cli.run.run import Run
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.trace import Trace
@@ -24,45 +23,42 @@ PATTERNS = {"b[1]": "b1", "c*": "cx", "d?": "dy", "**": "e", "[!f]": "g", "~": "
 
 
 @pytest.fixture
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _here(tmp_path, monkeypatch) -> None:
     """Runs in an empty folder, whose files have relative paths."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.usefixtures("_here")
-def test_rows_and_results_of_another_folder_are_not_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trace_module, "PART_BYTES", 1)
-    for name, beside in PATTERNS.items():
-        for folder, rounds, level in (name, 5, 0.25), (beside, 7, 0.75):
-            directory = RunDirectory(folder)
-            trace = Trace(directory, [1])
-            for t in range(1, rounds + 1):
-                trace.record(t, {"clicks": torch.tensor([t])})
-                trace.flush()
-            trace.finish()
-            run = Run(folder, {}, files=directory.files)
-            assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
-            make(Path("runs", folder), test={0: level})
-            directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs, [{}], [()]))
-        ((of_file, _),) = read_results(Path(name, "r.parquet"))
-        assert of_file.values[0]["test_ndcg_10"] == 0.25, name
+@pytest.mark.usefixtures("_here", "small_parts")
+@pytest.mark.parametrize("name", PATTERNS)
+def test_rows_and_results_of_another_folder_are_not_read(name):
+    for folder, rounds, level in (name, 5, 0.25), (PATTERNS[name], 7, 0.75):
+        directory = RunDirectory(folder)
+        trace = Trace(directory, [1])
+        for t in range(1, rounds + 1):
+            trace.record(t, {"clicks": torch.tensor([t])})
+            trace.flush()
+        trace.finish()
+        run = Run(folder, {}, files=directory.files)
+        assert run.trace["round"].to_list() == list(range(1, rounds + 1)), folder
+        make(Path("runs", folder), test={0: level})
+        directory.write_parquet("r.parquet", results_frame(collect([Path("runs", folder)]).runs, [{}], [()]))
+    ((of_file, _),) = read_results(Path(name, "r.parquet"))
+    assert of_file.values[0]["test_ndcg_10"] == 0.25
 
 
 @pytest.mark.usefixtures("_here")
-def test_a_name_with_a_tilde_is_not_the_folder_of_a_user(capsys: pytest.CaptureFixture[str]):
-    """A folder whose name begins with a tilde is not that of a user."""
+def test_a_name_with_a_tilde_is_not_the_folder_of_a_user(capsys):
     make(Path("~nobody_of_this_name"))
     assert load("~nobody_of_this_name").height == 1
+    named, smoke = "output_dir='~nobody_of_this_name'", ["experiment=smoke", "rounds=2"]
     for words in (
-        ["status", "~nobody_of_this_name"],
-        ["report", "~nobody_of_this_name"],
-        ["clean", "~nobody_of_this_name"],
-        ["run", "experiment=smoke", "rounds=2", "output_dir='~nobody_of_this_name'"],
-        ["run", "-m", "experiment=smoke", "rounds=2", "seed=1,2", "output_dir='~nobody_of_this_name'", "--dry-run"],
-        ["data", "info", "cache_dir='~nobody_of_this_name'"],
+        *([command, "~nobody_of_this_name"] for command in ("status", "report", "clean")),
+        ["run", *smoke, named],
+        ["run", "-m", *smoke, "seed=1,2", named, "--dry-run"],
+        ["data", "info", named.replace("output", "cache")],
     ):
         assert main(words) == 0, words
     assert "Traceback" not in capsys.readouterr().err
-    assert ol2r.run("experiment=smoke", "rounds=2", "output_dir='~nobody_of_this_name'").path.is_dir()
+    assert ol2r.run(*smoke, named).path.is_dir()
     assert os.listdir() == ["~nobody_of_this_name"]

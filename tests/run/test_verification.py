@@ -21,7 +21,7 @@ TINY = Path(__file__).parents[1] / "data" / "tiny"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory) -> Path:
     """A finished run with everything that can be saved."""
     folder = tmp_path_factory.mktemp("runs")
     words = ["experiment=smoke", "replicas=2", "save_interactions=true", "block_rounds=[10]", "validation_sessions=40"]
@@ -31,7 +31,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
+def copy(finished, tmp_path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / finished.name))
 
 
@@ -84,18 +84,17 @@ EDITS = {
 }
 
 
-def test_an_edited_table_does_not_fit_the_others(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for what, (table, column, expected) in EDITS.items():
-        copy = Path(shutil.copytree(finished, tmp_path / what / finished.name))
-        edit(copy, table, column)
-        accept_changes(copy)
-        code, lines = verified(copy, capsys)
-        assert code == 1, what
-        for start in expected:
-            assert any(line.startswith(start) for line in lines), (what, lines)
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edited_table_does_not_fit_the_others(copy, capsys, what):
+    table, column, expected = EDITS[what]
+    edit(copy, table, column)
+    accept_changes(copy)
+    code, lines = verified(copy, capsys)
+    assert code == 1
+    assert [start for start in expected if not any(line.startswith(start) for line in lines)] == []
 
 
-def test_online_ndcg_is_that_of_the_saved_lists(copy: Path, capsys: pytest.CaptureFixture[str]):
+def test_online_ndcg_is_that_of_the_saved_lists(copy, capsys):
     """An edit that also corrects the sums is noticed by the documents that were shown."""
     better = pl.when(ONE_ROUND).then(0.999).otherwise("online_ndcg").cast(pl.Float32)
     edit(copy, "trace.parquet", better.alias("online_ndcg"))
@@ -108,7 +107,7 @@ def test_online_ndcg_is_that_of_the_saved_lists(copy: Path, capsys: pytest.Captu
     assert verified(copy, capsys) == (1, [expected, "1 finished run: 0 intact, 1 not"])
 
 
-def test_skipped_queries_have_no_online_ndcg(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_skipped_queries_have_no_online_ndcg(tmp_path, capsys):
     """Queries that are skipped have no online NDCG, and without data there is none."""
     data = Path(shutil.copytree(TINY, tmp_path / "data"))
     words = ["dataset=letor", f"dataset.path={data}", "rounds=60", "save_interactions=true", "no_relevant=skip"]
@@ -124,7 +123,7 @@ def test_skipped_queries_have_no_online_ndcg(tmp_path: Path, capsys: pytest.Capt
     assert captured.err.count("\n") == 1
 
 
-def test_tables_that_lack_rows_and_a_summary_of_others(copy: Path, capsys: pytest.CaptureFixture[str]):
+def test_tables_that_lack_rows_and_a_summary_of_others(copy, capsys):
     content = json.loads((copy / "summary.json").read_text())
     content["metrics"]["online_ndcg"]["mean"] += 1e-6
     content["rounds"] = 61
@@ -142,7 +141,7 @@ def test_tables_that_lack_rows_and_a_summary_of_others(copy: Path, capsys: pytes
     assert "evaluation.parquet: split test lacks rounds of a seed, or has them twice" in lines
 
 
-def test_a_report_can_leave_out_what_is_not_intact(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_report_can_leave_out_what_is_not_intact(finished, tmp_path, capsys):
     for name in ("intact", "edited"):
         shutil.copytree(finished, tmp_path / name / finished.name)
     edit(tmp_path / "edited" / finished.name, "trace.parquet", pl.lit(None).cast(pl.Int16).alias("clicks"))
@@ -155,7 +154,7 @@ def test_a_report_can_leave_out_what_is_not_intact(finished: Path, tmp_path: Pat
     assert "interactions.parquet has other queries or clicks than trace.parquet" in captured.out
 
 
-def test_runs_below_a_folder_by_id_and_not_finished(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_runs_below_a_folder_by_id_and_not_finished(finished, tmp_path, capsys):
     other = Path(shutil.copytree(finished, tmp_path / "other"))
     damaged = Path(shutil.copytree(finished, tmp_path / "damaged")) / "ranker.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
