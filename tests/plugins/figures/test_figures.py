@@ -10,6 +10,7 @@ from ol2r_cli.commands.report import main
 from ol2r_cli.plugins.figures import drawing
 from ol2r_cli.plugins.figures.kinds import KINDS
 from ol2r_cli.plugins.figures.look import NothingToDraw
+from tests.finished import refused
 from tests.report.runs import make
 
 
@@ -31,65 +32,66 @@ def drawn(tmp_path, monkeypatch):
     return asked
 
 
-def test_the_kinds_are_listed_and_where_figures_go(drawn, capsys):
+def test_the_kinds_are_listed(drawn, capsys):
     assert main(["--figure"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(KINDS)
     assert KINDS["learning_curve"].shows in lines[list(KINDS).index("learning_curve")]
-    for typed, files in {
-        "runs --figure bar": "figures/bar.png",
-        "--figure bar cosine runs --out new/pictures": "new/pictures/bar.png new/pictures/cosine.png",
-        "runs --figure bar --format pdf": "figures/bar.pdf",
-        "runs --figure bar --out new/curve.svg": "new/curve.svg",
-        "runs --figure bar --out new/OTHER.SVG": "new/OTHER.SVG",
-    }.items():
-        drawn.clear()
-        assert main(typed.split()) == 0
-        assert capsys.readouterr().out.splitlines() == [f"written: {file}" for file in files.split()]
-        assert [Path(file).read_text() for file in files.split()] == [f"picture of {kind}" for kind, _, _ in drawn]
-        assert all(rankers == ["pairrank"] for _, rankers, _ in drawn)
 
 
-def test_each_kind_gets_its_options_and_failures_stop_none(drawn, capsys):
-    """Each kind is handed its options, and one that cannot be drawn does not stop the others."""
+@pytest.mark.parametrize(("typed", "files"), [
+    ("runs --figure bar", "figures/bar.png"),
+    ("--figure bar cosine runs --out new/pictures", "new/pictures/bar.png new/pictures/cosine.png"),
+    ("runs --figure bar --format pdf", "figures/bar.pdf"),
+    ("runs --figure bar --out new/curve.svg", "new/curve.svg"),
+    ("runs --figure bar --out new/OTHER.SVG", "new/OTHER.SVG"),
+])  # fmt: skip
+def test_figures_go_where_out_and_format_say(drawn, capsys, typed, files):
+    assert main(typed.split()) == 0
+    assert capsys.readouterr().out.splitlines() == [f"written: {file}" for file in files.split()]
+    assert [Path(file).read_text() for file in files.split()] == [f"picture of {kind}" for kind, _, _ in drawn]
+    assert all(rankers == ["pairrank"] for _, rankers, _ in drawn)
+
+
+def test_each_kind_gets_its_options(drawn):
     words = ["--option", "split=validation", "width=page", "window=10"]
     assert main(["runs", "--figure", "learning_curve", "online_ndcg", *words]) == 0
     told = [{"split": "validation", "width": "page"}, {"width": "page", "window": "10"}]
     assert [options for _, _, options in drawn] == told
-    capsys.readouterr()
+
+
+def test_a_kind_that_cannot_be_drawn_stops_no_other(drawn, capsys):
     assert main(["runs", "--figure", "blocks", "bar"]) == 0
     out, errors = capsys.readouterr()
     assert out == "written: figures/bar.png\n"
     left, few = errors.splitlines()
     assert left == "ol2r report: left out, blocks: blocks needs runs with blocks"
-    assert few.startswith(
-        "ol2r report: No intervals for 1 of 1 groups: they have fewer than 3 seeds or folds. --option"
-    )
+    few_seeds = "No intervals for 1 of 1 groups: they have fewer than 3 seeds or folds. --option"
+    assert few.startswith(f"ol2r report: {few_seeds}")
     assert main(["runs", "--figure", "running_time"]) == 0
     assert "No intervals for 1 of 1 groups: they have fewer than 3 runs." in capsys.readouterr().err
     assert main(["runs", "--figure", "blocks"]) == 2
     assert capsys.readouterr().err == "ol2r report: blocks needs runs with blocks\n"
 
 
-def test_errors_are_one_line_and_2(drawn, capsys):
+OPTIONS = "width, bands, units, xlim, ylim, xlabel, ylabel, metric"
+
+
+@pytest.mark.parametrize(("typed", "complaint"), [
+    ("pie", "--figure must be one of learning_curve, "),
+    ("curve", "--figure curve: did you mean learning_curve?\n"),
+    ("lerning", "--figure lerning: did you mean learning_curve?\n"),
+    ("bar --option split=test", f"--option must be one of {OPTIONS}, got 'split'\n"),
+    ("bar --option band", "--option band: did you mean bands?\n"),
+    ("bar --option unit=fold", "--option unit: did you mean units?\n"),
+    ("bar --option metric", "--option must be NAME=VALUE, got metric\n"),
+    ("bar --format csv", "--format must be one of png, svg, pdf with --figure, got csv"),
+    ("bar --out x.doc", "--out must be a folder, or end in .png, .svg, .pdf, got x.doc"),
+    ("bar --out x.png --format svg", "--out must not end in .png with --format svg"),
+    ("bar cosine --out x.png", "--out must be a folder for 2 figures, got x.png"),
+    ("bar --out file/x.png", "--out must be a file that can be written, got file/x.png"),
+])  # fmt: skip
+def test_errors_are_one_line_and_2(drawn, capsys, typed, complaint):
     Path("file").touch()
-    names = "width, bands, units, xlim, ylim, xlabel, ylabel, metric"
-    for typed, complaint in {
-        "pie": "--figure must be one of learning_curve, ",
-        "curve": "--figure curve: did you mean learning_curve?\n",
-        "lerning": "--figure lerning: did you mean learning_curve?\n",
-        "bar --option split=test": f"--option must be one of {names}, got 'split'\n",
-        "bar --option band": "--option band: did you mean bands?\n",
-        "bar --option unit=fold": "--option unit: did you mean units?\n",
-        "bar --option metric": "--option must be NAME=VALUE, got metric\n",
-        "bar --format csv": "--format must be one of png, svg, pdf with --figure, got csv",
-        "bar --out x.doc": "--out must be a folder, or end in .png, .svg, .pdf, got x.doc",
-        "bar --out x.png --format svg": "--out must not end in .png with --format svg",
-        "bar cosine --out x.png": "--out must be a folder for 2 figures, got x.png",
-        "bar --out file/x.png": "--out must be a file that can be written, got file/x.png",
-    }.items():
-        assert main(["runs", "--figure", *typed.split()]) == 2
-        out, errors = capsys.readouterr()
-        assert out == ""
-        assert errors.startswith(f"ol2r report: {complaint}")
-        assert errors.count("\n") == 1
+    line = refused(capsys, "report", "runs", "--figure", *typed.split())
+    assert f"{line}\n".startswith(complaint)

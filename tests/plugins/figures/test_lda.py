@@ -9,12 +9,9 @@ import pytest
 import torch
 
 from ol2r_cli.cli import main
-from ol2r_cli.plugins.figures.drawing import draw
 from ol2r_cli.plugins.figures.drawn.lda import _discriminants, _evenly_spaced, project
-from ol2r_cli.report.collection import collect
-from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import group_runs
 from tests.manifests import accept_changes
+from tests.report.runs import drawn
 
 SMALL = "dataset.queries={train:6,validation:2,test:2} dataset.documents=8 rounds=2 evaluate_every=2 device=cpu"
 
@@ -55,15 +52,13 @@ def test_axes_are_those_along_which_grades_differ():
 
 
 def test_the_figure_has_panels_for_features_and_the_network(runs, network):
-    """The figure has a panel for features and one for the network."""
     (grades, *expected), (_, *other) = project(network, documents=5), project(network, 5, seed=1)
     assert expected[0].shape == expected[1].shape == (len(grades), 2)
     assert max(np.unique(grades, return_counts=True)[1]) == 5
     assert list(grades) == sorted(grades)
     assert np.array_equal(other[0], expected[0])
     assert not np.allclose(other[1], expected[1])
-    groups_of_runs = group_runs(collect([runs]).runs)
-    figure = draw("lda", groups_of_runs, Labels(groups_of_runs), documents="5")
+    figure = drawn(runs, "lda", documents="5")
     titles = [axes.get_title().replace("\n", ", ") for axes in figure.axes]
     assert titles == ["generated data, features", "olRankNet, informational, last hidden layer"]
     for axes, places in zip(figure.axes, expected, strict=True):
@@ -71,18 +66,22 @@ def test_the_figure_has_panels_for_features_and_the_network(runs, network):
         assert shown == {tuple(point) for point in places}
 
 
-def test_wrong_options_and_other_data_are_refused(runs, network, tmp_path):
-    """Wrong options, a linear ranker and other data are refused."""
-    groups = group_runs(collect([runs]).runs)
-    for options, message in (
-        ({"seed": "7"}, r"^seed must be one of 0, 1, got 7$"),
-        ({"seed": "first"}, r"^seed must be a whole number from 0 to \d+, got first$"),
-        ({"documents": 0}, r"^documents must be a whole number from 1 to 100000, got 0$"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            draw("lda", groups, Labels(groups), **options)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"seed": "7"}, r"^seed must be one of 0, 1, got 7$"),
+    ({"seed": "first"}, r"^seed must be a whole number from 0 to \d+, got first$"),
+    ({"documents": 0}, r"^documents must be a whole number from 1 to 100000, got 0$"),
+])  # fmt: skip
+def test_wrong_options_are_refused(runs, options, message):
+    with pytest.raises(ValueError, match=message):
+        drawn(runs, "lda", **options)
+
+
+def test_a_linear_ranker_is_refused(runs):
     with pytest.raises(ValueError, match=r"lda needs a ranker with a network, got .*: run one, such as ranker=olrankn"):
         project(next(run for run in runs.glob("*/pairrank-*")), 5)
+
+
+def test_other_data_are_refused(network, tmp_path):
     copy = tmp_path / network.name
     shutil.copytree(network, copy)
     config = (copy / "config.yaml").read_text()

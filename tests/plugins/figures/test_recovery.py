@@ -5,72 +5,81 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
 from ol2r_cli import cli
-from ol2r_cli.plugins.figures import recovery as module
 from ol2r_cli.plugins.figures.recovery import recovery
-from ol2r_cli.plugins.figures.series import Series
-from ol2r_cli.report.names import Labels
-from ol2r_cli.report.run_groups import Group
+from tests.report.runs import groups_and_labels, play
 
-CHOICES = {"dataset": "synthetic", "click": "perfect", "ranker": "pdgd", "exploration": "plackett_luce"}
-# Round -> NDCG@10 of three seeds. The intent changes after round 40, and again after round 80.
+# NDCG@10 of three seeds each ten rounds. The intent changes after round 40, and again after round 80.
 CHANGING = {
-    **{0: [0.1, 0.1, 0.1], 20: [0.4, 0.4, 0.4], 40: [0.5, 0.6, 0.4], 50: [0.2, 0.2, 0.2], 60: [0.3, 0.39, 0.2]},
-    **{80: [0.38, 0.2, 0.3], 90: [0.6, 0.6, 0.6], 120: [0.7, 0.7, 0.7]},
+    0: [0.1, 0.3, 0.4, 0.4, 0.5, 0.2, 0.30, 0.3, 0.385, 0.6, 0.6, 0.6, 0.7],
+    1: [0.1, 0.3, 0.4, 0.4, 0.6, 0.2, 0.39, 0.2, 0.20, 0.6, 0.6, 0.6, 0.7],
+    2: [0.1, 0.3, 0.4, 0.4, 0.4, 0.2, 0.20, 0.2, 0.30, 0.6, 0.6, 0.6, 0.7],
 }
-STAYING = {0: [0.1], 40: [0.4], 80: [0.9]}  # users who have had intent 2 from the start
-SCHEDULE = {"intent._target_": "x.Abrupt", "intent.intents": [1, 2, 1], "intent.every": 40, "intent.share": 1}
-SCHEDULE["dataset.intent"] = None
+STAYING = {0: [0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.9]}  # users who have had intent 2 from the start
+ALWAYS_2 = ("intent=none", "intent._target_=x.NoChange", "dataset.intent=2")
 
 
-def test_rows_of_curves(monkeypatch):
-    curves: dict[int, Series] = {}
+def ran(root: Path, curves: dict[int, list[float]], *words: str, rounds: int) -> None:
+    online = {"online_ndcg": {seed: [0.5] for seed in curves}}
+    play(root, "ranker=pdgd", *words, trace=online, test=curves, every=10, rounds=rounds)
 
-    def group(curve: dict[int, list[float]], intent: str, **settings: object) -> Group:
-        made = Group({**CHOICES, "intent": intent, "fairness": "none"}, {"ranker.l2": 1, **settings}, [])
-        curves[id(made)] = Series(np.array([*curve]), np.array([*curve.values()]).T)
-        return made
 
-    def rows(*groups: Group) -> tuple[list[dict], list[list[str]]]:
-        table = recovery(groups, Labels(groups))
-        return table.values(), [[cell.text for cell in row[-3:]] for row in table.rows]
+def changing(root: Path, *words: str, intent: str = "abrupt", intents: str = "[1,2,1]", rounds: int = 120) -> None:
+    schedule = f"intent={intent}", f"intent._target_=x.{intent.title()}", f"intent.intents={intents}"
+    ran(root, CHANGING, *schedule, "intent.every=40", "dataset.intent=null", *words, rounds=rounds)
 
-    given = {("ndcg_10", "test"): lambda group: curves[id(group)]}
-    monkeypatch.setattr(module, "evaluation_series", lambda group, *what: given[what](group))
-    monkeypatch.setattr(Labels, "ordered", lambda self, groups, metric: groups)
-    changing = group(CHANGING, "abrupt", rounds=120, **SCHEDULE)
-    staying = group(STAYING, "none", rounds=80, **{"dataset.intent": 2, "intent._target_": "x.NoChange"})
-    other = group({40: [0.01]}, "none", rounds=80, **{"dataset.intent": 2, "ranker.l2": 2})
-    (first, second), texts = rows(other, changing, staying)
-    assert [first[name] for name in ("round", "intent_before", "intent_after", "rounds_of_phase")] == [40, 1, 2, 40]
-    numbers = [first[name] for name in ("before", "after", "end", "drop", "from_the_start")]
-    assert numbers == pytest.approx([0.5, 0.2, 0.88 / 3, 0.6, 0.4])
-    # .38 is reached after 40 and after 20 rounds, and what comes later does not count
-    assert [first[name] for name in ("units", "recovered", "median_rounds")] == [3, 2, 40]
-    assert (second["round"], second["intent_before"], second["intent_after"]) == (80, 2, 1)
-    assert (second["from_the_start"], second["drop"], second["recovered"], second["median_rounds"]) == (
-        None,
-        0,
-        0,
-        None,
-    )
+
+def rows(root: Path) -> tuple[list[dict], list[list[str]]]:
+    """Values, and the last three columns as they are printed."""
+    table = recovery(*groups_and_labels(root))
+    return table.values(), [[cell.text for cell in row[-3:]] for row in table.rows]
+
+
+def test_each_change_of_intent_has_a_row(tmp_path: Path):
+    """95 % of .4 is reached after 40 and after 20 rounds by two seeds, and what comes later does not count."""
+    changing(tmp_path)
+    ran(tmp_path, STAYING, *ALWAYS_2, rounds=80)
+    ran(tmp_path, {0: [0.01] * 5}, *ALWAYS_2, "ranker.l2=2", rounds=80)
+    (first, second), texts = rows(tmp_path)
     assert texts == [["0.4000", "2 of 3", "40"], ["", "", ""]]
-    shorter = group(CHANGING, "abrupt", rounds=80, **SCHEDULE)
-    (row,), texts = rows(shorter, group({40: [0.41]}, "none", rounds=40, **{"dataset.intent": 2}))
-    assert (row["recovered"], row["median_rounds"]) == (1, None), "most units decide the median"
-    assert texts[0][-1] == "> 40"
-    settings = {**SCHEDULE, "intent.intents": [1, 2], "rounds": 120}
-    again, _ = rows(group(CHANGING, "recurring", **settings | {"intent._target_": "x.Recurring"}))
-    assert [(row["round"], row["intent_before"], row["intent_after"]) for row in again] == [(40, 1, 2), (80, 2, 1)]
-    (smooth,), _ = rows(group(CHANGING, "smooth", **settings, **{"intent.width": 15}))
-    assert smooth["before"] == pytest.approx(0.4)  # round 20, the last evaluation before the change began
-    assert smooth["rounds_of_phase"] == 80
+    told = {
+        **{"round": 40, "intent_before": 1, "intent_after": 2, "rounds_of_phase": 40},
+        **{"before": 0.5, "after": 0.2, "end": 0.885 / 3, "drop": 0.6, "from_the_start": 0.4},
+        **{"units": 3, "recovered": 2, "median_rounds": 40},
+    }
+    assert {name: first[name] for name in told} == pytest.approx(told)
+    told = {"round": 80, "intent_before": 2, "intent_after": 1, "from_the_start": None, "drop": 0, "recovered": 0}
+    assert {name: second[name] for name in told} == told
+    assert second["median_rounds"] is None
+
+
+def test_most_units_decide_the_median(tmp_path: Path):
+    changing(tmp_path, rounds=80)
+    ran(tmp_path, {0: [0.41] * 5}, *ALWAYS_2, rounds=40)
+    (row,), texts = rows(tmp_path)
+    assert (row["recovered"], row["median_rounds"], texts[0][-1]) == (1, None, "> 40")
+
+
+def test_intents_may_recur(tmp_path: Path):
+    changing(tmp_path, intent="recurring", intents="[1,2]")
+    found, _ = rows(tmp_path)
+    assert [(row["round"], row["intent_before"], row["intent_after"]) for row in found] == [(40, 1, 2), (80, 2, 1)]
+
+
+def test_the_last_evaluation_before_a_smooth_change_counts(tmp_path: Path):
+    """It begins 15 rounds earlier, after round 20, and the second intent stays."""
+    changing(tmp_path, "intent.width=15", intent="smooth", intents="[1,2]")
+    (row,), _ = rows(tmp_path)
+    assert (row["before"], row["rounds_of_phase"]) == (pytest.approx(0.4), 80)
+
+
+def test_users_who_never_change_have_no_row(tmp_path: Path):
+    ran(tmp_path, STAYING, *ALWAYS_2, rounds=80)
     with pytest.raises(ValueError, match="--recovery needs runs whose users change their intent"):
-        rows(group(STAYING, "none", rounds=80))
+        rows(tmp_path)
 
 
 def test_runs_of_the_command_line(tmp_path: Path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-import shlex
+import re
 import statistics
 from fractions import Fraction
 from pathlib import Path
@@ -14,11 +14,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ol2r_cli import cli
 from ol2r_cli.commands.report import main
 from ol2r_cli.plugins.figures.trial import TrialResult, trial
 from ol2r_cli.report.frames import load
-from tests.report.runs import drawn, lines, play
+from tests.finished import refused
+from tests.plugins.figures.axes import band, panel
+from tests.report.runs import lines, play
 
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 RANDOM = ("ranker=random", "exploration=none", "ranker._target_=ol2r_cli.ranker.model_ranker.RandomRanker")
@@ -39,28 +40,32 @@ def test_pages_by_hand():
     # sums after the second page: -2 and -2; after the last: 1 and 1; pages of the seeds: .2 and .2
     assert (found.worst.half_width, found.end.half_width) == (0, 0)
     assert (found.last_tenth.mean, found.last_tenth.half_width) == (1, 0), "the fifth of five pages"
-    assert found.percent is not None
-    assert found.percent.mean == pytest.approx(100 * 0.2 / 2.1)
     # (.2 - r 2.2) / 2.1 and (.2 - r 2) / 2.1 with r = .2 / 2.1 are apart by r .2 / 2.1
-    assert found.percent.half_width == pytest.approx(T1 * 100 * 0.1 * (0.2 / 2.1) / 2.1)
+    percent = 100 * 0.2 / 2.1, T1 * 100 * 0.1 * (0.2 / 2.1) / 2.1
+    assert (found.percent.mean, found.percent.half_width) == pytest.approx(percent)
 
 
-def test_never_behind_and_never_even():
-    at_once = of([[1, 2, 1]], [[1, 1, 2]])
-    assert (at_once.worst.mean, at_once.worst_page, at_once.break_even) == (0, 0, 1)
-    assert at_once.worst.half_width is None, "of one seed"
-    never = of([[3, 1, 0]], [[1, 1, 3]])
-    assert (never.worst.mean, never.worst_page, never.break_even, never.end.mean) == (-1, 3, None, -1)
-    last = of([[0, 1, 1]], [[1, 1, 0]])
-    assert (last.worst.mean, last.worst_page, last.break_even) == (-1, 1, 3), "the first page of the lowest"
-    equal = of([[1, 2]], [[1, 2]])
-    assert (equal.worst_page, equal.break_even, equal.end.mean) == (0, 1, 0)
+FEWER = {"lower_is_better": True}
+TENTHS = [[0.1, 0.9], [0.2, 0.8], [0, 0.3]], [[0, 1], [0, 1], [0.3, 0]]  # the mean may be -1e-17
 
 
-def test_lower_values_may_be_better():
-    fewer = of([[4, 1, 1]], [[2, 2, 2]], lower_is_better=True)
-    assert (fewer.worst.mean, fewer.worst_page, fewer.break_even, fewer.end.mean) == (2, 1, 3, 0)
-    assert of([[4, 1, 1]], [[2, 2, 2]]).break_even == 1
+@pytest.mark.parametrize(("learner", "baseline", "more", "expected"), [
+    ([[1, 2, 1]], [[1, 1, 2]], {}, (0, 0, 1, 0)),
+    ([[3, 1, 0]], [[1, 1, 3]], {}, (-1, 3, None, -1)),
+    ([[0, 1, 1]], [[1, 1, 0]], {}, (-1, 1, 3, 0)),
+    ([[1, 2]], [[1, 2]], {}, (0, 0, 1, 0)),
+    ([[4, 1, 1]], [[2, 2, 2]], FEWER, (2, 1, 3, 0)),
+    ([[4, 1, 1]], [[2, 2, 2]], {}, (0, 0, 1, 0)),
+    (*TENTHS, {}, (0, 0, 1, 0)),
+], ids=["at once", "never", "the first of the lowest", "equal", "fewer", "more", "rounding is not behind"])  # fmt: skip
+def test_the_worst_page_and_the_break_even_one(learner, baseline, more, expected):
+    found = of(learner, baseline, **more)
+    assert (found.worst.mean, found.worst_page, found.break_even, found.end.mean) == pytest.approx(expected)
+
+
+def test_one_seed_has_no_interval_and_nothing_no_percentage():
+    found = of([[1, 2]], [[0, 0]])
+    assert (found.worst.half_width, found.percent) == (None, None)
 
 
 def test_folds_count_the_same_and_are_the_units():
@@ -69,16 +74,6 @@ def test_folds_count_the_same_and_are_the_units():
     assert (found.a_page.mean, found.a_page.n, found.a_page.clusters) == (1, 3, 2)
     assert found.a_page.half_width == pytest.approx(T1 * statistics.stdev([-2, 4]) / 2**0.5)
     assert (found.worst_page, found.end.mean) == (0, 2)
-
-
-def test_a_baseline_of_nothing_has_no_percentage():
-    assert of([[1, 2]], [[0, 0]]).percent is None
-
-
-def test_rounding_is_not_behind():
-    """Tenths of three seeds that add up to 0: their mean may be -1e-17."""
-    found = of([[0.1, 0.9], [0.2, 0.8], [0, 0.3]], [[0, 1], [0, 1], [0.3, 0]])
-    assert (found.worst_page, found.break_even) == (0, 1)
 
 
 def plain(learner: list[list[Fraction]], baseline: list[list[Fraction]], folds: list[str]) -> dict[str, float | None]:
@@ -129,17 +124,20 @@ def test_random_pages_as_a_plain_implementation_has_them():
     assert seen == {"at once", "never", "in between"}
 
 
-@pytest.fixture
-def runs(tmp_path, monkeypatch) -> Path:
-    """A learner and a baseline that does not learn, with three seeds of which two are common, and four pages."""
-    monkeypatch.chdir(tmp_path)
-    root = Path("runs")
+def a_learner_and_a_baseline(root: Path) -> None:
+    """The baseline does not learn. They have two and three seeds, of which two are common, and four pages."""
     clicks = {0: [0, 0, 2, 2], 1: [1, 0, 1, 3]}
     ndcg = {seed: [0.25, 0.25, 0.5, 0.75] for seed in clicks}
     play(root, "ranker=pdgd", PDGD, trace={"clicks": clicks, "online_ndcg": ndcg, "cumulative_ndcg": ndcg})
     ndcg = {seed: [0.5] * 4 for seed in (0, 1, 2)}
     play(root, *RANDOM, trace={"clicks": {0: [1] * 4, 1: [1] * 4, 2: [9] * 4}, "online_ndcg": ndcg})
-    return root
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    a_learner_and_a_baseline(Path("runs"))
+    return Path("runs")
 
 
 def rows(*words: str) -> list[dict]:
@@ -147,44 +145,52 @@ def rows(*words: str) -> list[dict]:
     return json.loads(Path("table.json").read_text())
 
 
-def test_rows_of_runs(runs, capsys):
+def test_rows_of_runs(runs):
     """Differences of clicks are -1 -1 1 1 and 0 -1 0 2: their sums have the means -.5 -1.5 -1 .5."""
     (row,) = rows(runs, "--trial", "clicks", "--baseline", "random")
-    assert (row["ranker"], row["metric"], row["rival"], row["pairs"]) == ("pdgd", "clicks", "random", 2)
-    assert (row["rival_a_page"], row["a_page"], row["percent"]) == (1, 0.125, 12.5)
-    assert (row["worst"], row["worst_page"], row["break_even"]) == (-1.5, 2, 4)
-    assert (row["end"], row["last_tenth"]) == (0.5, 1.5)
-    halves = [row[f"{name}_half_width"] for name in ("a_page", "percent", "worst", "end", "last_tenth")]
-    assert halves == pytest.approx([T1 / 8, 12.5 * T1, T1 / 2, T1 / 2, T1 / 2])
+    expected = {
+        **{"ranker": "pdgd", "metric": "clicks", "rival": "random", "pairs": 2},
+        **{"rival_a_page": 1, "a_page": 0.125, "percent": 12.5, "end": 0.5, "last_tenth": 1.5},
+        **{"worst": -1.5, "worst_page": 2, "break_even": 4},
+        **{f"{name}_half_width": T1 / 2 for name in ("worst", "end", "last_tenth")},
+        **{"a_page_half_width": T1 / 8, "percent_half_width": 12.5 * T1},
+    }
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
     assert rows(runs, "--trial", "clicks") == [row], "the row that does not learn"
+
+
+def test_the_table_says_what_is_compared(runs, capsys):
     assert main([str(runs), "--trial", "clicks", "--format", "md"]) == 0
     out = capsys.readouterr().out
-    assert "| -1.50 ± 6.35 at 2 |          4 |" in out
-    assert "Clicks minus those of random on the same pages, means over the (fold, seed) that both have." in out
-    assert "The worst moment is the page after which the mean sum is lowest; from the break-even page on it" in out
-    assert "Not all (fold, seed) are in both rows of 1 comparison." in out
+    told = [
+        "| -1.50 ± 6.35 at 2 |          4 |",
+        "Clicks minus those of random on the same pages, means over the (fold, seed) that both have.",
+        "The worst moment is the page after which the mean sum is lowest; from the break-even page on it",
+        "Not all (fold, seed) are in both rows of 1 comparison.",
+    ]
+    assert [words for words in told if words not in out] == []
     assert main([str(runs), "--trial", "online_ndcg", "--name", "pdgd=ours"]) == 0
-    out = capsys.readouterr().out
-    assert "| ours " in out
-    assert "| -0.50 ± 0.00 at 2 |      never |" in out
-    for name in "table.csv", "table.tex", "table.parquet":
-        assert main([str(runs), "--trial", "clicks", "--out", name]) == 0
+    assert re.search(r"\| ours .*\| -0.50 ± 0.00 at 2 \|      never \|", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("name", "read"), [("table.csv", pl.read_csv), ("table.parquet", pl.read_parquet)])
+def test_the_table_may_be_a_file(runs, name, read):
+    assert main([str(runs), "--trial", "clicks", "--out", name]) == 0
+    assert read(name)["worst"].to_list() == [-1.5]
+
+
+def test_the_table_may_be_latex(runs):
+    assert main([str(runs), "--trial", "clicks", "--out", "table.tex"]) == 0
     assert "break-even" in Path("table.tex").read_text()
-    for frame in pl.read_csv("table.csv"), pl.read_parquet("table.parquet"):
-        assert frame["worst"].to_list() == [-1.5]
 
 
 def test_the_better_row_is_first_and_less_regret_is_better(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for ranker, regret in {"pairrank": [9, 9], "pdgd": [5, 1], "random": [4, 4]}.items():
-        words = RANDOM if ranker == "random" else [f"ranker={ranker}"]
+    for words, regret in {("ranker=pairrank",): [9, 9], ("ranker=pdgd",): [5, 1], RANDOM: [4, 4]}.items():
         play(Path("runs"), *words, trace={"regret": {0: regret}, "clicks": {0: [1, 1]}})
-    found = rows("runs", "--trial", "regret")
-    assert [(row["ranker"], row["worst"], row["break_even"]) for row in found] == [
-        ("pdgd", 1, 2),
-        ("pairrank", 10, None),
-    ]
-    assert [row["a_page_half_width"] for row in found] == [None, None]
+    columns = "ranker", "worst", "break_even", "a_page_half_width"
+    found = [[row[name] for name in columns] for row in rows("runs", "--trial", "regret")]
+    assert found == [["pdgd", 1, 2, None], ["pairrank", 10, None, None]]
     assert main(["runs", "--trial", "regret"]) == 0
     assert "mean sum is highest; from the break-even page on it stays at or below 0." in capsys.readouterr().out
 
@@ -200,17 +206,18 @@ def test_a_row_with_a_start_is_compared_with_rows_without(tmp_path, monkeypatch)
     assert [(row["start.run"] is None, row["end"]) for row in found] == [(False, 2), (True, -1)]
 
 
-def test_rows_of_other_tasks_are_named(runs, capsys):
-    """With other numbers of pages; with other users, who have a baseline of their own."""
+def test_rows_with_other_numbers_of_pages_are_not_compared(runs, capsys):
     play(runs, "ranker=pdgd", PDGD, trace={"clicks": {0: [0, 0]}})
     assert main([str(runs), "--trial", "clicks"]) == 0
     assert "Not compared, without a baseline: dataset=mq2008 click=perfect rounds=2." in capsys.readouterr().out
-    for ranker, clicks in {"pdgd": 5, "random": 2}.items():
-        words = RANDOM if ranker == "random" else [f"ranker={ranker}"]
+
+
+def test_other_users_have_a_baseline_of_their_own(runs, capsys):
+    for words, clicks in {("ranker=pdgd",): 5, RANDOM: 2}.items():
         play(runs, *words, "click=informational", trace={"clicks": {0: [clicks] * 4}})
+    play(runs, "ranker=pairrank", trace={"clicks": {7: [1] * 4}})
     found = rows(runs, "--trial", "clicks", "--baseline", "random")
     assert [(row["click"], row["end"]) for row in found] == [("perfect", 0.5), ("informational", 12)]
-    play(runs, "ranker=pairrank", trace={"clicks": {7: [1] * 4}})
     assert main([str(runs), "--trial", "clicks", "--baseline", "random"]) == 0
     assert "Not compared, without a (fold, seed) in common: 1." in capsys.readouterr().out
 
@@ -221,70 +228,66 @@ def test_what_needs_labels_is_no_baseline_unless_it_is_named(runs):
     assert {row["rival"] for row in rows(runs, "--trial", "clicks", "--baseline", "oracle")} == {"oracle"}
 
 
-def test_errors_are_one_line_and_2(runs, capsys):
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> Path:
+    """Runs of which some things cannot be asked."""
+    root, clicks = tmp_path_factory.mktemp("folders"), {"clicks": {0: [1, 1]}}
+    a_learner_and_a_baseline(root / "runs")
     for ranker in "pdgd", "pairrank", "dbgd", "mgd":
-        play(Path("learners"), f"ranker={ranker}", trace={"clicks": {0: [1, 1]}})
-    play(Path("two"), *RANDOM, "ranker.l2=2", trace={"clicks": {0: [1, 1]}})
-    play(Path("two"), *RANDOM, trace={"clicks": {0: [1, 1]}})
-    play(Path("apart"), *RANDOM, trace={"clicks": {0: [1, 1]}})
-    play(Path("apart"), "ranker=pdgd", trace={"clicks": {1: [1, 1]}})
-    load("runs").write_parquet("values.parquet")
-    trial = "a trial needs the row that would be served otherwise: type"
-    for typed, complaint in {
-        "runs --trial": "argument --trial: expected one argument",
-        "runs --trial clics": "--trial clics: did you mean clicks?\n",
-        "runs --trial regret": "--trial must be one of online_ndcg, clicks, got 'regret': runs/run-",
-        "runs --trial cumulative_ndcg --baseline pdgd": "--trial cumulative_ndcg: did you mean online_ndcg?\n",
-        "runs --trial clicks --baseline fixed": "--baseline must be a ranker, or choices and settings, of some row",
-        "runs ranker=random --trial clicks": "there is nothing to compare with random: no other row has its dataset, "
-        "click model and settings of the run (dataset=mq2008 click=perfect)\n",
-        "learners --trial clicks": f"{trial} --baseline dbgd, --baseline mgd, --baseline pairrank or ..\n",
-        "two --trial clicks": f"{trial} --baseline random\n",
-        "two --trial clicks --baseline random": "--baseline must match one row of each task, got random, which",
-        "apart --trial clicks": "a trial needs (fold, seed) that a row and its baseline have, got none\n",
-        "runs --trial clicks --recovery": "--trial is a table by itself: leave out --recovery\n",
-        "runs --trial clicks --metric clicks --compare all": "--trial is a table by itself: leave out --metric and --c",
-        "runs --trial clicks --baseline pdgd --test t --differences": "--trial is a table by itself: leave out --test",
-        "runs --trial clicks --select validation --overrides": "--trial is a table by itself: leave out --overrides\n",
-        "runs --trial clicks --figure trial": "--trial is a table: for its figure type --figure trial --metric clicks",
-        "runs --trial clicks --bibtex": "--bibtex goes with folders",
-        "runs --trial clicks --out x.html": "--trial has no html: type --format md",
-        "runs --figure trial --option metric=regret": "metric must be one of online_ndcg, clicks, got 'regret': runs/",
-        "learners --figure trial": trial,
-    }.items():
-        capsys.readouterr()
-        assert cli.main(["report", *shlex.split(typed)]) == 2, typed
-        out, errors = capsys.readouterr()
-        assert out == ""
-        assert errors.startswith(f"ol2r report: {complaint}"), errors
-        assert errors.count("\n") == 1
+        play(root / "learners", f"ranker={ranker}", trace=clicks)
+    for words in [], ["ranker.l2=2"]:
+        play(root / "two", *RANDOM, *words, trace=clicks)
+    play(root / "apart", *RANDOM, trace=clicks)
+    play(root / "apart", "ranker=pdgd", trace={"clicks": {1: [1, 1]}})
+    load(root / "runs").write_parquet(root / "values.parquet")
+    return root
+
+
+TRIAL = "a trial needs the row that would be served otherwise: type"
+ALONE = "--trial is a table by itself: leave out"
+
+
+@pytest.mark.parametrize(("typed", "complaint"), [
+    ("runs --trial", "argument --trial: expected one argument"),
+    ("runs --trial clics", "--trial clics: did you mean clicks?\n"),
+    ("runs --trial regret", "--trial must be one of online_ndcg, clicks, got 'regret': runs/run-"),
+    ("runs --trial cumulative_ndcg --baseline pdgd", "--trial cumulative_ndcg: did you mean online_ndcg?\n"),
+    ("runs --trial clicks --baseline fixed", "--baseline must be a ranker, or choices and settings, of some row"),
+    ("runs ranker=random --trial clicks", "there is nothing to compare with random: no other row has its dataset, "
+     "click model and settings of the run (dataset=mq2008 click=perfect)\n"),
+    ("learners --trial clicks", f"{TRIAL} --baseline dbgd, --baseline mgd, --baseline pairrank or ..\n"),
+    ("two --trial clicks", f"{TRIAL} --baseline random\n"),
+    ("two --trial clicks --baseline random", "--baseline must match one row of each task, got random, which"),
+    ("apart --trial clicks", "a trial needs (fold, seed) that a row and its baseline have, got none\n"),
+    ("runs --trial clicks --recovery", f"{ALONE} --recovery\n"),
+    ("runs --trial clicks --metric clicks --compare all", f"{ALONE} --metric and --c"),
+    ("runs --trial clicks --baseline pdgd --test t --differences", f"{ALONE} --test"),
+    ("runs --trial clicks --select validation --overrides", f"{ALONE} --overrides\n"),
+    ("runs --trial clicks --figure trial", "--trial is a table: for its figure type --figure trial --metric clicks"),
+    ("runs --trial clicks --bibtex", "--bibtex goes with folders"),
+    ("runs --trial clicks --out x.html", "--trial has no html: type --format md"),
+    ("runs --figure trial --option metric=regret", "metric must be one of online_ndcg, clicks, got 'regret': runs/"),
+    ("learners --figure trial", TRIAL),
+])  # fmt: skip
+def test_errors_are_one_line_and_2(folders, capsys, monkeypatch, typed, complaint):
+    monkeypatch.chdir(folders)
+    line = refused(capsys, "report", *typed.split())
+    assert f"{line}\n".startswith(complaint)
 
 
 def test_the_figure_has_the_sums_and_their_bands(runs):
-    figure = drawn(runs, "trial", baseline="random", bands="ci", every=2)
-    (axes,) = figure.axes
+    axes = panel(runs, "trial", baseline="random", bands="ci", every=2)
     assert lines(axes)["PDGD"] == ([0, 2, 4], [0, -1.5, 0.5])
-    low, high = (edge(axes.collections[0].get_paths()[0].vertices) for edge in (min_of, max_of))
     half = T1 / 2
-    assert [low[page] for page in (0, 2, 4)] == pytest.approx([0, -1.5 - half, 0.5 - half])
-    assert [high[page] for page in (0, 2, 4)] == pytest.approx([0, -1.5 + half, 0.5 + half])
+    assert band(axes) == (pytest.approx([0, -1.5 - half, 0.5 - half]), pytest.approx([0, -1.5 + half, 0.5 + half]))
     assert axes.get_ylabel().replace("\n", " ") == "sum of clicks, minus that of random"
-    assert lines(drawn(runs, "trial", metric="online_ndcg").axes[0])["PDGD"][1] == [0, -0.25, -0.5, -0.5, -0.25]
-
-
-def min_of(vertices) -> dict[float, float]:
-    return {x: min(y for at, y in vertices if at == x) for x, _ in vertices}
-
-
-def max_of(vertices) -> dict[float, float]:
-    return {x: max(y for at, y in vertices if at == x) for x, _ in vertices}
+    assert lines(panel(runs, "trial", metric="online_ndcg"))["PDGD"][1] == [0, -0.25, -0.5, -0.5, -0.25]
 
 
 def test_a_figure_of_folds_has_folds_as_units(tmp_path):
     for fold, clicks in ((1, {0: [0], 1: [2]}), (2, {0: [4]})):
         play(tmp_path, *RANDOM, f"dataset.fold={fold}", trace={"clicks": {seed: [1] for seed in clicks}})
         play(tmp_path, "ranker=pdgd", f"dataset.fold={fold}", trace={"clicks": clicks})
-    (axes,) = drawn(tmp_path, "trial", bands="ci").axes
+    axes = panel(tmp_path, "trial", bands="ci")
     assert lines(axes)["PDGD"] == ([0, 1], [0, 1.5])
-    vertices = axes.collections[0].get_paths()[0].vertices
-    assert max_of(vertices)[1] == pytest.approx(1.5 + T1 * 1.5), "the folds are at 0 and 3"
+    assert band(axes)[1][-1] == pytest.approx(1.5 + T1 * 1.5), "the folds are at 0 and 3"
