@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from functools import cache
+from itertools import accumulate, product
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from ol2r_cli.config.instantiate import build
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.evaluation import Evaluator
 from ol2r_cli.simulation import Simulation
+from tests.choices import play
 from tests.worlds import handmade, measured, simulate, tiny
 
 ROUNDS = 70  # more than are measured at once
@@ -67,72 +69,82 @@ def shown_labels(interaction, replica: int) -> list[int]:
     return [labels[document] for document, there in zip(ranking, shown, strict=True) if there]
 
 
+@cache
+def played(no_relevant: str):
+    """The columns of rounds that all of EVERY give, and what happened."""
+    return measured(playing(*(f"{name}@{cutoff}" for name, cutoff in EVERY), no_relevant=no_relevant))
+
+
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_measures_of_rounds_are_their_definitions(no_relevant: str):
-    """Ten places are shown. A query that is skipped adds nothing to cumulative NDCG."""
-    simulation = playing(*(f"{name}@{cutoff}" for name, cutoff in EVERY), no_relevant=no_relevant)
-    values, seen = measured(simulation)
+def test_columns_of_rounds_are_those_of_the_measures(no_relevant: str):
     columns = {f"online_{name}_{cutoff}" for name, cutoff in EVERY} | {f"cumulative_ndcg_{each}" for each in CUTOFFS}
-    assert values.keys() == {"query", "clicks", "pairs", *columns}
-    skipped, total = 0, [dict.fromkeys(CUTOFFS, 0.0) for _ in range(2)]
-    for t, interaction in enumerate(seen):
-        for b, (name, cutoff) in product(range(2), EVERY):
-            value, every = float(values[f"online_{name}_{cutoff}"][t, b]), LISTS[int(interaction.candidates.query[b])]
-            expected = DEFINITIONS[name](shown_labels(interaction, b)[:cutoff], every, min(cutoff, 10))
-            if no_relevant == "skip" and not any(every):
-                assert math.isnan(value)
-                skipped += 1
-            else:
-                assert value == pytest.approx(expected, abs=1e-12)
-            if name == "ndcg":
-                total[b][cutoff] += 0.9**t * expected
-                assert float(values[f"cumulative_ndcg_{cutoff}"][t, b]) == pytest.approx(total[b][cutoff])
-    assert bool(skipped) == (no_relevant == "skip")
+    assert played(no_relevant)[0].keys() == {"query", "clicks", "pairs", *columns}
+
+
+@pytest.mark.parametrize("no_relevant", ["zero", "skip"])
+@pytest.mark.parametrize(("name", "cutoff"), EVERY)
+def test_measures_of_rounds_are_their_definitions(name: str, cutoff: int, no_relevant: str):
+    """Ten places are shown. A query that is skipped adds nothing to cumulative NDCG."""
+    values, seen = played(no_relevant)
+    for b in range(2):
+        expected = []
+        for interaction in seen:
+            every = LISTS[int(interaction.candidates.query[b])]
+            value = DEFINITIONS[name](shown_labels(interaction, b)[:cutoff], every, min(cutoff, 10))
+            expected.append(math.nan if no_relevant == "skip" and not any(every) else value)
+        assert values[f"online_{name}_{cutoff}"][:, b].tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        assert any(map(math.isnan, expected)) == (no_relevant == "skip")
+        if name == "ndcg":
+            weighed = (0.9**t * (0 if math.isnan(value) else value) for t, value in enumerate(expected))
+            assert values[f"cumulative_ndcg_{cutoff}"][:, b].tolist() == pytest.approx([*accumulate(weighed)])
 
 
 @pytest.mark.parametrize(("no_relevant", "compiled"), CASES)
 def test_measures_of_lists_are_their_definitions(no_relevant: str, compiled: bool):
+    every = [*EVERY, *(("ndcg", cutoff) for cutoff in (3, 5, 10))]  # of the default measure
     names = [f"{name}@{cutoff}" for name, cutoff in EVERY]
-    simulation, measures = playing(*names), taken(*names, "ndcg")
-    for _, _ in zip(range(20), simulation.play(), strict=False):
-        pass
-    seeds = torch.tensor([3, 4])
+    simulation, measures, seeds = playing(*names), taken(*names, "ndcg"), torch.tensor([3, 4])
+    play(simulation, 20)
     evaluate = Evaluator(handmade(LISTS), "test", seeds, no_relevant, torch.float64, measures, compiled=compiled)
     deployed = simulation.ranker.deploy()
     values = evaluate(simulation.ranker, torch.stack([deployed, 0 * deployed]))
-    more = [("ndcg", cutoff) for cutoff in (3, 5, 10)]  # of the default measure
-    assert values.keys() == {f"{name}_{cutoff}" for name, cutoff in [*EVERY, *more]}
-    for name, cutoff in [*EVERY, *more]:
-        found = values[f"{name}_{cutoff}"]
-        assert found.shape == (2, 2)
-        for b in range(2):
-            expected = []
-            for lists in evaluate.lists(simulation.ranker, deployed):
-                for length, labels in zip(lists.length.tolist(), lists.label[b].tolist(), strict=True):
-                    if no_relevant == "zero" or any(labels):
-                        expected.append(DEFINITIONS[name](labels[:length][:cutoff], labels[:length], cutoff))
-            assert float(found[0, b]) == pytest.approx(sum(expected) / len(expected), abs=1e-12), (name, cutoff)
+    for b in range(2):
+        lists = [
+            labels[:length]
+            for some in evaluate.lists(simulation.ranker, deployed)
+            for length, labels in zip(some.length.tolist(), some.label[b].tolist(), strict=True)
+            if no_relevant == "zero" or any(labels)
+        ]
+        expected = {
+            f"{name}_{cutoff}": sum(DEFINITIONS[name](labels[:cutoff], labels, cutoff) for labels in lists) / len(lists)
+            for name, cutoff in every
+        }
+        assert {name: float(found[0, b]) for name, found in values.items()} == pytest.approx(expected, abs=1e-12)
 
 
-def test_click_measures_are_their_definitions():
+@pytest.mark.parametrize("b", range(2))
+def test_click_measures_are_their_definitions(b: int):
     values, seen = measured(playing("ctr", "time_to_first_click", "clicks"))
     for t, interaction in enumerate(seen):
-        for b in range(2):
-            shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()
-            assert float(values["ctr"][t, b]) == pytest.approx(sum(clicks) / shown)
-            of_page = [float(values[name][t, b]) for name in ("page_clicks", "any_click", "several_clicks")]
-            assert of_page == [sum(clicks), any(clicks), sum(clicks) > 1]
-            by_place = [float(values[f"ctr_{rank}"][t, b]) for rank in range(1, len(clicks) + 1)]
-            assert by_place[:shown] == clicks[:shown]
-            assert all(math.isnan(rate) for rate in by_place[shown:])
-            first = float(values["time_to_first_click"][t, b])
-            assert first == 1 + clicks.index(True) if any(clicks) else math.isnan(first)
+        shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()
+        expected = {
+            "ctr": sum(clicks) / shown,
+            "page_clicks": sum(clicks),
+            "any_click": int(any(clicks)),
+            "several_clicks": int(sum(clicks) > 1),
+            "time_to_first_click": 1 + clicks.index(True) if any(clicks) else math.nan,
+            **{
+                f"ctr_{rank}": int(clicks[rank - 1]) if rank <= shown else math.nan
+                for rank in range(1, len(clicks) + 1)
+            },
+        }
+        found = {name: float(values[name][t, b]) for name in expected}
+        assert found == pytest.approx(expected, nan_ok=True), f"round {t}"
     assert values["time_to_first_click"].isnan().any()
     assert values["ctr"].max() > 0
 
 
 def test_without_measures_only_columns_of_every_run_remain():
-    """Without measures there are only the columns of every run."""
     simulation = playing()
     values, _ = measured(simulation)
     assert values.keys() == {"query", "clicks", "pairs"}
@@ -152,14 +164,17 @@ class Wrong(Measure):
         return self.result
 
 
-def test_a_measure_that_returns_something_else_is_named():
-    for result, message in [
-        ({"mine": torch.zeros(1, 2)}, "the measure wrong must return columns of ctr, got mine"),
-        ({"ctr": torch.zeros(2)}, r"the measure wrong must return ctr as a tensor \[3, 2\], got \[2\]"),
-        ({"ctr": 0.5}, r"the measure wrong must return ctr as a tensor \[3, 2\], got float"),
-    ]:
-        with pytest.raises(ValueError, match=f"^{message}$"):
-            measured(simulate(tiny(), [3, 4], 3, handmade(LISTS), measures={"wrong": Wrong(result)}))
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ({"mine": torch.zeros(1, 2)}, "columns of ctr, got mine"),
+        ({"ctr": torch.zeros(2)}, r"ctr as a tensor \[3, 2\], got \[2\]"),
+        ({"ctr": 0.5}, r"ctr as a tensor \[3, 2\], got float"),
+    ],
+)
+def test_a_measure_that_returns_something_else_is_named(result, message):
+    with pytest.raises(ValueError, match=f"^the measure wrong must return {message}$"):
+        measured(simulate(tiny(), [3, 4], 3, handmade(LISTS), measures={"wrong": Wrong(result)}))
 
 
 class Places(Measure):

@@ -14,6 +14,7 @@ from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.plugins.export.tensorboard import tracked_run
 from ol2r_cli.run.run import Run, find_runs
+from tests.finished import refused
 from tests.worlds import TINY
 
 CODE = '''\
@@ -39,66 +40,71 @@ SETTINGS = "# Rounds without a click.\n_target_: own_abandonment.Abandonment\n"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
-    """A folder with the measure and a finished run that takes it."""
+def run(tmp_path_factory):
+    """A finished run that takes the measure, which lies in its working folder."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "measure").mkdir()
     (folder / "measure" / "abandonment.yaml").write_text(SETTINGS)
     (folder / "own_abandonment.py").write_text(CODE)
     sys.path.append(str(folder))
-    assert cli.main(["run", *words(folder), "measures=[ndcg,abandonment]"]) == 0
-    yield folder
+    assert cli.main(words(folder)) == 0
+    yield next(find_runs(folder / "outputs"))
     sys.path.remove(str(folder))
 
 
 def words(folder: Path) -> list[str]:
     run = ["rounds=40", "replicas=2", "evaluate_every=20", "click=navigational", f"output_dir={folder / 'outputs'}"]
-    return [*TINY, *run, "--config-dir", str(folder)]
+    return ["run", *TINY, *run, "measures=[ndcg,abandonment]", "--config-dir", str(folder)]
 
 
-def test_it_is_in_every_output(folder: Path, capsys: pytest.CaptureFixture[str]):
-    """Tables, summary, what is printed, reports, figures, the page and exports."""
-    run = next(find_runs(folder / "outputs"))
+def test_it_is_in_the_tables_and_the_summary(run: Path):
     trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
     assert trace.schema["abandoned"] == pl.Float32
-    assert ((trace["clicks"] == 0).cast(pl.Float32) == trace["abandoned"]).all()
-    assert trace["blocks"].null_count() == len(trace), "it was not asked for"
+    assert (trace["clicks"] == 0).cast(pl.Float32).equals(trace["abandoned"])
     assert evaluation["barren_3"].is_between(0, 1).all()
     metrics = Run.read_finished(run).summary
     assert metrics["abandoned"]["mean"] == pytest.approx(trace["abandoned"].mean())
     assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()
-    capsys.readouterr()
-    assert cli.main(["run", *words(folder), "measures=[ndcg,abandonment]"]) == 0
-    assert "  abandonment      0." in capsys.readouterr().out
-    report = ["report", str(folder / "outputs")]
-    assert cli.main(report) == 0
-    table = capsys.readouterr().out
-    assert "test barren@3" in table
-    assert "abandonment" in table
-    assert cli.main([*report, "--metric", "abandoned", "--out", str(folder / "r.csv")]) == 0
-    assert "abandoned_mean" in (folder / "r.csv").read_text()
+
+
+def test_it_is_in_what_other_tools_receive(run: Path, tmp_path):
     exported = tracked_run(run)
     assert {"trace/abandoned", "evaluation/test_barren_3"} <= exported.curves.keys()
     assert "abandoned" in exported.summary
-    file = folder / "queries.parquet"
+    folder, file = run.parents[2], tmp_path / "queries.parquet"
     assert cli.main(["export", str(run), "--to", "per-query", "--config-dir", str(folder), "--out", str(file)]) == 0
-    last = evaluation.filter(pl.col("round") == 40, pl.col("split") == "test")
+    last = pl.read_parquet(run / "evaluation.parquet").filter(round=40, split="test")
     assert pl.read_parquet(file)["barren_3"].mean() == pytest.approx(last["barren_3"].mean())
-    pytest.importorskip("matplotlib")
-    for column in "abandoned", "barren_3":
-        file = folder / f"{column}.svg"
-        assert cli.main([*report, "--figure", "measure", "--option", f"column={column}", "--out", str(file)]) == 0
-        assert file.stat().st_size > 1000
-    assert cli.main([*report, "--out", str(folder / "report.html")]) == 0
-    page = (folder / "report.html").read_text()
-    assert "measure-abandoned" in page
-    assert "measure-barren_3" in page
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "shown"),
+    [
+        ([], "", ["test barren@3", "abandonment"]),
+        (["--metric", "abandoned"], "report.csv", ["abandoned_mean"]),
+        ([], "report.html", ["measure-abandoned", "measure-barren_3"]),
+        (["--figure", "measure", "--option", "column=abandoned"], "figure.svg", ["abandonment"]),
+        (["--figure", "measure", "--option", "column=barren_3"], "figure.svg", ["barren@3"]),
+    ],
+    ids=["table", "csv", "page", "figure of rounds", "figure of evaluations"],
+)
+def test_it_is_in_reports(run: Path, tmp_path, capsys, more, name, shown):
     capsys.readouterr()
-    assert cli.main([*report, "--figure", "measure", "--out", str(folder / "no.svg")]) == 2
-    told = capsys.readouterr().err
+    assert cli.main(["report", str(run), *more, *(["--out", str(tmp_path / name)] if name else [])]) == 0
+    told = (tmp_path / name).read_text() if name else capsys.readouterr().out
+    assert [text for text in shown if text not in told] == []
+
+
+def test_it_is_in_what_a_run_prints(run: Path, capsys):
+    capsys.readouterr()
+    assert cli.main(words(run.parents[2])) == 0
+    assert "  abandonment      0." in capsys.readouterr().out
+
+
+def test_a_figure_of_a_measure_names_the_columns(run: Path, tmp_path, capsys):
+    told = refused(capsys, "report", run, "--figure", "measure", "--out", tmp_path / "no.svg")
     assert "abandoned" in told
-    assert told.endswith(", got none: type --option column=online_ndcg\n")
-    assert told.count("\n") == 1
+    assert told.endswith(", got none: type --option column=online_ndcg")
 
 
 class Mistyped(Measure):
