@@ -17,7 +17,6 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from ol2r_cli.dataset.cache import Cache
 from ol2r_cli.files import write_bytes, write_parquet, write_text
 from ol2r_cli.plugins.figures.drawing import save
 from ol2r_cli.run.store import LogFile, RunDirectory
@@ -49,7 +48,7 @@ WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
-def test_no_writer_follows_a_link(tmp_path: Path):
+def test_no_writer_follows_a_link(tmp_path):
     for writer, (name, write) in WRITERS.items():
         outside, folder = tmp_path / "outside", tmp_path / writer
         outside.write_bytes(before := b"of another")
@@ -66,7 +65,7 @@ def test_no_writer_follows_a_link(tmp_path: Path):
         assert outside.read_bytes() == before, writer
 
 
-def test_an_output_goes_through_a_link_to_its_target(tmp_path: Path):
+def test_an_output_goes_through_a_link_to_its_target(tmp_path):
     """Also through two links, and to a target that does not exist yet. Both links stay."""
     for writer, (name, write) in OUTPUTS.items():
         (folder := tmp_path / writer).mkdir()
@@ -80,7 +79,7 @@ def test_an_output_goes_through_a_link_to_its_target(tmp_path: Path):
             target.write_bytes(b"")
 
 
-def test_an_output_goes_into_what_is_no_regular_file(tmp_path: Path):
+def test_an_output_goes_into_what_is_no_regular_file(tmp_path):
     """A FIFO stands for the devices: /dev/null was replaced by a file where its folder could be written."""
     for writer, (name, write) in OUTPUTS.items():
         (folder := tmp_path / writer).mkdir()
@@ -96,19 +95,7 @@ def test_an_output_goes_into_what_is_no_regular_file(tmp_path: Path):
         assert os.listdir(folder) == [name]
 
 
-def test_a_checksum_follows_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ol2r_cli.dataset.cache._SETTLED", 0)
-    (tmp_path / "data").write_text("1 qid:1 1:0")
-    Cache(tmp_path / "cache").sha256(tmp_path / "data")
-    (entry,) = (tmp_path / "cache" / "sources").iterdir()
-    entry.unlink()
-    for link in (entry, entry.with_name(f".{entry.name}.partial")):
-        link.symlink_to(tmp_path / "outside")
-    Cache(tmp_path / "cache").sha256(tmp_path / "data")
-    assert not (tmp_path / "outside").exists()
-
-
-def test_two_writers_of_a_file_leave_one_complete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_writers_of_a_file_leave_one_complete_file(tmp_path, monkeypatch):
     fsync, others = os.fsync, iter([b"second" * 1000])
 
     def meanwhile(descriptor: int) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.ranges import check_settings
+from ol2r_cli.dataset import parse
 from ol2r_cli.dataset.letor import Letor
+from ol2r_cli.dataset.table import Dataset
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests" / "data" / "tiny"
@@ -39,3 +44,32 @@ def write_fold(folder: Path, **texts: str) -> Path:
     for name, text in texts.items():
         (folder / f"{name}.txt").write_text(text)
     return folder
+
+
+class Fold:
+    """The files of a fold in a folder `set`, and datasets of them with the cache beside it."""
+
+    def __init__(self, root: Path):
+        self.folder, self.cache = root / "set", root / "cache"
+
+    def write(self, **texts: str) -> None:
+        """Write train.txt, vali.txt, test.txt as given."""
+        write_fold(self.folder, **texts)
+
+    def source(self, **settings: Any) -> Letor:
+        """A Letor as `letor` gives it."""
+        return letor(self.folder, self.cache, **settings)
+
+    def load(self, **settings: Any) -> Dataset:
+        """Its table."""
+        return self.source(**settings).load()
+
+
+@contextmanager
+def parser_set_to(**values: object) -> Iterator[None]:
+    """Other values of names of `dataset/parse.py`; `compiled=False`: the strict parser reads, as without numba."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            target, put = (parse.loops, lambda: value) if name == "compiled" else (parse, value)  # noqa: B023
+            patch.setattr(target, name, put)
+        yield

@@ -32,7 +32,7 @@ class Builder:
         np.save(folder / "names.npy", np.array(["a", "bc"]))
 
 
-def test_arrays_are_built_once_and_mapped(tmp_path: Path):
+def test_arrays_are_built_once_and_mapped(tmp_path):
     build = Builder()
     first, second = (Cache(tmp_path / "cache").open("key", build) for _ in range(2))
     assert build.calls == 1
@@ -45,33 +45,49 @@ def test_arrays_are_built_once_and_mapped(tmp_path: Path):
     assert np.load(tmp_path / "cache" / "key" / "values.npy")[0, 0] == 0
 
 
-def test_a_damaged_entry_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    values, names, meta = (tmp_path / "key" / name for name in ("values.npy", "names.npy", "meta.json"))
-    build, damages = Builder(), 0
-    Cache(tmp_path).open("key", build)
-    content = values.read_bytes()
-    headers = [content[:start] + bytes(60) + content[start + 60 :] for start in range(0, 100, 25)]
-
-    def opened(cache: Cache) -> None:
-        np.testing.assert_array_equal(cache.open("key", build)["values"], VALUES)
-        assert (build.calls, cache.rebuilt) == (1 + damages, ["key"])
-
-    for damaged in (content[:-4], content + b"more", content[:-8] + bytes(8), b"", *headers):
-        values.write_bytes(damaged)
-        damages += 1
-        opened(Cache(tmp_path))
-    for damage in names.unlink, meta.unlink, lambda: meta.write_text('{"arrays": [1'):
-        damage()
-        damages += 1
-        opened(Cache(tmp_path))
-    monkeypatch.setattr(cache_module, "_SMALL", 10)  # the content of larger arrays is verified on request
-    values.write_bytes(content[:-8] + bytes(8))
-    assert Cache(tmp_path).open("key", build)["values"][-1, -1] == 0
-    damages += 1
-    opened(Cache(tmp_path, thorough=True))
+def is_rebuilt(folder: Path, **settings: bool) -> bool:
+    """Whether the entry is built again when it is opened; then it has VALUES."""
+    cache, build = Cache(folder, **settings), Builder()
+    values = cache.open("key", build)["values"]
+    assert cache.rebuilt == ["key"] * build.calls
+    return build.calls == 1 and bool((values == VALUES).all())
 
 
-def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param("values.npy", lambda content: content[:-4], id="shorter"),
+        pytest.param("values.npy", lambda content: content + b"more", id="longer"),
+        pytest.param("values.npy", lambda content: content[:-8] + bytes(8), id="another value"),
+        pytest.param("values.npy", lambda content: b"", id="empty"),
+        pytest.param("names.npy", None, id="no array"),
+        pytest.param("meta.json", None, id="no list of arrays"),
+        pytest.param("meta.json", lambda content: content[:12], id="half a list of arrays"),
+    ],
+)
+def test_a_damaged_entry_is_built_again(tmp_path, name, damage):
+    Cache(tmp_path).open("key", Builder())
+    file = tmp_path / "key" / name
+    content = file.read_bytes()
+    file.unlink()
+    if damage:
+        file.write_bytes(damage(content))
+    assert is_rebuilt(tmp_path)
+
+
+def test_the_content_of_large_arrays_is_verified_on_request(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "_SMALL", 10)
+    Cache(tmp_path).open("key", Builder())
+    file = tmp_path / "key" / "values.npy"
+    content = file.read_bytes()
+    file.write_bytes(content[:-8] + bytes(8))
+    assert not is_rebuilt(tmp_path)
+    assert is_rebuilt(tmp_path, thorough=True)
+    file.write_bytes(bytes(60) + content[60:])
+    assert is_rebuilt(tmp_path), "without a header there is no array"
+
+
+def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path):
     def fail(folder: Path) -> None:
         np.save(folder / "values.npy", VALUES)
         raise ValueError("bad line")
@@ -90,28 +106,26 @@ def test_a_failed_build_leaves_nothing_and_may_be_tried_again(tmp_path: Path):
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory")])
 @pytest.mark.parametrize("where", ["build", "map"])
-def test_a_lack_of_memory_is_not_that_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error, where):
-    """Of arrays that are built, or mapped."""
-
-    def fail(*_: object, **__: object) -> None:
+def test_a_lack_of_memory_is_not_that_of_the_cache(tmp_path, monkeypatch, error, where):
+    def fail(*_, **__):
         raise error
 
     if where == "map":
         monkeypatch.setattr(cache_module.np, "load", fail)
     with pytest.raises(MemoryError):
         Cache(tmp_path).open("key", Builder() if where == "map" else fail)
+
+
+def test_data_that_do_not_fit_say_what_to_do():
+    class Lacking:
+        def load(self):
+            raise MemoryError("1.2 GiB")
+
     with pytest.raises(NotEnoughMemory, match=r"the data need more memory than there is \(1.2 GiB\): give this"):
         loaded(Lacking())
 
 
-class Lacking:
-    """Data that do not fit."""
-
-    def load(self):
-        raise MemoryError("1.2 GiB")
-
-
-def test_an_opening_waits_for_the_lock_of_another(tmp_path: Path):
+def test_an_opening_waits_for_the_lock_of_another(tmp_path):
     with ThreadPoolExecutor(1) as pool:
         with Lock(tmp_path / "key.lock"):
             opening = pool.submit(Cache(tmp_path).open, "key", Builder())
@@ -120,33 +134,57 @@ def test_an_opening_waits_for_the_lock_of_another(tmp_path: Path):
         assert set(opening.result(timeout=60)) == {"values", "names"}
 
 
-def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    calls = []
-    digest = cache_module.hashlib.file_digest
-    monkeypatch.setattr(cache_module.hashlib, "file_digest", lambda *args: calls.append(1) or digest(*args))
+@pytest.fixture
+def calls(monkeypatch) -> list[object]:
+    """The files that were hashed; a hash is kept however short ago its file has changed."""
+    found, digest = [], cache_module.hashlib.file_digest
+    monkeypatch.setattr(cache_module, "_SETTLED", 0)
+    monkeypatch.setattr(cache_module.hashlib, "file_digest", lambda *given: found.append(given) or digest(*given))
+    return found
+
+
+# FIPS 180-2, appendix B.1
+KNOWN = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_kept_hash_is_used_until_size_or_times_change(tmp_path, calls):
     file, other, cache = tmp_path / "data.txt", tmp_path / "other.txt", Cache(tmp_path / "cache")
     file.write_bytes(b"abc")
-    # FIPS 180-2, appendix B.1
-    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert [cache.sha256(file), cache.sha256(file), len(calls)] == [known, known, 2], "it has only just changed"
-    monkeypatch.setattr(cache_module, "_SETTLED", 0)
-    assert [cache.sha256(file), cache.sha256(file), len(calls)] == [known, known, 3]
+    assert [cache.sha256(file), cache.sha256(file), len(calls)] == [KNOWN, KNOWN, 1]
     file.write_bytes(b"abd")
     os.utime(file, ns=(0, 12345))
-    assert [cache.sha256(file) != known, len(calls)] == [True, 4]
+    assert [cache.sha256(file) != KNOWN, len(calls)] == [True, 2]
     other.write_bytes(b"abc")
     os.utime(other, ns=(0, 12345))
     os.replace(other, file)
-    assert [cache.sha256(file), len(calls)] == [known, 5], "another file of equal size and time"
+    assert [cache.sha256(file), len(calls)] == [KNOWN, 3], "another file of equal size and time"
     (entry,) = (tmp_path / "cache" / "sources").iterdir()
     content = json.loads(entry.read_text())
-    for damaged in ("{", "[]", json.dumps({**content, "sha256": "0" * 64}), json.dumps({"sha256": known})):
+    for damaged in "{", "[]", json.dumps({**content, "sha256": "0" * 64}), json.dumps({"sha256": KNOWN}):
         entry.write_text(damaged)
-        assert cache.sha256(file) == known
-    assert len(calls) == 9
+        assert cache.sha256(file) == KNOWN
+    assert len(calls) == 7
 
 
-def test_a_folder_whose_name_has_a_dollar_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_hash_is_kept_of_a_file_that_has_only_just_changed(tmp_path):
+    (tmp_path / "data.txt").write_bytes(b"abc")
+    assert Cache(tmp_path / "cache").sha256(tmp_path / "data.txt") == KNOWN
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_checksum_follows_no_link(tmp_path, calls):
+    (tmp_path / "data").write_bytes(b"abc")
+    cache = Cache(tmp_path / "cache")
+    cache.sha256(tmp_path / "data")
+    (entry,) = (tmp_path / "cache" / "sources").iterdir()
+    entry.unlink()
+    for link in entry, entry.with_name(f".{entry.name}.partial"):
+        link.symlink_to(tmp_path / "outside")
+    cache.sha256(tmp_path / "data")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_folder_whose_name_has_a_dollar_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PLACE", "elsewhere")
     assert cache_module.expand("a$PLACE/b") == Path("aelsewhere/b")

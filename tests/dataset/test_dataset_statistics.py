@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 from ol2r_cli.dataset.dataset_statistics import (
+    GroupStatistics,
+    SplitStatistics,
     compare_with_published,
     constant_features,
     group_statistics,
     split_statistics,
 )
 from ol2r_cli.dataset.table import Dataset
-from tests.dataset.letor_files import TEST_TEXT, TRAIN_TEXT, configured, letor, write_fold
+from tests.dataset.letor_files import TEST_TEXT, TRAIN_TEXT, Fold, configured
 
 
 def dataset(group: list[int] | None = None) -> Dataset:
@@ -33,31 +34,29 @@ def dataset(group: list[int] | None = None) -> Dataset:
     )
 
 
-def test_sizes_grades_attainable_ndcg_and_groups_by_split():
+def test_sizes_grades_and_attainable_ndcg_by_split():
     train, test, both = split_statistics(dataset())
-    assert (train.name, train.queries, train.documents) == ("train", 2, 4)
-    assert (train.shortest, train.median, train.longest) == (1, 2.0, 3)
-    assert train.grades == [2 / 4, 1 / 4, 1 / 4]
-    assert (train.without_relevant, train.attainable) == (0.5, 0.5)
-    assert (test.name, test.without_relevant, test.grades) == ("test", 0.0, [0.5, 0.5, 0.0])
-    assert (both.name, both.queries, both.documents) == ("all", 3, 6)
+    assert train == SplitStatistics("train", 2, 4, 1, 2.0, 3, [2 / 4, 1 / 4, 1 / 4], 1 / 2)
+    assert test == SplitStatistics("test", 1, 2, 2, 2.0, 2, [1 / 2, 1 / 2, 0], 0)
+    assert both == SplitStatistics("all", 3, 6, 1, 2.0, 3, [3 / 6, 2 / 6, 1 / 6], 1 / 3)
     assert both.attainable == pytest.approx(2 / 3)
     assert constant_features(dataset()) == [1], "constant in the training split"
+
+
+def test_sizes_utilities_and_ratios_of_groups_by_split():
     assert group_statistics(dataset()) == []
     train, test, both = group_statistics(dataset([0, 0, 1, 0, 1, 1]))
-    assert (train.sizes, train.utilities) == ([3, 1], [2 / 3, 1.0])
+    assert train == GroupStatistics("train", [3, 1], [2 / 3, 1.0])
+    assert both == GroupStatistics("all", [3, 3], [2 / 3, 2 / 3])
     assert train.ratios == pytest.approx([2 / 3, 3])
-    assert test.sizes == [0, 2]
-    assert math.isnan(test.utilities[0])
+    assert (test.sizes, test.utilities) == ([0, 2], pytest.approx([math.nan, 0.5], nan_ok=True))
     assert test.ratios == pytest.approx([math.nan, 0], nan_ok=True)
-    assert (both.sizes, both.utilities) == ([3, 3], [2 / 3, 2 / 3])
 
 
-def test_counts_and_checksums_are_the_published_ones(tmp_path: Path, data_dir: Path):
-    """Counts and checksums are compared with the published ones."""
-    write_fold(tmp_path / "set", train=TRAIN_TEXT, test=TEST_TEXT)
+def test_counts_and_checksums_are_compared_with_those_published(fold: Fold):
+    fold.write(train=TRAIN_TEXT, test=TEST_TEXT)
     known = {"expected": {"queries": 11, "documents": 22, "features": 3}, "checksums": {"test.txt": "0" * 64}}
-    compared = compare_with_published(letor(tmp_path / "set", tmp_path / "cache", queries=2, features=9, **known))
+    compared = compare_with_published(fold.source(queries=2, features=9, **known))
     assert {what: found == expected for what, found, expected in compared} == {
         "queries": True,
         "documents": False,  # 19 + 2
@@ -65,6 +64,9 @@ def test_counts_and_checksums_are_the_published_ones(tmp_path: Path, data_dir: P
         "validation file": False,
         "sha256 of test.txt": False,
     }
+
+
+def test_mq2008_is_the_published_one(tmp_path, data_dir):
     published = compare_with_published(configured("mq2008", data_dir, tmp_path, fold=5))
     assert len(published) == 3 + 3
     assert [each for each in published if each[1] != each[2]] == []

@@ -12,13 +12,14 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.dataset.document_table import read_documents
 from ol2r_cli.dataset.parse import DataError
+from tests.finished import refused
 
 HEAD = "query,document,label,price,age\n"
 GOOD = "q1,a,0,1,2\nq1,b,1,3,4\n"
 
 
 @pytest.fixture
-def read(tmp_path: Path):
+def read(tmp_path):
     def read(text: str | bytes, **options):
         (tmp_path / "rows.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
         return read_documents(tmp_path / "rows.csv", **options)
@@ -131,20 +132,19 @@ def test_parquet_is_read_as_csv_and_named_by_rows(tmp_path):
             read_documents(tmp_path / name)
 
 
-def test_a_dataset_of_ones_own_names_the_place(tmp_path, monkeypatch, capsys):
-    """In commands: one line on stderr, and exit code 2."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OL2R_CHOICES", raising=False)
-    assert cli.main(["new", "dataset", "placed_rows"]) == 0
-    rows = Path("choices", "placed_rows.csv").read_text().splitlines()
-    for number, line, message in (
+@pytest.mark.parametrize(
+    ("number", "line", "message"),
+    [
         (7, "q1,1,774,0.43,18,8x7", ":7: found '8x7' in column age, expected a number"),
         (30, "q1,1,774,0.43,18,837", ":30"),
-    ):
-        Path("changed.csv").write_text("\n".join([*rows[: number - 1], line, *rows[number:]]) + "\n")
-        capsys.readouterr()
-        words = ["run", "dataset=placed_rows", "dataset.path=changed.csv", "ranker=pdgd", "rounds=5"]
-        assert cli.main(words) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1
+    ],
+)
+def test_a_dataset_of_ones_own_names_the_place(tmp_path, monkeypatch, capsys, number, line, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OL2R_CHOICES", raising=False)
+    name = f"placed_rows_{number}"  # a module of its own
+    assert cli.main(["new", "dataset", name]) == 0
+    rows = Path("choices", f"{name}.csv").read_text().splitlines()
+    Path("changed.csv").write_text("\n".join([*rows[: number - 1], line, *rows[number:]]) + "\n")
+    words = [f"dataset={name}", "dataset.path=changed.csv", "ranker=pdgd", "rounds=5"]
+    assert message in refused(capsys, "run", *words)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
+import torch
 
 from ol2r_cli.dataset.documents import DocumentDataset, Documents
 
@@ -32,29 +34,36 @@ def load(tmp_path):
 
 def test_each_fifth_of_the_queries_tests_once_and_validates_once(load):
     folds = [load(fold=fold) for fold in (1, 2, 3, 4, 5)]
-    for split in "test", "validation":
-        assert sorted(number for fold in folds for number in fold.splits[split].tolist()) == list(range(QUERIES))
-    for number, fold in enumerate(folds):
-        assert sorted(n for split in fold.splits.values() for n in split.tolist()) == list(range(QUERIES))
-        assert fold.splits["validation"].tolist() == folds[(number + 1) % 5].splits["test"].tolist()
+    tested, validated = ([fold.splits[split].tolist() for fold in folds] for split in ("test", "validation"))
+    assert sorted(chain(*tested)) == list(range(QUERIES))
+    assert validated == [*tested[1:], tested[0]]
+    assert all(sorted(torch.cat([*fold.splits.values()]).tolist()) == list(range(QUERIES)) for fold in folds)
     assert len({fold.fingerprint for fold in folds}) == 5
+
+
+def test_splits_do_not_depend_on_the_order_of_the_file(load):
     turned = Documents(GIVEN.query[::-1], GIVEN.label[::-1], FEATURES[::-1])
-    names = [{fold.query_ids[number] for number in fold.splits["test"]} for fold in (load(turned), folds[0])]
-    assert names[0] == names[1], "the order of the file does not matter"
+    names = [{data.query_ids[number] for number in data.splits["test"]} for data in (load(turned), load())]
+    assert names[0] == names[1]
 
 
 def test_splits_may_be_named(load):
-    named = replace(GIVEN, split=["train"] * 24 + ["test"] * 6)
-    splits = load(named).splits
+    splits = load(replace(GIVEN, split=["train"] * 24 + ["test"] * 6)).splits
     assert [splits[split].tolist() for split in ("train", "validation", "test")] == [list(range(8)), [], [8, 9]]
-    for split, settings, message in (
-        (["train"] * 30, {"fold": 2}, "dataset.fold must be 1 where documents name their split, got 2"),
-        (["train"] * 29 + ["test"], {}, "split must be the same for all documents of a query, got .* in row 29"),
-        (["train"] * 27 + ["dev"] * 3, {}, "split must be one of train, validation, test, got 'dev'"),
-        (["test"] * 30, {}, "split must be train for some queries, got none"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load(replace(GIVEN, split=split), **settings)
+
+
+@pytest.mark.parametrize(
+    ("split", "fold", "message"),
+    [
+        (["train"] * 30, 2, "dataset.fold must be 1 where documents name their split, got 2"),
+        (["train"] * 29 + ["test"], 1, "split must be the same for all documents of a query, got .* in row 29"),
+        (["train"] * 27 + ["dev"] * 3, 1, "split must be one of train, validation, test, got 'dev'"),
+        (["test"] * 30, 1, "split must be train for some queries, got none"),
+    ],
+)
+def test_splits_that_are_none_are_refused(load, split, fold, message):
+    with pytest.raises(ValueError, match=message):
+        load(replace(GIVEN, split=split), fold=fold)
 
 
 def test_features_are_normalised_in_double_precision(load):
@@ -133,10 +142,7 @@ def test_documents_that_cannot_be_ranked_are_refused(load, changed, message):
 
 
 def test_features_beyond_single_precision_are_named(load):
-    """Features beyond single precision are named if not normalised.
-
-    Seconds that differ by 1 and 2 are equal in single precision; minmax makes them 0, 1/2 and 1 before.
-    """
+    """Seconds that differ by 1 and 2 are equal in single precision; minmax makes them 0, 1/2 and 1 before."""
     seconds = np.stack([np.arange(30.0), 1.7e9 + np.tile([0.0, 1, 2], 10)], axis=1)
     named = (
         "features 2 have values that single precision (7 digits) moves by over a thousandth of their range in a query"

@@ -6,15 +6,16 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
 from ol2r_cli import api, cli
-from ol2r_cli.dataset.table import Dataset
 from ol2r_cli.plugins.export.ranked_split import RankedSplit
 from ol2r_cli.run.run import find_runs
 from tests.finished import refused
@@ -33,6 +34,7 @@ THIRD = np.arange(len(RAW)) % 3  # what the sparse file has in place of features
 SPARSE = [
     line.rsplit(" ", 2)[0] + (f" 3:{value}" if value else "") for line, value in zip(LINES, THIRD.tolist(), strict=True)
 ]
+SPARSE_RAW = np.stack([RAW[:, 0], RAW[:, 1], THIRD], 1)
 CLASSES = """
     from dataclasses import replace
     from pathlib import Path
@@ -87,7 +89,7 @@ CLASSES = """
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def here(tmp_path_factory) -> Path:
     """A folder with the same documents as LETOR files, as SVMlight files that leave out zeros, and for own classes."""
     folder = tmp_path_factory.mktemp("inference")
     for name, lines in (("letor", LINES), ("sparse", SPARSE)):
@@ -115,7 +117,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trained(here: Path, tmp_path: Path, search_path) -> Callable[..., api.Run]:
+def trained(here: Path, tmp_path, search_path) -> Callable[..., api.Run]:
     numbers = itertools.count()
 
     def run(*words: str) -> api.Run:
@@ -129,26 +131,89 @@ def trained(here: Path, tmp_path: Path, search_path) -> Callable[..., api.Run]:
     return run
 
 
-def rows_of_test(dataset: Dataset) -> np.ndarray:
-    start, end = (dataset.offsets[dataset.splits["test"] + add].tolist() for add in (0, 1))
-    return np.concatenate([np.arange(*rows) for rows in zip(start, end, strict=True)])
-
-
-METHODS = ("none", "query_minmax", "query_zscore", "global_zscore")
 LETOR = "dataset=letor", "dataset.path={}/letor"
+TABLE = "dataset=own_table"
+METHODS = ("none", "query_minmax", "query_zscore", "global_zscore")
 DATASETS = {
     **{f"letor {method}": (*LETOR, f"dataset.normalise={method}") for method in METHODS},
     "letor dropped": (*LETOR, "dataset.drop_constant=true"),
     "letor grouped": (*LETOR, "dataset.group={{feature: 1, threshold: 0.5}}"),
     "sparse": ("dataset=letor", "dataset.path={}/sparse"),
-    **{f"own {method}": ("dataset=own_table", f"dataset.normalise={method}") for method in METHODS},
-    "own seconds": ("dataset=own_table", "dataset.shift=1.7e9"),  # more digits than single precision has
-    "own grouped": ("dataset=own_table", "dataset.group={{feature: 1, quantiles: 2}}"),
-    "own named": ("dataset=own_table", "dataset.group={{feature: visits, quantiles: 2}}"),
+    **{f"own {method}": (TABLE, f"dataset.normalise={method}") for method in METHODS},
+    "own seconds": (TABLE, "dataset.shift=1.7e9"),  # more digits than single precision has
+    "own grouped": (TABLE, "dataset.group={{feature: 1, quantiles: 2}}"),
+    "own named": (TABLE, "dataset.group={{feature: visits, quantiles: 2}}"),
     "own declared": ("dataset=own_declared",),
     "own plain": ("dataset=own_plain",),
     "synthetic": ("dataset=synthetic", "dataset.queries={{train: 9, validation: 3, test: 4}}", "dataset.features=6"),
 }
+
+
+class Case(NamedTuple):
+    """A run on one of DATASETS, and its test split: features before normalisation, queries, and by which scores the
+    run ranked."""
+
+    name: str
+    run: api.Run
+    raw: np.ndarray
+    queries: list[str]
+    scores: list[float]
+
+    def is_scored_by(self, found: Iterable[float], rel: float = 1e-6) -> bool:
+        return list(found) == pytest.approx(self.scores, rel=rel, abs=rel / 10)
+
+
+def ranked_test_split(name: str, run: api.Run) -> Case:
+    with torch.inference_mode():
+        split = RankedSplit(run.path, "test", own_targets=run.trained_ranker.own_targets)
+        dataset = split.dataset
+        scores = torch.full([len(dataset.labels)], torch.nan, dtype=torch.float64)
+        for lists in split.lists():
+            real = torch.arange(lists.score.shape[2]) < lists.length[:, None]
+            scores[lists.document[0][real]] = lists.score[0][real]
+    raw = {"sparse": SPARSE_RAW, "own seconds": RAW + np.array([0, 1.7e9, 0, 0])}.get(name, RAW)
+    raw = dataset.features.numpy() if name in ("own plain", "synthetic") else raw
+    rows = ~scores.isnan().numpy()
+    assert len(scores[rows].unique()) > rows.sum() / 2, "not all documents are alike"
+    queries = np.repeat(dataset.query_ids, dataset.offsets.diff())
+    return Case(name, run, raw[rows], queries[rows].tolist(), scores[rows].tolist())
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, Case]:
+    return {}
+
+
+@pytest.fixture
+def case(request, here, trained, cases) -> Case:
+    """The case of a name, whose run is made once."""
+    if request.param not in cases:
+        run = trained(*(word.format(here) for word in DATASETS[request.param]))
+        cases[request.param] = ranked_test_split(request.param, run)
+    return cases[request.param]
+
+
+def of_datasets_but(*names: str):
+    return pytest.mark.parametrize("case", [name for name in DATASETS if name not in names], indirect=True)
+
+
+@of_datasets_but()
+def test_documents_of_a_file_get_the_scores_of_the_run(case: Case, tmp_path):
+    lines = [
+        " ".join([f"0 qid:{query}", *(f"{n}:{value!r}" for n, value in enumerate(row, 1))])
+        for query, row in zip(case.queries, case.raw.tolist(), strict=True)
+    ]
+    (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
+    said = "Plain has no method `transformation`.*: they are taken as they are"
+    with pytest.warns(UserWarning, match=said) if case.name == "own plain" else nullcontext():
+        assert case.is_scored_by(case.run.score(tmp_path / "new.txt"))
+
+
+@of_datasets_but("own plain")
+def test_documents_of_an_array_get_the_scores_of_the_run(case: Case):
+    one = case.queries.count(case.queries[0])
+    assert case.is_scored_by(case.run.score(case.raw, query=case.queries))
+    assert case._replace(scores=case.scores[:one]).is_scored_by(case.run.score(case.raw[:one]))
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to/score.md"
@@ -159,51 +224,17 @@ def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str]) -
     """Scores by exported weights and the lines of the page, which know nothing else of ol2r."""
     out = here / "weights.json"
     assert cli.main(["export", str(run.path), "--to", "weights", "--out", str(out), "--config-dir", str(here)]) == 0
-    lines = SERVE.replace('"weights.json"', repr(str(out)))
     names: dict = {}
-    exec(lines, names)
+    exec(SERVE.replace('"weights.json"', repr(str(out))), names)
     given = names["model"]["features"]
     assert given in (["price", "visits", "age", "seven"], [str(n) for n in range(1, features.shape[1] + 1)])
     starts = [row for row, name in enumerate(queries) if row == 0 or name != queries[row - 1]]
     return np.concatenate([names["scores"](part) for part in np.split(features, starts[1:])]).tolist()
 
 
-@pytest.mark.parametrize("name", DATASETS)
-def test_a_test_split_gets_the_scores_of_the_ranking_of_the_run(here, tmp_path, trained, capsys, name):
-    """By `score` of a file and of an array, and by `export`: the same scores, so that the order is the same."""
-    run = trained(*(word.format(here) for word in DATASETS[name]))
-    with torch.inference_mode():
-        split = RankedSplit(run.path, "test", own_targets=run.trained_ranker.own_targets)
-        expected = torch.zeros(len(split.dataset.labels), dtype=torch.float64)
-        for lists in split.lists():
-            real = torch.arange(lists.score.shape[2]) < lists.length[:, None]
-            expected[lists.document[0][real]] = lists.score[0][real]
-    dataset, rows = split.dataset, rows_of_test(split.dataset)
-    raw = RAW + np.array([0, 1.7e9 * (name == "own seconds"), 0, 0])
-    if name in ("own plain", "synthetic"):
-        raw = dataset.features.numpy()
-    elif name == "sparse":
-        raw = np.stack([RAW[:, 0], RAW[:, 1], THIRD], 1)
-    queries = np.repeat(dataset.query_ids, dataset.offsets.diff())[rows].tolist()
-    lines = [
-        " ".join([f"0 qid:{query}", *(f"{n}:{value!r}" for n, value in enumerate(row, 1))])
-        for query, row in zip(queries, raw[rows].tolist(), strict=True)
-    ]
-    (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
-    wanted = expected[rows].tolist()
-    assert len({round(score, 9) for score in wanted}) > len(wanted) / 2, "not all documents are alike"
-    if name == "own plain":
-        with pytest.warns(UserWarning, match="Plain has no method `transformation`.*: they are taken as they are"):
-            found = run.score(tmp_path / "new.txt")
-    else:
-        found = run.score(tmp_path / "new.txt")
-        assert run.score(raw[rows], query=queries).to_list() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
-        one = queries.count(queries[0])
-        assert run.score(raw[rows[:one]]).to_list() == pytest.approx(wanted[:one], rel=1e-6, abs=1e-9)
-    assert found.to_list() == pytest.approx(wanted, rel=1e-6, abs=1e-9)
-    if name not in ("own plain", "own declared"):
-        capsys.readouterr()
-        assert served(run, here, raw[rows], queries) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+@of_datasets_but("own plain", "own declared")
+def test_exported_weights_give_the_scores_of_the_run(case: Case, here):
+    assert case.is_scored_by(served(case.run, here, case.raw, case.queries), rel=1e-5)
 
 
 def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, trained, capsys):
@@ -212,9 +243,10 @@ def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, tra
     assert refused(capsys, *words).startswith("Changed has a `load` of its own, so that nothing says how it makes feat")
 
 
-def test_arrays_that_are_no_documents_are_refused(here, trained):
-    run = trained(*(word.format(here) for word in DATASETS["letor query_minmax"]))
-    for array, query, message in (
+@pytest.mark.parametrize("case", ["letor query_minmax"], indirect=True)
+@pytest.mark.parametrize(
+    ("array", "query", "message"),
+    [
         (RAW[:, :3], None, r"features must be 4 for each document, as in the data of the run, got 3"),
         (RAW[0], None, r"features must have a row for each document, got the shape \[4\]"),
         (RAW[:0], None, r"features must have a row for each document, got the shape \[0, 4\]"),
@@ -222,10 +254,13 @@ def test_arrays_that_are_no_documents_are_refused(here, trained):
         ([["a"]], None, "features must be numbers, a row for each document"),
         (RAW[:3], ["a", "b"], "query must have a value for each of 3 documents, got 2"),
         (RAW[:3], ["a", "b", "a"], "documents of a query must follow each other"),
-        (here / "letor" / "test.txt", ["a"], "query goes with an array of features: leave it out with a file"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            run.score(array, query=query)
+        (PAGE, ["a"], "query goes with an array of features: leave it out with a file"),
+    ],
+    ids=range(8),
+)
+def test_arrays_that_are_no_documents_are_refused(case: Case, array, query, message):
+    with pytest.raises(ValueError, match=message):
+        case.run.score(array, query=query)
 
 
 def test_training_data_that_have_changed_are_refused(here, tmp_path, trained, capsys):

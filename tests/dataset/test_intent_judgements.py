@@ -25,37 +25,48 @@ def load(tmp_path: Path, judged: str = JUDGED, train: str = TRAIN, binary: bool 
     return letor(root, tmp_path / "cache", **({"intents": intents} | more)).load()
 
 
-def test_labels_by_intent_are_part_of_the_fingerprint(tmp_path):
-    plain, dataset, binary = load(tmp_path, intents=None), load(tmp_path), load(tmp_path, binary=True)
-    second = load(tmp_path, binary=True, intent=2)
+def test_labels_by_intent_are_those_of_the_judgements(tmp_path):
+    dataset, binary = load(tmp_path), load(tmp_path, binary=True)
     assert dataset.labels.tolist() == [1, 0, 2, 0, 1]
-    assert dataset.intents.labels.tolist() == [[0, 3, 0, 0, 1], [2, 0, 1, 0, 0]]
-    assert dataset.intents.grades == 4
-    assert binary.intents.labels.tolist() == [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
-    assert binary.intents.grades == 2
-    assert second.labels.tolist() == [1, 0, 1, 0, 0]
-    assert second.grades == 2
-    other, first = load(tmp_path, JUDGED.replace("D2\t3", "D2\t2")), load(tmp_path, intent=1)
-    assert len({each.fingerprint for each in (plain, dataset, binary, second, other, first)}) == 6
+    assert (dataset.intents.labels.tolist(), dataset.intents.grades) == ([[0, 3, 0, 0, 1], [2, 0, 1, 0, 0]], 4)
+    assert (binary.intents.labels.tolist(), binary.intents.grades) == ([[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]], 2)
+    second = load(tmp_path, binary=True, intent=2)
+    assert (second.labels.tolist(), second.grades) == ([1, 0, 1, 0, 0], 2)
 
 
-def test_what_is_malformed_or_missing_is_explained(tmp_path):
-    for message, judged in {
-        "expected the columns": "a\t1\tD2\t3\n",
-        "intents.tsv:1: found": "",
-        "intents.tsv:2: found": f"{HEAD}a\t0\tD2\t3\n",
-        "intents.tsv:3: found 'bad'": f"{HEAD}a\t1\tD\u20282\t3\nbad\n",  # where Python ends a line, but no editor
-        "intents.tsv:3: found": f"{HEAD}a\t1\tD2\t3\na 1 D1 1\n",
-        "must have judgements of documents of the data": f"{HEAD}z\t1\tD2\t3\n",
-    }.items():
-        with pytest.raises(DataError, match=re.escape(message)):
-            load(tmp_path, judged)
-    with pytest.raises(DataError, match="needs a comment `# docid = NAME` behind every document"):
-        load(tmp_path, train=TRAIN.replace("#docid = D2", ""))
-    with pytest.raises(ValueError, match=r"without judgements of intents type dataset\.intents=null"):
-        load(tmp_path, intents={"file": "other.tsv"})
-    with pytest.raises(ValueError, match=r"IntentFile has no setting 'folder'"):
-        load(tmp_path, intents={"folder": "x"})
+def test_judgements_are_part_of_the_fingerprint(tmp_path):
+    others = [{}, {"intents": None}, {"binary": True}, {"binary": True, "intent": 2}, {"intent": 1}]
+    others.append({"judged": JUDGED.replace("D2\t3", "D2\t2")})
+    assert len({load(tmp_path, **settings).fingerprint for settings in others}) == len(others)
+
+
+@pytest.mark.parametrize(
+    ("judged", "message"),
+    [
+        ("a\t1\tD2\t3\n", "expected the columns"),
+        ("", "intents.tsv:1: found"),
+        (f"{HEAD}a\t0\tD2\t3\n", "intents.tsv:2: found"),
+        (f"{HEAD}a\t1\tD\u20282\t3\nbad\n", "intents.tsv:3: found 'bad'"),  # where Python ends a line, but no editor
+        (f"{HEAD}a\t1\tD2\t3\na 1 D1 1\n", "intents.tsv:3: found"),
+        (f"{HEAD}z\t1\tD2\t3\n", "must have judgements of documents of the data"),
+    ],
+)
+def test_malformed_judgements_are_named(tmp_path, judged, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        load(tmp_path, judged)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train": TRAIN.replace("#docid = D2", "")}, "needs a comment `# docid = NAME` behind every document"),
+        ({"intents": {"file": "other.tsv"}}, r"without judgements of intents type dataset\.intents=null"),
+        ({"intents": {"folder": "x"}}, r"IntentFile has no setting 'folder'"),
+    ],
+)
+def test_what_is_missing_is_explained(tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, **settings)
 
 
 def test_clueweb09(tmp_path, data_dir):

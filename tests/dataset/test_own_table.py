@@ -27,7 +27,7 @@ TABLE = pl.DataFrame(
 
 
 @pytest.fixture
-def folds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folds(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     TABLE.sample(fraction=1, shuffle=True, seed=0).write_csv("documents.csv")
     exec(RECIPE, {})

@@ -6,8 +6,6 @@ import bz2
 import gzip
 import lzma
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,19 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from ol2r_cli.dataset import parse as parser
 from ol2r_cli.dataset.parse import DataError, ParsedFile, parse
-from tests.dataset.letor_files import TINY
+from tests.dataset.letor_files import TINY, parser_set_to
 from tests.reference.letor import LetorLines, read_letor
-
-
-@contextmanager
-def set_to(**values: object) -> Iterator[None]:
-    """Other values of the parser's names, also within an example of hypothesis."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            patch.setattr(parser, name, value)
-        yield
 
 
 def parse_text(text: bytes, **options: object) -> ParsedFile:
@@ -38,8 +26,7 @@ def parse_text(text: bytes, **options: object) -> ParsedFile:
         file = Path(folder) / "data.txt"
         file.write_bytes(text)
         read = parse(file, **options)  # type: ignore[arg-type]
-        with pytest.MonkeyPatch.context() as without_numba:
-            without_numba.setattr("ol2r_cli.loops.compiled", lambda: False)
+        with parser_set_to(compiled=False):
             strictly = parse(file, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.features.view(np.uint32), strictly.features.view(np.uint32))
     np.testing.assert_array_equal(read.labels, strictly.labels)
@@ -60,21 +47,19 @@ def assert_equals_reference(documents: ParsedFile, text: bytes, missing: float |
     assert np.repeat(documents.query_ids, np.diff(documents.offsets)).tolist() == reference.queries
 
 
-def test_real_files_equal_sklearn_bit_by_bit(data_dir: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("name", ["MQ2008/Fold1/test", "ClueWeb09/Fold1/test", "yahoo_sample/Fold1/train"])
+def test_real_files_equal_sklearn_bit_by_bit(data_dir, name: str):
     """And the fast parser is sure of them."""
-    monkeypatch.setattr(parser, "_strict_chunk", None)
-    for name in ("MQ2008/Fold1/test.txt", "ClueWeb09/Fold1/test.txt", "yahoo_sample/Fold1/train.txt"):
-        path = data_dir / name
-        features, labels, queries = load_svmlight_file(str(path), query_id=True)
-        documents = parse(path)
-        np.testing.assert_array_equal(
-            documents.features.view(np.uint32), features.toarray().astype(np.float32).view(np.uint32), name
-        )
-        np.testing.assert_array_equal(documents.labels, labels, name)
-        found = np.repeat(np.array(documents.query_ids, int), np.diff(documents.offsets))
-        np.testing.assert_array_equal(found, queries, name)
-        assert (documents.features.dtype, documents.labels.dtype) == (np.float32, np.int8)
-        np.testing.assert_array_equal(parse(path, dtype=np.float64).features, features.toarray(), name)
+    path = data_dir / f"{name}.txt"
+    features, labels, queries = load_svmlight_file(str(path), query_id=True)
+    with parser_set_to(_strict_chunk=None):
+        documents, exact = parse(path), parse(path, dtype=np.float64).features
+    single = features.toarray().astype(np.float32)
+    np.testing.assert_array_equal(documents.features.view(np.uint32), single.view(np.uint32))
+    np.testing.assert_array_equal(exact, features.toarray())
+    np.testing.assert_array_equal(documents.labels, labels)
+    assert np.repeat(documents.query_ids, np.diff(documents.offsets)).astype(int).tolist() == queries.tolist()
+    assert (documents.features.dtype, documents.labels.dtype) == (np.float32, np.int8)
 
 
 def test_every_number_is_rounded_as_float_rounds_it():
@@ -149,7 +134,7 @@ def test_a_file_is_read_as_it_stands_or_rejected(text: str, damage: list, missin
         place %= len(text)
         text = text[:place] + character + text[place + replaces :]
     reference = read_letor(text.encode(), missing=missing)
-    with set_to(CHUNK=chunk):
+    with parser_set_to(CHUNK=chunk):
         if isinstance(reference, int):
             with pytest.raises(DataError, match=rf"data\.txt:{reference}: "):
                 parse_text(text.encode(), missing=missing)
@@ -158,111 +143,121 @@ def test_a_file_is_read_as_it_stands_or_rejected(text: str, damage: list, missin
 
 
 GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
+NO_NUMBER = "value {} of feature %d, expected a number"
+NO_NUMBERS = ("infinit", "1d5", "--5", "+-5", "0x10", "1e", "1e+", "e5", ".", "1,5", "1\0", "1\xa0", "١", "nan")
+NO_NULLS = ("nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3")
 READS_NULL = "dataset.missing=minimum or dataset.missing=0 reads NULL as one"
-
-
-DEFECTS = {
-    "value {} of feature 1, expected a number": ("1:x 2:2", "1:1_0", "1:1\x0b", "1:\x0c1 2:1", "1:1\x1c"),
-    "value {} of feature 2, expected a number": ("1:1 2:null", "1:1 2:NaN", "1:1 2:", "1:1 2:3:4"),
-    f"value {{}} of feature 2, expected a number: {READS_NULL}": ("1:1 2:NULL",),
-    "value {} of feature 1, expected a finite number within the range of float32": ("1:1e39", "1:-inf"),
-    "feature id {} after {}, expected ascending feature ids from 1 to 2 (dataset.features)": (
-        *("2:1 1:2", "1:1 1:2", "0:1 1:2", "1:1 3:2", f"{'1' * 5000}:2"),
+DEFECTS = [  # in what is found in the third line; the settings; and lines behind their query, or whole ones
+    (NO_NUMBER % 1, {}, ("1:x 2:2", "1:1_0", "1:1\x0b", "1:\x0c1 2:1", "1:1\x1c")),
+    (NO_NUMBER % 2, {}, ("1:1 2:null", "1:1 2:NaN", "1:1 2:", "1:1 2:3:4")),
+    (f"{NO_NUMBER % 2}: {READS_NULL}", {}, ("1:1 2:NULL",)),
+    (NO_NUMBER % 2, {"overflow": "zero"}, [f"2:{number}" for number in NO_NUMBERS]),
+    (
+        NO_NUMBER % 2,
+        {"missing": "minimum"},
+        [f"1:NULL 2:{text}" for text in NO_NULLS],
     ),
-    "{}, expected <feature id>:<value>": ("1:1 0.5", "1:1 b:2", "1.5:2", "1e0:2", "+1:2", "1:1 +2:2", "-1:2"),
-}
-HEADS = {
-    "{}, expected qid:<query> after the grade": ("0 1:1 2:2", "0", "0 qid: 1:1 2:2", "0 qid:1:2 1:1"),
-    "grade {}, expected a whole number from 0 to 62": (
-        *("-1 qid:2 1:1", "0.5 qid:2", "63 qid:2", "63.0 qid:2", "128 qid:2", "nan qid:2", "qid:2"),
+    ("value {} of feature 1, expected a finite number within the range of float32", {}, ("1:1e39", "1:-inf")),
+    (
+        "feature id {} after {}, expected ascending feature ids from 1 to 2 (dataset.features)",
+        {"features": 2},
+        ("2:1 1:2", "1:1 1:2", "0:1 1:2", "1:1 3:2", "3:1", f"{'1' * 5000}:2"),
     ),
-}
+    (
+        "feature id 100001 after 0, expected ascending feature ids from 1 to 100000 (dataset.features)",
+        {},
+        ("100001:1",),
+    ),
+    ("{}, expected <feature id>:<value>", {}, ("1:1 0.5", "1:1 b:2", "1.5:2", "1e0:2", "+1:2", "1:1 +2:2", "-1:2")),
+    ("{}, expected qid:<query> after the grade", {}, ("0 1:1 2:2", "0", "0 qid: 1:1 2:2", "0 qid:1:2 1:1")),
+    (
+        "grade {}, expected a whole number from 0 to 62",
+        {},
+        ("-1 qid:2 1:1", "0.5 qid:2", "63 qid:2", "63.0 qid:2", "128 qid:2", "nan qid:2", "qid:2"),
+    ),
+]
+EACH_DEFECT = [(message, form, text) for message, form, texts in DEFECTS for text in texts]
 
 
-def test_a_defect_is_named_with_file_and_line_in_any_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(parser, "CHUNK", 1)
-    file = tmp_path / "train.txt"
-    lines = [(message, f"0 qid:2 {features}") for message, texts in DEFECTS.items() for features in texts]
-    for message, line in lines + [(message, line) for message, texts in HEADS.items() for line in texts]:
-        file.write_text(GOOD + line + "\n0 qid:3 1:1 2:2\n")
-        with pytest.raises(DataError) as error:
-            parse(file, features=2)
-        assert re.fullmatch(re.escape(f"{file}:3: found {message}").replace(r"\{\}", ".*"), str(error.value)), line
+@pytest.mark.parametrize(("message", "form", "text"), EACH_DEFECT, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_a_defect_is_named_with_file_and_line_in_any_chunk(message: str, form: dict, text: str, chunk: int):
+    line = text if "grade" in message else f"0 qid:2 {text}"
+    with parser_set_to(CHUNK=chunk), pytest.raises(DataError) as error:
+        parse_text(f"{GOOD}{line}\n0 qid:3 1:1 2:2\n".encode(), **form)
+    expected = re.escape(f"data.txt:3: found {message}").replace(r"\{\}", ".*")
+    assert re.fullmatch(f".*/{expected}", str(error.value))
 
 
-def test_what_is_no_number():
-    """With any setting; beside NULL where that is one; values beyond float32 count as zero when asked."""
-    for beyond in ("-inf", "-1e39"):  # which the fast parser leaves to the strict one, and which it reads
-        text = f"0 qid:1 1:1.79769313486232E+308 2:{beyond} 3:7\n".encode()
-        assert parse_text(text, overflow="zero").features.tolist() == [[0, 0, 7]]
-    for number in ("infinit", "1d5", "--5", "+-5", "0x10", "1e", "1e+", "e5", ".", "1,5", "1\0", "1\xa0", "١", "nan"):
-        with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature 2, expected a number$"):
-            parse_text(f"{GOOD}0 qid:2 2:{number}\n0 qid:3 1:1 2:2\n".encode(), overflow="zero")
-    for value in ("nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3"):
-        with pytest.raises(DataError, match=r"data\.txt:3: found value .* of feature 2, expected a number$"):
-            parse_text(f"{GOOD}0 qid:2 1:NULL 2:{value}\n".encode(), missing="minimum")
+@pytest.mark.parametrize("beyond", ["-inf", "-1e39"], ids=["read by the strict parser", "read by the fast one"])
+def test_values_beyond_float32_count_as_zero_when_asked(beyond: str):
+    text = f"0 qid:1 1:1.79769313486232E+308 2:{beyond} 3:7\n".encode()
+    assert parse_text(text, overflow="zero").features.tolist() == [[0, 0, 7]]
 
 
-def test_a_byte_order_mark_is_named_with_what_removes_it(tmp_path: Path):
-    plain, packed = tmp_path / "train.txt", tmp_path / "train.txt.gz"
-    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
-        plain.write_bytes("0 qid:1 1:1\n".encode(encoding))
-        packed.write_bytes(gzip.compress(plain.read_bytes()))
-        for file in plain, packed:
-            with pytest.raises(DataError, match=r":1: found a byte order mark, expected UTF-8 text without one: type"):
-                parse(file)
-    plain.write_bytes("0 qid:1 1:1\n\ufeff0 qid:1 1:2\n".encode())  # two files that were joined
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_is_named_with_what_removes_it(encoding: str, packed: bool):
+    text = "0 qid:1 1:1\n".encode(encoding)
+    with pytest.raises(DataError, match=r":1: found a byte order mark, expected UTF-8 text without one: type"):
+        parse_text(gzip.compress(text) if packed else text)
+
+
+def test_a_byte_order_mark_between_two_joined_files_is_named():
     with pytest.raises(DataError, match=r":2: found a byte order mark, .*: type sed 's/.*//' FILE > NEW, or"):
-        parse(plain)
+        parse_text("0 qid:1 1:1\n\ufeff0 qid:1 1:2\n".encode())
 
 
-def test_feature_ids_have_a_limit_and_leading_zeros_do_not_count():
+def test_feature_ids_have_no_limit_but_the_one_that_is_set():
+    """Leading zeros do not count."""
     text = f"0 qid:1 01:1 002:2\n0 qid:1 {'0' * 5000}1:3 2:4\n".encode()
     assert_equals_reference(parse_text(text), text)
-    with pytest.raises(DataError, match=r"data\.txt:3: found feature id 2 after 3,"):
-        parse_text(text + b"0 qid:1 3:1 2:1")
-    for text, limit in ((b"0 qid:1 1:1 2:2\n", 1), (b"0 qid:1 2:1\n", 1), (b"0 qid:1 100001:1\n", None)):
-        with pytest.raises(DataError, match=r"found feature id \d+ after \d, expected ascending feature ids from 1 to"):
-            parse_text(text, features=limit)
     assert parse_text(b"0 qid:1 100001:1\n", features=100_001).features[0, -1] == 1
 
 
-def test_a_query_id_is_text_in_utf_8_and_a_query_in_one_place():
+def test_a_query_id_is_text_in_utf_8():
     text = "0 qid:été 1:1\n0 qid:\\xff 1:2\n".encode()
     assert parse_text(text).query_ids == ["été", "\\xff"]
-    for line in (b"0 qid:\xff 1:3\n", b"0 qid:\xff 1:3 2:4\n", b"0 qid:1\x00 1:3\n"):
-        with pytest.raises(DataError, match=r"data\.txt:3: found query id b'1?.x[0f][0f]', expected UTF-8 text with"):
-            parse_text(text + line)
-    again = r"data\.txt:5: found 'qid:1' again, after other queries \(it began at line 1\)"
-    with pytest.raises(DataError, match=again):
-        parse_text(f"{GOOD}0 qid:2 1:1\n\n0 qid:1 1:5\n".encode())
-    for text in (b"", b"\n\n", b"# only a comment\n"):
-        with pytest.raises(DataError, match=r"data\.txt:\d: found no document, expected lines of the form"):
-            parse_text(text)
 
 
-def test_other_compressions_are_named_with_what_to_type(tmp_path: Path):
-    """Zstandard has no library here: its first bytes (RFC 8878), and those of unzip's format (APPNOTE.TXT)."""
-    text = b"1 qid:1 1:0.5\n"
-    for name, content, command in (
-        ("a b.bz2", bz2.compress(text), "bzip2 -dc"),
-        ("a b.xz", lzma.compress(text), "xz -dc"),
-        ("a b.zst", b"\x28\xb5\x2f\xfd\x04\x00q", "zstd -dc"),
-        ("a b.zip", b"PK\x03\x04\x14\x00", "unzip -p"),
-    ):
-        (file := tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError) as error:
-            parse(file)
-        expected = f"text, plain or by gzip: type {command} '{file}' > NEW"
-        assert str(error.value) == f"{file}: found a file that is compressed in another way, expected {expected}"
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"0 qid:\xff 1:3\n", r"1: found query id b'\\xff', expected UTF-8 text with"),
+        (b"\n0 qid:\xff 1:3 2:4\n", r"2: found query id b'\\xff', expected UTF-8 text with"),
+        (b"0 qid:1\x00 1:3\n", r"1: found query id b'1\\x00', expected UTF-8 text with"),
+        (b"0 qid:1 1:1\n0 qid:2 1:1\n\n0 qid:1 1:5\n", r"4: found 'qid:1' again, .* \(it began at line 1\)"),
+        (b"", r"\d: found no document, expected lines of the form"),
+        (b"\n\n", r"\d: found no document, expected lines of the form"),
+        (b"# only a comment\n", r"\d: found no document, expected lines of the form"),
+    ],
+)
+def test_a_file_without_queries_each_in_one_place_is_refused(text: bytes, message: str):
+    with pytest.raises(DataError, match=rf"data\.txt:{message}"):
+        parse_text(text)
 
 
-def test_gzip_is_read_and_a_truncated_one_named(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("a b.bz2", bz2.compress(b"1 qid:1 1:0.5\n"), "bzip2 -dc"),
+        ("a b.xz", lzma.compress(b"1 qid:1 1:0.5\n"), "xz -dc"),
+        ("a b.zst", b"\x28\xb5\x2f\xfd\x04\x00q", "zstd -dc"),  # RFC 8878
+        ("a b.zip", b"PK\x03\x04\x14\x00", "unzip -p"),  # APPNOTE.TXT
+    ],
+)
+def test_other_compressions_are_named_with_what_to_type(tmp_path, name: str, content: bytes, command: str):
+    (file := tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError) as error:
+        parse(file)
+    expected = f"text, plain or by gzip: type {command} '{file}' > NEW"
+    assert str(error.value) == f"{file}: found a file that is compressed in another way, expected {expected}"
+
+
+def test_gzip_is_read_and_a_truncated_one_named():
     text = (TINY / "Fold1" / "train.txt").read_bytes()
-    file, packed = tmp_path / "train.txt.gz", gzip.compress(text)
-    file.write_bytes(packed)
-    assert_equals_reference(parse(file), text)
-    for damaged in (packed[: len(packed) // 2], packed[:-8] + b"checksum"):
-        file.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"train\.txt\.gz: found a damaged gzip file .*expected a complete one"):
-            parse(file)
+    packed = gzip.compress(text)
+    assert_equals_reference(parse_text(packed), text)
+    for damaged in packed[: len(packed) // 2], packed[:-8] + b"checksum":
+        with pytest.raises(DataError, match=r"data\.txt: found a damaged gzip file .*expected a complete one"):
+            parse_text(damaged)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 from ol2r_cli.config.composer import compose
 from ol2r_cli.dataset.cache import digest
 from ol2r_cli.dataset.popularity import asked_by
+from ol2r_cli.interfaces import RunContext
 from ol2r_cli.measure.quality import HeadAndTail
 from ol2r_cli.run.experiment import Experiment
 from tests.worlds import TINY
@@ -27,15 +27,16 @@ def experiment(*words: str) -> Experiment:
     return Experiment(composition.settings, composition.choices)
 
 
-def asked(*words: str, singly: bool = False, rounds: int = 2000) -> torch.Tensor:
-    """The queries [T, B] of a run."""
+def played(*words: str, singly: bool = False, rounds: int = 200) -> dict[str, torch.Tensor]:
+    """The columns [T, B] of a run."""
     simulation = experiment(*words, f"rounds={rounds}").simulation()
-    queries = torch.empty(0, 2, dtype=torch.int64)
     with torch.inference_mode():
-        for _ in simulation.play() if singly else simulation.play_until(lambda t: False):
-            if simulation.measurement.full() or int(simulation.round) == rounds:
-                queries = torch.cat([queries, simulation.measurement.measures()[1]["query"]])
-    return queries
+        parts = [
+            simulation.measurement.measures()[1]
+            for _ in (simulation.play() if singly else simulation.play_until(lambda t: False))
+            if simulation.measurement.full() or int(simulation.round) == rounds
+        ]
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 @pytest.mark.parametrize("zipf", [0.25, 1, 2])
@@ -52,7 +53,7 @@ def test_shares_follow_the_law(zipf):
 def test_queries_are_asked_by_their_shares():
     words = "dataset.popularity={zipf: 1}", "ranker=random"
     shares = experiment(*words).dataset.popularity
-    counts = torch.bincount(asked(*words, rounds=5000).flatten(), minlength=QUERIES)
+    counts = torch.bincount(played(*words, rounds=5000)["query"].flatten(), minlength=QUERIES)
     deviation = (10_000 * shares * (1 - shares)).sqrt()
     assert ((counts - 10_000 * shares).abs() < 4 * deviation).all()
 
@@ -61,16 +62,18 @@ def test_queries_are_asked_by_their_shares():
 def test_every_ranker_meets_the_same_queries(popularity):
     """In rounds that are played together, as in single ones."""
     words = f"dataset.popularity={popularity}", "seed=5"
-    expected = asked(*words, "ranker=random", rounds=300)
-    assert torch.equal(asked(*words, "ranker=pdgd", rounds=300), expected)
-    assert torch.equal(asked(*words, "ranker=pdgd", singly=True, rounds=300), expected)
+    first, *others = (
+        played(*words, f"ranker={ranker}", singly=singly)["query"]
+        for ranker, singly in (("random", False), ("pdgd", False), ("pdgd", True))
+    )
+    assert all(torch.equal(other, first) for other in others)
 
 
-def test_a_file_says_how_often(tmp_path: Path):
+def test_a_file_says_how_often(tmp_path):
     """A query without a line is never asked, also if it is the first or the last."""
     file = tmp_path / "counts.csv"
     file.write_text("train-2,30\ntrain-5\t10\nnobody 7\n")
-    queries = asked(f"dataset.popularity={{file: {file}}}", "ranker=random")
+    queries = played(f"dataset.popularity={{file: {file}}}", "ranker=random", rounds=2000)["query"]
     counts = Counter(queries.flatten().tolist())
     assert counts.keys() == {1, 4}
     assert counts[1] / counts.total() == pytest.approx(0.75, abs=0.03)
@@ -81,7 +84,7 @@ def test_a_file_says_how_often(tmp_path: Path):
     "train-1,8\ntrain-2,10\ntrain-1,22\n",  # counts of a query are added, as those of click logs are
     '"train-1",30\r\n"train-2" , 10\r\n\r\n',
 ])  # fmt: skip
-def test_counts_of_a_file_are_those_of_its_queries(content: str, tmp_path: Path):
+def test_counts_of_a_file_are_those_of_its_queries(content: str, tmp_path):
     file = tmp_path / "counts.csv"
     for written in content.encode(), gzip.compress(content.encode()):
         file.write_bytes(written)
@@ -89,7 +92,7 @@ def test_counts_of_a_file_are_those_of_its_queries(content: str, tmp_path: Path)
         assert dataset.popularity.tolist() == [0.75, 0.25, *[0.0] * (QUERIES - 2)]
 
 
-def test_how_many_queries_were_joined_is_said(tmp_path: Path):
+def test_how_many_queries_were_joined_is_said(tmp_path):
     """A file of all training queries says nothing; with an umlaut and a blank in an id it is joined, too."""
     file, plain = tmp_path / "counts.csv", experiment().dataset
     of_words = replace(plain, query_ids=["größe 7,5", *plain.query_ids[1:]])
@@ -103,7 +106,7 @@ def test_how_many_queries_were_joined_is_said(tmp_path: Path):
     assert line == f"{file} has a count for 6 of the {QUERIES} training queries; {never}; {foreign}"
 
 
-def test_a_file_of_other_queries_is_refused(tmp_path: Path):
+def test_a_file_of_other_queries_is_refused(tmp_path):
     """It has less than half of the training queries, and less than half of its queries are in the data."""
     file, dataset = tmp_path / "counts.csv", experiment().dataset
     file.write_text("train-1 1\ntrain-2 1\nTRAIN-3 1\nTRAIN-4 1\n")  # half of its queries are there
@@ -114,7 +117,7 @@ def test_a_file_of_other_queries_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1)])
-def test_another_encoding_is_named_with_file_and_line(encoding: str, line: int, tmp_path: Path):
+def test_another_encoding_is_named_with_file_and_line(encoding: str, line: int, tmp_path):
     file = tmp_path / "counts.csv"
     file.write_text("train-1 3\ngröße 2\n", encoding=encoding)
     with pytest.raises(ValueError, match=rf"^{file}, line {line}: found text in another encoding, .* type iconv -f"):
@@ -148,35 +151,25 @@ def test_popularity_is_part_of_the_id_unless_it_is_uniform(tmp_path):
     assert experiment("dataset.popularity={zipf: 1.0, seed: 0}").id == ids[1]
 
 
-def test_ranks_and_ids_are_those_of_published_runs():
+@pytest.mark.parametrize(("seed", "ranks"), [(0, [3, 5, 4, 7, 6, 1, 2, 8]), (3, [7, 8, 3, 2, 5, 6, 4, 1])])
+def test_ranks_and_ids_are_those_of_published_runs(seed, ranks):
     """Frozen values on purpose, of numpy 2.1: ranks by `default_rng(seed).permutation`, and 1 without a point."""
     dataset = experiment().dataset
-    for seed, ranks in ((0, [3, 5, 4, 7, 6, 1, 2, 8]), (3, [7, 8, 3, 2, 5, 6, 4, 1])):
-        asked = asked_by(dataset, {"zipf": 1.0, "seed": seed})
-        assert (asked.popularity[ranks.index(1)] / asked.popularity).tolist() == pytest.approx(ranks)
-        decisive = {"dataset": dataset.fingerprint, "popularity": {"zipf": 1, "seed": seed}}
-        assert asked.fingerprint == digest(decisive)
+    asked = asked_by(dataset, {"zipf": 1.0, "seed": seed})
+    assert (asked.popularity[ranks.index(1)] / asked.popularity).tolist() == pytest.approx(ranks)
+    assert asked.fingerprint == digest({"dataset": dataset.fingerprint, "popularity": {"zipf": 1, "seed": seed}})
 
 
-@pytest.mark.parametrize(("share", "head"), [(0.5, 1), (0.7, 2), (1.0, 4)])
+@pytest.mark.parametrize(("share", "head"), [(0.5, [1]), (0.7, [1, 3]), (1.0, [0, 1, 2, 3])])
 def test_the_head_makes_up_the_share_of_the_rounds(share, head):
-    """Shares are .5, .25, .125 and .125."""
     popularity = torch.tensor([0.125, 0.5, 0.125, 0.25], dtype=torch.float64)
-    simulation = experiment().simulation()
     measure = HeadAndTail(share)
-    context = simulation.context
-    object.__setattr__(context, "popularity", popularity)
-    measure.setup(context, torch.ones(4, 10, dtype=torch.int64))
-    assert measure.is_head.nonzero().flatten().tolist() == sorted([1, 3, 0, 2][:head])
+    measure.setup(RunContext(1, 5, 1, 5, 4, 9, 5, popularity=popularity), torch.ones(4, 5, dtype=torch.int64))
+    assert measure.is_head.nonzero().flatten().tolist() == head
 
 
 def test_head_and_tail_have_the_ndcg_of_their_rounds():
-    words = "dataset.popularity={zipf: 1}", "measures=[ndcg,head_and_tail]", "rounds=200"
-    simulation = experiment(*words).simulation()
-    with torch.inference_mode():
-        for _ in simulation.play_until(lambda t: False):
-            if int(simulation.round) == 200:
-                columns = simulation.measurement.measures()[1]
+    columns = played("dataset.popularity={zipf: 1}", "measures=[ndcg,head_and_tail]")
     head, tail, online = (columns[name] for name in ("online_ndcg_head", "online_ndcg_tail", "online_ndcg"))
     assert (head.isnan() ^ tail.isnan()).all()
     assert torch.equal(torch.where(head.isnan(), tail, head), online)
@@ -184,9 +177,6 @@ def test_head_and_tail_have_the_ndcg_of_their_rounds():
 
 
 def test_they_do_not_apply_where_all_queries_are_asked_alike():
-    simulation = experiment("measures=[head_and_tail]", "rounds=50").simulation()
-    with torch.inference_mode():
-        for _ in simulation.play_until(lambda t: False):
-            columns = simulation.measurement.measures()[1]
-            assert columns["online_ndcg_head"].isnan().all()
-            assert columns["online_ndcg_tail"].isnan().all()
+    columns = played("measures=[head_and_tail]", rounds=50)
+    assert columns["online_ndcg_head"].isnan().all()
+    assert columns["online_ndcg_tail"].isnan().all()

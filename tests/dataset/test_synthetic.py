@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from omegaconf import OmegaConf
 
 from ol2r_cli import api
 from ol2r_cli.config.ranges import check_settings
-from ol2r_cli.dataset import cache, synthetic
+from ol2r_cli.dataset import cache as dataset_cache
+from ol2r_cli.dataset import synthetic
 from ol2r_cli.dataset.synthetic import (
     DocumentGenerator,
     Synthetic,
@@ -56,22 +58,21 @@ def default() -> Dataset:
     return instantiate(OmegaConf.load(CONFIG)).load()
 
 
-def test_a_setting_out_of_range_names_what_is_allowed():
-    queries = SMALL["queries"]
-    cases: list[tuple[str, Any, str]] = [
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
         ("queries", {"train": 8, "test": 4}, ".validation is missing: SplitSizes needs it"),
-        ("queries", {**queries, "train": 0}, ".train must be 1 or more, got 0"),
         ("grades", [1.0], " must be 2 to 63 shares that sum to 1, got [1.0]"),
         ("grades", [0.5, 0.4], " must be 2 to 63 shares that sum to 1, got [0.5, 0.4]"),
-        ("noise", float("nan"), " must be from 0 to 1e+06, got nan"),
         ("group_ratio", 1.0, " must be between 0 and 1 or a list [..,..] of which each is between 0 and 1, got 1.0"),
         ("group_ratio", [0.5, 0.4], " must be a share, or 2 to 128 shares that sum to 1, got [0.5, 0.4]"),
         ("intents", {"number": 3, "overlap": -0.9}, ".overlap of 3 intents must be -0.5 or more, got -0.9"),
-    ]
-    for setting, value, message in cases:
-        with pytest.raises(ValueError) as error:
-            small(**{setting: value})
-        assert str(error.value).startswith(f"dataset.{setting}{message}")
+    ],
+)
+def test_a_setting_out_of_range_names_what_is_allowed(setting: str, value, message: str):
+    with pytest.raises(ValueError) as error:
+        small(**{setting: value})
+    assert str(error.value).startswith(f"dataset.{setting}{message}")
 
 
 def test_the_numbers_of_this_version_do_not_change():
@@ -99,7 +100,7 @@ def test_an_overlap_of_0_is_one_of_0_0():
     assert real.fingerprint == whole.fingerprint
     decisive = {**SMALL, "intents": {"number": 2, "overlap": 0}}
     del decisive["popularity"], decisive["intent"]
-    assert whole.fingerprint == cache.digest([1, decisive])
+    assert whole.fingerprint == dataset_cache.digest([1, decisive])
 
 
 def test_a_split_keeps_its_queries_when_it_or_another_grows():
@@ -120,7 +121,6 @@ def test_a_split_keeps_its_queries_when_it_or_another_grows():
 
 
 def test_features_are_scaled_correlated_and_partly_discrete(default: Dataset):
-    """Features are scaled, correlated, redundant and partly discrete."""
     for features in default.features.split(default.offsets.diff().tolist()):
         low, high = features.amin(0), features.amax(0)
         assert (low == 0).all()
@@ -147,21 +147,29 @@ def test_grades_are_mixed_as_in_mslr_and_differently_by_query(default: Dataset):
     assert irrelevant.std() > 0.1
 
 
-def test_groups_have_their_shares():
-    """Groups have their shares, and the popular are a little more relevant."""
-    queries = {"train": 500, "validation": 0, "test": 0}
-    datasets = {}
-    for name, ratio in {"few": 0.05, "two": 0.6, "many": 0.95, "same": [0.6, 0.4], "three": [0.5, 0.1, 0.4]}.items():
-        dataset = datasets[name] = small(queries=queries, features=1, group_ratio=ratio)
-        expected = ratio if isinstance(ratio, list) else [ratio, 1 - ratio]
-        shares = dataset.group.bincount() / len(dataset.group)
-        assert shares.tolist() == pytest.approx(expected, abs=0.015), name
-        popular = dataset.group == 0
-        assert 1.05 < dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean() < 1.6, name
-    two, same, three = datasets["two"], datasets["same"], datasets["three"]
+RATIOS = {"few": 0.05, "two": 0.6, "many": 0.95, "same": [0.6, 0.4], "three": [0.5, 0.1, 0.4]}
+
+
+@cache
+def of_ratio(name: str) -> Dataset:
+    return small(queries={"train": 500, "validation": 0, "test": 0}, features=1, group_ratio=RATIOS[name])
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_groups_have_their_shares(name: str):
+    """And the popular are a little more relevant."""
+    dataset, ratio = of_ratio(name), RATIOS[name]
+    shares = dataset.group.bincount() / len(dataset.group)
+    assert shares.tolist() == pytest.approx(ratio if isinstance(ratio, list) else [ratio, 1 - ratio], abs=0.015)
+    popular = dataset.group == 0
+    assert 1.05 < dataset.labels[popular].double().mean() / dataset.labels[~popular].double().mean() < 1.6
+
+
+def test_groups_are_cuts_of_the_same_popularity():
+    two, same, three = (of_ratio(name) for name in ("two", "same", "three"))
     assert torch.equal(same.group, two.group)
     assert torch.equal(same.features, two.features)
-    assert torch.equal(three.group == 2, two.group == 1), "cuts of the same popularity"
+    assert torch.equal(three.group == 2, two.group == 1)
     assert three.fingerprint != two.fingerprint
 
 
@@ -170,34 +178,36 @@ def draw(**changes: Any) -> tuple[DocumentGenerator, np.ndarray]:
     return generator, generator.qualities(COUNT, np.random.default_rng(2))
 
 
-def test_nonlinearity_and_noise_are_variance_beyond_qualities():
-    """Nonlinearity and noise are the variance beyond the qualities.
-
-    Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance.
-    """
-    lengths = np.array([COUNT])  # one query: its difficulty is one constant
-    for nonlinearity, noise in ((0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 0.8)):
-        generator, quality = draw(nonlinearity=nonlinearity, noise=noise)
-        utility = generator.utility(quality, lengths, np.random.default_rng(3))[0].astype(np.float64)
-        utility -= utility.mean()
-        explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
-        assert utility.var() == pytest.approx(1 + noise**2, abs=0.03)
-        assert (utility - explained).var() == pytest.approx(nonlinearity + noise**2, abs=0.03)
+def utilities(generator: DocumentGenerator, quality: np.ndarray) -> np.ndarray:
+    """Of the documents of one query, whose difficulty is one constant, for each intent."""
+    return generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
 
 
-def test_intents_overlap_as_much_as_stated():
+@pytest.mark.parametrize(("nonlinearity", "noise"), [(0.0, 0.0), (0.3, 0.0), (1.0, 0.0), (0.3, 0.8)])
+def test_nonlinearity_and_noise_are_variance_beyond_qualities(nonlinearity, noise):
+    """Nonlinearity is what a regression on the qualities leaves of the signal; the noise adds its own variance."""
+    generator, quality = draw(nonlinearity=nonlinearity, noise=noise)
+    (utility,) = utilities(generator, quality).astype(np.float64)
+    utility -= utility.mean()
+    explained = quality.T @ np.linalg.lstsq(quality.T, utility, rcond=None)[0]
+    assert utility.var() == pytest.approx(1 + noise**2, abs=0.03)
+    assert (utility - explained).var() == pytest.approx(nonlinearity + noise**2, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("number", "overlap", "nonlinearity"),
+    [(2, 0.0, 0.5), (2, -1.0, 0.0), (3, -0.5, 1.0), (4, 0.3, 0.5), (4, 1.0, 0.0), (4, 0.3, 1.0)],
+)
+def test_intents_overlap_as_much_as_stated(number, overlap, nonlinearity):
     """Signals have variance 1 and the stated correlation, also where they are linear, or nothing of them is."""
-    cases = [(2, 0.0, 0.5), (2, -1.0, 0.0), (3, -0.5, 1.0), (4, 0.3, 0.5), (4, 1.0, 0.0), (4, 0.3, 1.0)]
-    for number, overlap, nonlinearity in cases:
-        generator, quality = draw(nonlinearity=nonlinearity)
-        alone = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
-        generator, _ = draw(nonlinearity=nonlinearity, intents={"number": number, "overlap": overlap})
-        utility = generator.utility(quality, np.array([COUNT]), np.random.default_rng(3))
-        assert np.array_equal(utility[:1], alone)
-        assert utility.std(1) == pytest.approx(np.ones(number), abs=0.02)
-        expected = np.full((number, number), overlap)
-        np.fill_diagonal(expected, 1)
-        assert np.abs(np.corrcoef(utility) - expected).max() < 0.02
+    generator, quality = draw(nonlinearity=nonlinearity)
+    alone = utilities(generator, quality)
+    generator, _ = draw(nonlinearity=nonlinearity, intents={"number": number, "overlap": overlap})
+    utility = utilities(generator, quality)
+    assert np.array_equal(utility[:1], alone)
+    assert utility.std(1) == pytest.approx(np.ones(number), abs=0.02)
+    expected = np.where(np.eye(number), 1, overlap)
+    assert np.corrcoef(utility) == pytest.approx(expected, abs=0.02)
 
 
 def test_the_first_intent_is_that_of_a_dataset_without_intents():
@@ -211,33 +221,39 @@ def test_the_first_intent_is_that_of_a_dataset_without_intents():
     assert len({plain.fingerprint, several.fingerprint, second.fingerprint}) == 3
 
 
-def test_kinds_of_features_have_their_shares():
-    """Kinds of features have their shares, and only noise shows no quality."""
-    shares = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
-    for features in (1, 10, 136):
-        generator = DocumentGenerator(Synthetic(**(SMALL | {"features": features})))
-        assert sum(mask.astype(int) for mask in generator.transform.values()).tolist() == [1] * features
-        for name, share in shares.items():
-            assert abs(generator.transform[name].sum() - share * features) <= 1
+SHARES = {"plain": 0.3, "heavy": 0.25, "saturated": 0.1, "count": 0.2, "query": 0.06, "noise": 0.09}
+
+
+@pytest.mark.parametrize("features", [1, 10, 136])
+def test_kinds_of_features_have_their_shares(features):
+    kinds = DocumentGenerator(Synthetic(**(SMALL | {"features": features}))).transform
+    assert sum(mask.astype(int) for mask in kinds.values()).tolist() == [1] * features
+    assert {name: mask.sum() for name, mask in kinds.items()} == pytest.approx(
+        {name: share * features for name, share in SHARES.items()}, abs=1
+    )
+
+
+def test_only_features_of_noise_show_no_quality():
     generator, quality = draw()
     view = generator.features(quality, np.array([COUNT]), np.random.default_rng(3))
-    for feature in range(60):
-        if not generator.transform["query"][feature]:
-            shown = abs(np.corrcoef(view[:, feature], quality[generator.shown[feature]])[0, 1])
-            assert shown < 0.02 if generator.transform["noise"][feature] else shown > 0.2
+    for feature in np.flatnonzero(~generator.transform["query"]):
+        shown = abs(np.corrcoef(view[:, feature], quality[generator.shown[feature]])[0, 1])
+        assert shown < 0.02 if generator.transform["noise"][feature] else shown > 0.2
 
 
-def test_a_table_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "size", [{"documents": 21}, {"features": 13}, {"queries": {"train": 16, "validation": 0, "test": 0}}], ids=str
+)
+def test_a_table_that_does_not_fit_in_memory_is_refused(monkeypatch, size):
     monkeypatch.setattr("ol2r_cli.dataset.synthetic.available_memory", lambda _: 15 * 20 * 12 * 4)
     assert len(small().query_ids) == 15
-    for size in ({"documents": 21}, {"features": 13}, {"queries": {"train": 16, "validation": 0, "test": 0}}):
-        with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
-            small(**size)
+    with pytest.raises(ValueError, match=r"documents and dataset\.features must be smaller: they need . GiB, and"):
+        small(**size)
 
 
 @pytest.mark.slow
-def test_a_network_finds_what_no_linear_ranker_can(tmp_path: Path):
-    """A network finds what no linear ranker can only with nonlinearity.
+def test_a_network_finds_what_no_linear_ranker_can(tmp_path):
+    """But with nonlinearity only.
 
     docs/algorithms/offline.md: .5816 and .5338.
     """
