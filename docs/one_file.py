@@ -7,7 +7,7 @@ clicks and serves the next list. Read `play` first, at the end: it is the loop (
 of it). Then read one of the two rankers.
 
 FOLD is a folder with train.txt and test.txt in LETOR's format; without it, the one of the tests.
-`tests/test_one_file.py` compares lists, clicks and measures with those of
+`tests/plugins/python/test_one_file.py` compares lists, clicks and measures with those of
 
     ol2r run dataset=letor dataset.path=FOLD ranker=pdgd save_interactions=true rounds=300
 

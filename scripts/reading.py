@@ -1,4 +1,4 @@
-"""Print what there is to read: tokens of Python by ring and plug-in, and the files for seven tasks.
+"""Print what there is to read: tokens of Python by ring and plug-in, and the files for eight tasks.
 
     python scripts/reading.py
 
@@ -30,6 +30,8 @@ TASKS = {
     "add a ranker on tensors": "interfaces learning/preferences ranker/model_ranker ranker/pdgd/__init__",
     "add one with loops, besides": "stages ranker/pdgd/pdgd_loops loops/gradient_steps loops/rounds loops/launch "
     "loops/workspace loops/lanes",
+    "change how PDGD learns": "ranker/pdgd/pdgd_loops ranker/pdgd/__init__ loops/pairs learning/feedback "
+    "ranker/model_ranker",
     "change the loop": "interfaces simulation loops/rounds run/runner run/experiment metrics/measurement",
     "add a column to the report": "report/columns report/run_groups text/table",
     "add a figure over rounds": "plugins/figures/kinds plugins/figures/drawn/over_rounds plugins/figures/curves "
@@ -71,7 +73,8 @@ def main() -> None:
     show([*rows, ["all", str(files.total()), f"{total.total():,}"]], ["", "files", "tokens"], numbers=True)
     for task, names in TASKS.items():
         read = [f"{name}.py" for name in names.split()]
-        print(f"\nto {task}, {sum(tokens(PACKAGE / name) for name in read):,} tokens:", *read, sep="\n  ")
+        size = sum(tokens(PACKAGE / name) for name in read)
+        print(f"\nto {task}, {size:,} tokens in {len(read)} of {files.total()} files:", *read, sep="\n  ")
 
 
 if __name__ == "__main__":

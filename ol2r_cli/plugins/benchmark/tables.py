@@ -192,8 +192,8 @@ def legend(recipe: Recipe, settings_below: bool = True) -> dict[str, str]:
         "↑ ↓": f"significantly higher or lower than {recipe.baseline}, both with the settings that were selected: of "
         "other settings it says nothing. Differences are paired and contain the model selection of both rows; Holm's "
         "correction is for a column. With fewer than three units, folds or seeds, nothing is tested",
-        "[ ]": f"not significantly different from {recipe.baseline}: in brackets the smallest difference that would "
-        "be, with the same interval",
+        "[ ]": f"not significantly different from {recipe.baseline}; from the difference in brackets on it would be, "
+        "with the same interval",
         "*": "at the end of its grid",
         "‡": "another processor gives other results, as playing some seeds with fewer instructions has shown",
     }
