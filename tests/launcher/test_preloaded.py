@@ -66,7 +66,7 @@ def program(text: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_gives_what_it_gives_in_a_fresh_process(tmp_path: Path):
+def test_a_job_gives_what_it_gives_in_a_fresh_process(tmp_path):
     """A job gives what it gives in a fresh process, also after jobs that disturb theirs."""
     (tmp_path / "own" / "ranker").mkdir(parents=True)
     (tmp_path / "own" / "disturbing_ranker.py").write_text(STATE)
@@ -95,7 +95,7 @@ def test_a_job_gives_what_it_gives_in_a_fresh_process(tmp_path: Path):
     assert not differing, {name: (found[True][name], found[False].get(name)) for name in differing}
 
 
-def test_what_is_loaded_is_shared_and_starts_no_thread(tmp_path: Path):
+def test_what_is_loaded_is_shared_and_starts_no_thread(tmp_path):
     program(
         f"""
 import os
@@ -122,13 +122,13 @@ assert threads == (os.path.isdir(tasks) and os.listdir(tasks)), "a thread does n
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_while_it_loads_is_replaced(tmp_path: Path):
+def test_a_server_that_is_killed_while_it_loads_is_replaced(tmp_path):
     """A server that is killed while it loads is replaced by one that loads nothing."""
     program(
         """
 from pathlib import Path
-from tests.launcher.jobs import does, payload_of
-from tests.launcher.test_processes import outcomes, processes
+from tests.launcher.jobs import does, outcomes, payload_of
+from tests.launcher.test_processes import processes
 
 launcher = processes()
 launcher.share([payload_of("import os; os.kill(os.getpid(), 9)")])
@@ -140,7 +140,7 @@ launcher.close()
     )
 
 
-def test_a_job_of_a_server_that_has_loaded_nothing_begins(tmp_path: Path):
+def test_a_job_of_a_server_that_has_loaded_nothing_begins(tmp_path):
     """The server keeps the file of what is to be loaded until it has forked the job, which comes too late for it."""
     code = "from ol2r_cli.launcher import preloaded; print(preloaded._sources)"
     environment = os.environ | {"OL2R_PRELOADED": str(tmp_path / "gone"), "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -9,8 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from ol2r_cli.plugins import run_kinds
 from ol2r_cli.run import runner
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Plan
-from tests.launcher.jobs import does, payload_of
+from tests.launcher.jobs import does, outcomes, payload_of, until
 from tests.manifests import manifest
 
 ROOT = Path(__file__).parents[2]
@@ -50,23 +48,9 @@ def launched():
         launcher.close()
 
 
-def outcomes(launcher: Processes, count: int) -> dict[int, Outcome]:
-    """The outcomes of the next `count` jobs that end, by number."""
-    outcomes: dict[int, Outcome] = {}
-    until = time.monotonic() + 120
-    while len(outcomes) < count:
-        assert time.monotonic() < until
-        outcomes |= {job.number: outcome for job, outcome in launcher.poll(1.0)}
-    return outcomes
-
-
-def seen(path: Path, what: Callable[[str], object] = bool) -> str:
-    """The content of a file as soon as it is as expected."""
-    until = time.monotonic() + 60
-    while not (path.is_file() and what(path.read_text())):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    return path.read_text()
+def seen(path: Path) -> str:
+    """The content of a file as soon as there is any."""
+    return until(lambda: path.is_file() and path.read_text())
 
 
 ENDS = [  # the source of a job, its code, and the beginning of the reason
@@ -206,10 +190,8 @@ def test_jobs_end_with_the_process_that_started_them(tmp_path):
     finally:
         parent.kill()
     parent.communicate()
-    until = time.monotonic() + 30
-    while Path(f"/proc/{pid}/stat").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text():
-        assert time.monotonic() < until, "the job goes on without the sweep"
-        time.sleep(0.01)
+    stat = Path(f"/proc/{pid}/stat")
+    until(lambda: not stat.exists() or ") Z " in stat.read_text())  # it does not go on without the sweep
 
 
 @pytest.mark.slow
@@ -279,10 +261,8 @@ def test_jobs_of_a_batch_end_one_by_one(tmp_path, launched):
         (1, False, True),
     ]
     assert (good.log.read_text(), told in bad.log.read_text()) == ("", True)
-    until = time.monotonic() + 60
-    while not launcher.free_slots():
-        assert launcher.poll(0.1) == []
-        assert time.monotonic() < until
+    until(lambda: launcher.poll(0.1) or launcher.free_slots())
+    assert launcher.free_slots() == 1
 
 
 def test_jobs_of_a_killed_batch_are_to_be_alone(tmp_path, launched):

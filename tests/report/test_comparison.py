@@ -186,7 +186,6 @@ def three(tmp_path):
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"baseline": "dbgd"}, "--baseline must be a ranker, or choices and settings, of some row, got dbgd"),
         ({"baseline": "a0", "test": "sign"}, "--test must be t or permutation, got sign"),
         ({}, "--compare all needs at most 2 rows of a task, got 3 with dataset=mq2008 click=perfect: type --select"),
     ],

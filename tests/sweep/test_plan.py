@@ -243,9 +243,16 @@ def test_a_dry_run_lists_and_writes_nothing(composer, capsys):
     ]
     assert main(["--dry-run", *SMOKE, "click=nav"]) == 0
     assert "click=navigational" in capsys.readouterr().out
-    assert main(["--dry-run", *SMOKE, "ranker.l2=-1"]) == 2
-    assert capsys.readouterr().err == "ol2r run: ranker.l2 must be above 0, got -1\n"
     assert times() == before
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("ranker.l2=-1", "ranker.l2 must be above 0, got -1\n"), ("seed=1,2", "seed=1,2 is several runs: add -m")],
+)
+def test_a_dry_run_of_a_bad_run_says_what_to_type(capsys, word, message):
+    assert main(["--dry-run", *SMOKE, word]) == 2
+    assert capsys.readouterr().err.startswith(f"ol2r run: {message}")
 
 
 def test_finished_runs_start_nothing(composer, capsys):

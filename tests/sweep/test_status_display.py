@@ -70,19 +70,22 @@ def test_on_a_narrow_terminal_only_the_name_is_shortened(tmp_path):
     assert drawn(jobs, 3, width=60)[1] == "…rmational 0.001 pid 1 25/100 1 1m 15s"
 
 
-def test_on_a_narrow_terminal_names_differ(tmp_path):
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (180, "ranker=intervention_aware click=informational ranker.learning_rate=0.002 exploration.temperature=2"),
+        (110, "ranker.learning_rate=0.002 exploration.temperature=2"),
+        (85, "learning_rate=0.002 temperature=2"),
+        (60, "0.002 2"),
+    ],
+)
+def test_on_a_narrow_terminal_names_differ(tmp_path, width, shown):
     """A grid of 80 columns: what all rows have goes first, then names of settings; the values stay."""
     jobs = [run(tmp_path, number, rounds_per_second=1.0) for number in range(3)]
     for number, job in enumerate(jobs):
         settings = "ranker=intervention_aware click=informational ranker.learning_rate"
         job.name = f"{settings}=0.00{number} exploration.temperature={number}"
-    for width, shown in (
-        (180, f"{settings}=0.002 exploration.temperature=2"),
-        (110, "ranker.learning_rate=0.002 exploration.temperature=2"),
-        (85, "learning_rate=0.002 temperature=2"),
-        (60, "0.002 2"),
-    ):
-        assert drawn(jobs, 3, width=width)[3].removesuffix(" pid 2 25/100 1 1m 15s") == shown
+    assert drawn(jobs, 3, width=width)[3].removesuffix(" pid 2 25/100 1 1m 15s") == shown
 
 
 def test_the_time_left_follows_from_the_jobs_that_are_done(tmp_path):

@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.run.run import Run, find_runs
+from tests.launcher.jobs import until
 from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[2]
@@ -37,15 +36,6 @@ def finished(folder: Path) -> dict[str, int]:
 BATCH = ["ranker=pdgd", "seed=range(0,6)", "rounds=30000", "evaluate_every=1000", "launcher.jobs=1", "launcher.batch=6"]
 
 
-def until(sweep: subprocess.Popen[str], reached: Callable[[], object]) -> None:
-    """Wait for a moment of a sweep that has not ended."""
-    limit = time.monotonic() + 120
-    while not reached():
-        assert sweep.poll() is None, sweep.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.005)
-
-
 def running(folder: Path, name: str = "*") -> list[Run]:
     """The runs below a folder that are played."""
     found = [Run.read(path) for path in folder.glob(f"*/{name}")]
@@ -68,8 +58,8 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path):
     assert "12 done" in undisturbed.communicate()[0]
     stone.touch()
     sweep = started(troubled, *words, "click=per,nav,infomational", "--keep-going")
-    until(sweep, lambda: running(troubled, "pairrank-navigational-*"))
-    os.kill(running(troubled, "pairrank-navigational-*")[0].manifest["pid"], signal.SIGKILL)
+    run, *_ = until(lambda: running(troubled, "pairrank-navigational-*"), sweep)
+    os.kill(run.manifest["pid"], signal.SIGKILL)
     out, errors = sweep.communicate()
     assert sweep.returncode == 3, errors
     assert "7 done, 5 failed, 6 bad" in out
@@ -94,7 +84,7 @@ def test_jobs_of_a_killed_batch_go_on_from_their_checkpoints(tmp_path):
     words = [*BATCH, "checkpoint_rounds=2000"]
     assert "6 done" in started(calm, *words, "launcher.batch=1").communicate()[0]
     sweep = started(troubled, *words)
-    until(sweep, lambda: len(playing(troubled)) == 6)
+    until(lambda: len(playing(troubled)) == 6, sweep)
     pids = {run.manifest["pid"] for run in playing(troubled)}
     assert len(pids) == 1, "one process plays all"
     os.kill(pids.pop(), signal.SIGKILL)
@@ -124,7 +114,7 @@ ALONE = ["seed=0,1", "rounds=60000", "launcher.jobs=1", "evaluate_every=60000", 
 def test_a_stopped_sweep_keeps_what_is_done_and_resumes(tmp_path, words, jobs, number, ends):
     folder = tmp_path / "outputs"
     stopped = started(folder, *words, "checkpoint_rounds=2000")
-    until(stopped, lambda: len(playing(folder)) == jobs)
+    until(lambda: len(playing(folder)) == jobs, stopped)
     stopped.send_signal(number)
     out, errors = stopped.communicate(timeout=120)
     assert stopped.returncode == 130, errors

@@ -31,11 +31,7 @@ from ol2r_cli.plugins.slurm.slurm_task import STOP, Task
 from ol2r_cli.run import BAD_CONFIGURATION, DONE, FAILED, INTERRUPTED
 from ol2r_cli.text.formatting import one_line
 
-_PAUSE = 0.5  # seconds between two listings of the folder
 _ANSWER, _SENT = 60, 10  # seconds to wait for an answer; scancel retries for minutes on jobs that are ending
-# Seconds that a result may take to appear on a shared file system after Slurm has said that the job ended.
-_SETTLE = {"COMPLETED": 60.0, "UNKNOWN": 30.0}
-_SETTLE_ELSE = 5.0  # in other states, in which there need not be a result
 _UNLIMITED = 1 << 20
 _RESTARTED = ("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT")  # final states for which the job is not to blame
 _SIGNAL = ("--state=RUNNING", f"--signal={STOP.name}")
@@ -97,6 +93,11 @@ class Slurm:
     all nodes must see it. `poll` is the number of seconds between two questions to Slurm. `retries` and `fail_fast` are
     those of `Launcher`.
     """
+
+    pause = 0.5  # seconds between two listings of the folder
+    # Seconds that a result may take to appear on a shared file system after Slurm has said that the job ended.
+    settle: Mapping[str, float] = {"COMPLETED": 60.0, "UNKNOWN": 30.0}
+    settle_else = 5.0  # in other states, in which there need not be a result
 
     def __init__(
         self,
@@ -177,12 +178,12 @@ class Slurm:
             left = until - time.monotonic()
             if ended or not self._jobs or left <= 0:
                 return ended
-            time.sleep(min(_PAUSE, left))
+            time.sleep(min(self.pause, left))
 
     def _ended(self) -> list[tuple[Job, Outcome]]:
         """Return the jobs that have ended; none if the folder was listed less than a moment ago."""
         now = time.monotonic()
-        if now - self._listed < _PAUSE or not self._jobs:
+        if now - self._listed < self.pause or not self._jobs:
             return []
         self._listed = now
         names = self._file_names()
@@ -261,7 +262,7 @@ class Slurm:
         """Return whether the job has ended so long ago that it will leave no result any more."""
         if submitted.ended is None:
             return False
-        settle = 0.0 if self._stopping else _SETTLE.get(submitted.state, _SETTLE_ELSE)
+        settle = 0.0 if self._stopping else self.settle.get(submitted.state, self.settle_else)
         return time.monotonic() - submitted.ended >= settle
 
     def _starts_again(self, job: Job, submitted: _Submitted) -> bool:

@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.run import RANKER, SUMMARY
+from tests.launcher.jobs import until
 from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[3]
@@ -102,14 +102,6 @@ def sweep(tmp_path) -> Iterator[Sweep]:
     made = Sweep(tmp_path)
     yield made
     made.stone.unlink(missing_ok=True)
-
-
-def until(reached: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + 200
-    while not reached():
-        assert time.monotonic() < end
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 from optuna.trial import TrialState
@@ -97,7 +96,7 @@ def test_another_search_is_refused_under_the_same_name(tmp_path):
         study(tmp_path, seed=3).__enter__()
 
 
-def test_a_study_of_an_earlier_version_goes_on(tmp_path: Path):
+def test_a_study_of_an_earlier_version_goes_on(tmp_path):
     """Its plan said whether trials were pruned, and a pruned trial stays one."""
     with study(tmp_path) as search:
         pruned, begun = search.ask(3), search.ask(3)
@@ -108,13 +107,12 @@ def test_a_study_of_an_earlier_version_goes_on(tmp_path: Path):
     assert [state for state, *_ in trials(study(tmp_path))] == [TrialState.PRUNED, *2 * [TrialState.COMPLETE]]
 
 
-def test_the_best_trial_is_the_first_of_equal_ones(tmp_path):
-    """The best trial is the first of equal ones, and the smallest when minimised."""
-    for direction, best in ("maximize", 3), ("minimize", 1):
-        with study(tmp_path / direction, direction=direction) as search:
-            search.tell(search.ask(20).trial, reason="no such luck")
-            assert search.best() is None, "a failed trial has no value"
-            assert search.trials()[0].user_attrs["reason"] == "no such luck"
-            for reached in (1.0, 3.0, 5.0, 5.0, 1.0):
-                search.tell(search.ask(20).trial, reached)
-            assert search.best().number == best
+@pytest.mark.parametrize(("direction", "best"), [("maximize", 3), ("minimize", 1)])
+def test_the_best_trial_is_the_first_of_equal_ones(tmp_path, direction, best):
+    with study(tmp_path, direction=direction) as search:
+        search.tell(search.ask(20).trial, reason="no such luck")
+        assert search.best() is None, "a failed trial has no value"
+        assert search.trials()[0].user_attrs["reason"] == "no such luck"
+        for reached in (1.0, 3.0, 5.0, 5.0, 1.0):
+            search.tell(search.ask(20).trial, reached)
+        assert search.best().number == best

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +15,7 @@ import pytest
 
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.config.instantiate import build
-from tests.launcher.jobs import does
+from tests.launcher.jobs import does, outcomes, until
 from tests.launcher.stumbling import own_configs
 
 ROOT = Path(__file__).parents[3]
@@ -64,14 +63,6 @@ def alone(folder: Path, *words: str) -> None:
 def manifests(folder: Path) -> dict[str, dict]:
     """What each run below `folder` says of itself, by its directory."""
     return {path.parent.name: json.loads(path.read_text()) for path in folder.glob("synthetic/*/run.json")}
-
-
-def until(reached: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 200) -> None:
-    end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end
-        assert process is None or process.poll() is None, process.communicate()
-        time.sleep(0.1)
 
 
 def queued() -> list[str]:
@@ -164,8 +155,6 @@ def test_a_job_that_vanishes_is_missed(tmp_path, monkeypatch):
     done, killed = "import os; os._exit(0)", "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
     sources = {0: done, 1: killed, 2: done}  # in two arrays
     slurm.submit([does(source, tmp_path, number) for number, source in sources.items()])
-    poll, began = {}, time.monotonic()
-    while len(poll) < 3 and time.monotonic() - began < 120:
-        poll |= {job.number: outcome for job, outcome in slurm.poll(1)}
+    ended = outcomes(slurm, 3)
     slurm.close()
-    assert {number: outcome.code for number, outcome in poll.items()} == {0: 0, 1: -9, 2: 0}
+    assert {number: outcome.code for number, outcome in ended.items()} == {0: 0, 1: -9, 2: 0}

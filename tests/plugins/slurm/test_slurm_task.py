@@ -15,7 +15,7 @@ import pytest
 
 from ol2r_cli.launcher.job import Job
 from ol2r_cli.plugins.slurm.slurm_task import Task
-from tests.launcher.jobs import does
+from tests.launcher.jobs import does, until
 from tests.plugins.slurm.fake_slurm import FakeSlurm
 
 ROOT = Path(__file__).parents[3]
@@ -47,8 +47,7 @@ class Node:
         command = [sys.executable, "-P", "-c", NODE, str(folder / "task"), str(self.file)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
         self.process = subprocess.Popen(command, cwd=folder, env=environment)
-        while not re.search("begun.*\n", self.printed) and self.process.poll() is None:  # the whole line
-            time.sleep(0.01)
+        until(lambda: re.search("begun.*\n", self.printed) or self.process.poll() is not None)  # the whole line
 
     @property
     def printed(self) -> str:
@@ -62,20 +61,24 @@ class Node:
         return pickle.loads(self.file.read_bytes()) if self.file.exists() and self.file.stat().st_size else None
 
 
-def test_a_job_that_ends_by_itself_leaves_a_result(tmp_path):
+ALONE = "import os, sys; print(sys.path[0], os.environ['OMP_NUM_THREADS'], flush=True); os._exit(0)"
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "printed"),
+    [
+        (ALONE, (0, ""), f"{ROOT} 3\n"),
+        ("raise OSError('disk full')", (1, "OSError: disk full"), ""),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", (-11, "killed (signal 11, SIGSEGV)"), ""),
+    ],
+    ids=["done", "failed", "killed"],
+)
+def test_a_job_that_ends_by_itself_leaves_a_result(tmp_path, source, result, printed):
     """Its run has the threads of the job, and imports nothing of the working directory."""
     (tmp_path / "random.py").write_text("print('foreign', flush=True)")
-    alone = "import os, sys; print(sys.path[0], os.environ['OMP_NUM_THREADS'], flush=True); os._exit(0)"
-    for number, (source, expected, printed) in enumerate(
-        [
-            (alone, (0, ""), f"{ROOT} 3\n"),
-            ("raise OSError('disk full')", (1, "OSError: disk full"), ""),
-            ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", (-11, "killed (signal 11, SIGSEGV)"), ""),
-        ]
-    ):
-        node = Node(does(source, tmp_path, number), tmp_path)
-        assert node.result() == expected, source
-        assert node.printed.startswith(printed)
+    node = Node(does(source, tmp_path), tmp_path)
+    assert node.result() == result
+    assert node.printed.startswith(printed)
 
 
 def test_a_run_is_interrupted_although_its_parent_ignores_sigint(tmp_path):
