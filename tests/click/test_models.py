@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -61,13 +60,10 @@ class Definition:
     draws: int = 1  # random numbers for every place
 
 
-def cascade(
-    click: Sequence[float],
-    examined: Callable[[Sequence[int]], list[float]],
-    goes_on: Callable[[int, int, bool], float],
-) -> Definition:
+def cascade(click: Sequence[float], goes_on: reference.GoesOn) -> Definition:
     def clicks(grades: Sequence[int]) -> list[float]:
-        return [reached * click[grade] for reached, grade in zip(examined(grades), grades, strict=True)]
+        examined = reference.cascade_examination(grades, click, goes_on)
+        return [reached * click[grade] for reached, grade in zip(examined, grades, strict=True)]
 
     return Definition(clicks, lambda grades, chance: reference.cascade_user(grades, chance, click, goes_on), 2)
 
@@ -77,11 +73,7 @@ def independent(clicks: Callable[[Sequence[int]], list[float]]) -> Definition:
 
 
 def dependent(click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False) -> Definition:
-    return cascade(
-        click,
-        lambda grades: reference.dependent_examination(grades, click, stop, stop_without_click),
-        lambda rank, grade, clicked: 1 - stop[grade] * (clicked or stop_without_click),
-    )
+    return cascade(click, lambda rank, grade, clicked: 1 - stop[grade] * (clicked or stop_without_click))
 
 
 DEFINITIONS = {
@@ -99,12 +91,10 @@ DEFINITIONS = {
     "trust_bias": independent(lambda grades: reference.trust_bias_clicks(grades, QUARTERS, *TRUST)),
     "dependent_by_place": cascade(
         NAVIGATIONAL,
-        lambda grades: reference.dependent_by_place_examination(grades, NAVIGATIONAL, CONTINUATION),
         lambda rank, grade, clicked: CONTINUATION[rank - 1] if clicked else 1,
     ),
     "dynamic_bayesian": cascade(
         INFORMATIONAL,
-        lambda grades: reference.dynamic_bayesian_examination(grades, INFORMATIONAL, SATISFIED, 0.9),
         lambda rank, grade, clicked: 0.9 * (1 - SATISFIED[grade] * clicked),
     ),
     "user_browsing": Definition(
@@ -140,73 +130,69 @@ def lists(count: int = 2_000, places: int = PLACES) -> Tensor:
     return torch.randint(5, (count, places), generator=torch.Generator().manual_seed(5))
 
 
-def test_every_user_does_what_the_definition_says():
-    """Every user does what the definition says on the same random numbers.
-
-    Whatever the number of places, and whatever is not shown; the share of clicks at every place is the formula.
-    """
-    grades, many = lists(600), torch.tensor(GRADES).repeat(DRAWS, 1)
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_every_user_does_what_the_definition_says(name):
+    """On the same random numbers, whatever the number of places, and whatever is not shown; the share of clicks at
+    every place is the formula."""
+    grades, definition, words = lists(600), DEFINITIONS[name], f"click={name}".split()
     shown = torch.arange(PLACES) < torch.arange(len(grades))[:, None] % (PLACES + 1)
-    for name, definition in DEFINITIONS.items():
-        chance = Streams(torch.arange(len(grades)), ahead=1).at("click", 3).uniform(definition.draws * PLACES)
-        expected = torch.tensor([definition.user(*one) for one in zip(grades.tolist(), chance.tolist(), strict=True)])
-        words = f"click={name}".split()
-        model = user(*words)
-        assert torch.equal(clicks_of(model, grades), expected), name
-        assert torch.equal(clicks_of(model, grades, shown), expected & shown), name
-        for places in (1, 3, 11):
-            shorter = user(*words, positions=places)
-            part = clicks_of(shorter, grades[:, :places].contiguous())
-            assert torch.equal(part, expected[:, :places]), (name, places)
-    observed = clicks_of(user(*words), many).double().mean(0).numpy()
+    chance = Streams(torch.arange(len(grades)), ahead=1).at("click", 3).uniform(definition.draws * PLACES)
+    expected = torch.tensor([definition.user(*one) for one in zip(grades.tolist(), chance.tolist(), strict=True)])
+    assert torch.equal(clicks_of(user(*words), grades), expected)
+    assert torch.equal(clicks_of(user(*words), grades, shown), expected & shown)
+    for places in (1, 3, 11):
+        part = clicks_of(user(*words, positions=places), grades[:, :places].contiguous())
+        assert torch.equal(part, expected[:, :places]), places
+    observed = clicks_of(user(*words), torch.tensor(GRADES).repeat(DRAWS, 1)).double().mean(0).numpy()
     share = np.array(definition.clicks(GRADES))
-    error = np.sqrt(share * (1 - share) / DRAWS)
-    assert (abs(observed - share) <= BOUND * error + 1e-9).all(), (name, observed, share)
+    assert (abs(observed - share) <= BOUND * np.sqrt(share * (1 - share) / DRAWS) + 1e-9).all(), (observed, share)
 
 
-def test_propensities_are_clicks_over_attraction():
-    """Also where documents of grade 0 are never clicked, and with trust bias, where clicks are affine in attraction."""
-    grades = torch.tensor([GRADES, GRADES[::-1]])
-    for name, definition in DEFINITIONS.items():
-        model = user(*f"click={name}".split())
-        found = model.propensities(grades)
-        if name == "trust_bias":
-            assert found.tolist() == [pytest.approx(TRUST[0])] * 2
-            continue
-        for row, of_list in zip(found.double(), grades.tolist(), strict=True):
-            attraction = model.click_probability[of_list].double()
-            assert (row * attraction).tolist() == pytest.approx(definition.clicks(of_list), abs=1e-12), name
-    assert user("click=perfect").propensities(grades).tolist() == [[1.0] * PLACES] * 2
+@pytest.mark.parametrize("name", sorted(set(DEFINITIONS) - {"perfect", "trust_bias"}))
+def test_propensities_are_clicks_over_attraction(name):
+    grades, model = torch.tensor([GRADES, GRADES[::-1]]), user(*f"click={name}".split())
+    clicks = model.propensities(grades).double() * model.click_probability[grades].double()
+    assert clicks.tolist() == [pytest.approx(DEFINITIONS[name].clicks(row), abs=1e-12) for row in grades.tolist()]
 
 
-def stated(*settings: tuple[str, Any]) -> list[str]:
-    """Settings of the click model as overrides."""
-    return [f"click.{name}={value}".replace(" ", "") for name, value in settings]
+@pytest.mark.parametrize(("name", "expected"), [("perfect", [1.0] * PLACES), ("trust_bias", TRUST[0])])
+def test_propensities_where_clicks_do_not_tell_them(name, expected):
+    """Documents of grade 0 are never clicked, and with trust bias clicks are affine in attraction."""
+    assert user(f"click={name}").propensities(torch.tensor([GRADES])).tolist() == [pytest.approx(expected)]
 
 
-def test_trust_curves_are_published_ones_or_typed():
-    """The curves are the published ones and any affine model can be typed."""
+def test_trust_curves_are_published_ones():
     probability = user("click=trust_bias", positions=10).probability
     beta, alpha = probability[:, 0], probability[:, 4] - probability[:, 0]  # r = 0 and r = 1
     published = [0.350, 0.532, 0.547, 0.537, 0.520, 0.502, 0.483, 0.465, 0.447, 0.431]
     assert alpha.tolist() == pytest.approx(published, abs=6e-4)
     published = [0.650, 0.258, 0.153, 0.106, 0.080, 0.063, 0.051, 0.043, 0.036, 0.031]
     assert beta.tolist() == pytest.approx(published, abs=6e-4)
-    alpha, beta = torch.tensor([0.3, 0.6, 0.1]), torch.tensor([0.5, 0.25, 0.0])
-    curves = stated(("epsilon_minus", beta.tolist()), ("epsilon_plus", (alpha + beta).tolist()))
-    model = user("click=trust_bias", "click.examination=[1,1,1]", *curves, positions=3)
-    assert torch.allclose(model.probability, (alpha[:, None] * torch.tensor(QUARTERS) + beta[:, None]).double())
 
 
-def test_users_of_ultra_follow_its_formulas():
-    for name in ("position_based_ultra", "user_browsing"):
-        for grades, table in composed(f"click={name}").tables.items():
-            formula = [0.1 + 0.9 * (2**grade - 1) / (2 ** (grades - 1) - 1) for grade in range(grades)]
-            assert list(table.click) == pytest.approx(formula), (name, grades)
+def test_any_affine_model_can_be_typed():
+    curves = "click.examination=[1,1,1]", "click.epsilon_minus=[0.5,0.25,0]", "click.epsilon_plus=[0.8,0.85,0.1]"
+    model = user("click=trust_bias", *curves, positions=3)
+    expected = np.add(np.outer([0.3, 0.6, 0.1], QUARTERS), [[0.5], [0.25], [0]])
+    assert model.probability.numpy() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["position_based_ultra", "user_browsing"])
+def test_users_of_ultra_follow_its_formulas(name):
+    for grades, table in composed(f"click={name}").tables.items():
+        formula = [0.1 + 0.9 * (2**grade - 1) / (2 ** (grades - 1) - 1) for grade in range(grades)]
+        assert list(table.click) == pytest.approx(formula), grades
+
+
+def test_positions_of_ultra_are_its_table():
     probability = user("click=position_based_ultra", positions=10).probability
-    assert torch.allclose(probability, torch.tensor(PROPENSITIES).double()[:, None] * torch.tensor(ULTRA).double())
+    assert probability.numpy() == pytest.approx(np.outer(PROPENSITIES, ULTRA))
 
 
+ATTRACTION, GRADE_OF_DOCUMENT = [0.05, 0.9, 0.3, 0.6, 0.5, 1.0], [0, 0, 1, 2, 3, 4]
+OF_DOCUMENTS = RunContext(
+    1, 9, 1, 10, 1, 1, grades=5, attraction=(torch.tensor(ATTRACTION).double(), torch.tensor(GRADE_OF_DOCUMENT))
+)
 INTERPOLATED = [
     # Grade g of G is at place g (n - 1) / (G - 1) of a table for n grades. 4 of 5 grades: 0, 4/3, 8/3, 4.
     ("perfect", 4, [0, 0.8 / 3, 2 / 3, 1], [0, 0, 0, 0]),  # .2 + .2 / 3, .4 + .4 2/3
@@ -216,9 +202,9 @@ INTERPOLATED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "grades", "click", "stop"), [*INTERPOLATED])
+@pytest.mark.parametrize(("name", "grades", "click", "stop"), INTERPOLATED)
 def test_other_numbers_of_grades_are_interpolated(name, grades, click, stop):
-    """Another number of grades is interpolated from the next larger table."""
+    """From the next larger table; a table with the same number for all grades says nothing by it."""
     model = user(f"click={name}", grades=grades)
     assert model.click_probability.tolist() == pytest.approx(click, abs=1e-15)
     assert model.stop_probability.tolist() == pytest.approx(stop, abs=1e-15)
@@ -226,81 +212,96 @@ def test_other_numbers_of_grades_are_interpolated(name, grades, click, stop):
     start = f"click.click for {grades} grades is interpolated from that for 5 grades: [{click[0]:.4g},{click[1]:.4g},"
     assert model.warnings[0].startswith(start)
     assert model.warnings[0].endswith("]; click.click=[..] sets your own")
-    # A table with the same number for all grades says nothing by it.
-    assert [line.partition(" for ")[0] for line in model.warnings] == ["click.click", "click.stop"][: 1 + any(stop)]
+    assert settings_of(model) == ["click.click", "click.stop"][: 1 + any(stop)]
 
 
-def test_attraction_of_the_dataset_decides_clicks():
-    """Every user is attracted by the document where the dataset says so.
+def settings_of(model: ClickModel) -> list[str]:
+    """The settings that warnings are about."""
+    return [line.partition(" for ")[0] for line in model.warnings]
 
-    Documents 0 to 5 of grades 0, 0, 1, .. instead of grades: clicks are those of a user with P(click | grade) of
-    each document, on the same numbers; stops are those of its grade; and a setting wins over the attraction.
-    """
-    attraction, grade = torch.tensor([0.05, 0.9, 0.3, 0.6, 0.5, 1.0]).double(), torch.tensor([0, 0, 1, 2, 3, 4])
-    context = RunContext(1, 9, 1, 10, 1, 1, grades=5, attraction=(attraction, grade))
+
+@pytest.mark.parametrize("name", names("click"))
+def test_attraction_of_the_dataset_decides_clicks(name):
+    """Documents 0 to 5 of grades 0, 0, 1, .. instead of grades: clicks are those of a user with P(click | grade) of
+    each document, on the same numbers; stops are those of its grade."""
+    by_document = build(composed(f"click={name}"))
+    by_document.setup(OF_DOCUMENTS, torch.zeros(1, 1))
+    settings = composed(f"click={name}").copy()
+    if "stop" in settings:
+        settings.stop = [settings.tables[5]["stop"][number] for number in GRADE_OF_DOCUMENT]
+    settings.click = ATTRACTION
+    by_grade = build(settings)
+    by_grade.setup(RunContext(1, 9, 1, 10, 1, 1, grades=6), torch.zeros(1, 1))
     documents = torch.randint(6, (2_000, 10), generator=torch.Generator().manual_seed(3))
-    for name in names("click"):
-        settings = composed(f"click={name}").copy()
-        by_document = build(settings)
-        by_document.setup(context, torch.zeros(1, 1))
-        if "stop" in settings:
-            settings.stop = [settings.tables[5]["stop"][number] for number in grade.tolist()]
-        settings.click = attraction.tolist()
-        by_grade = build(settings)
-        by_grade.setup(RunContext(1, 9, 1, 10, 1, 1, grades=6), torch.zeros(1, 1))
-        assert torch.equal(clicks_of(by_document, documents), clicks_of(by_grade, documents)), name
-        assert 0 < clicks_of(by_document, documents).double().mean() < 1, name
+    assert torch.equal(clicks_of(by_document, documents), clicks_of(by_grade, documents))
+    assert 0 < clicks_of(by_document, documents).double().mean() < 1
+
+
+def test_a_setting_wins_over_the_attraction_of_the_dataset():
     fixed = build(composed("click=cascade", "click.click=[0,0,0,0,1]"))
-    fixed.setup(context, torch.zeros(1, 1))
+    fixed.setup(OF_DOCUMENTS, torch.zeros(1, 1))
     assert fixed.click_probability.tolist() == [0, 0, 0, 0, 0, 1]
 
 
-def test_tables_for_three_grades_follow_from_those_for_five():
-    """The papers' tables for three grades follow from those for five.
-
-    Of all users but the perfect one, whose middle grade the papers give a half.
-    """
-    for name in ("navigational", "informational", "almost_random", "random", "cascade", "position_based"):
-        settings = composed(f"click={name}").copy()
-        three = settings.tables[3]
-        settings.tables = {5: settings.tables[5]}
-        model = build(settings)
-        model.setup(RunContext(1, 9, 1, 4, 1, 1, grades=3), torch.zeros(1, 1))
-        assert model.click_probability.tolist() == pytest.approx(list(three.click), abs=1e-15), name
-        if "stop" in three:
-            assert model.stop_probability.tolist() == pytest.approx(list(three.stop), abs=1e-15), name
-
-
-def test_a_table_that_fits_is_taken_as_it_is_without_a_warning():
-    for grades in (2, 3, 5):
-        model = user("click=perfect", grades=grades)
-        assert model.warnings == ()
-        assert len(model.click_probability) == grades
-    own = user("click=navigational", "click.click=[0,.1,.2,1]", grades=4)
-    assert own.click_probability.tolist() == [0, 0.1, 0.2, 1]
-    assert [line.partition(" for ")[0] for line in own.warnings] == ["click.stop"]
-    table = user("click=perfect", "+click.tables.4={click:[0,.1,.2,1],stop:[0,0,0,0]}", grades=4)
-    assert (table.click_probability.tolist(), table.warnings) == ([0, 0.1, 0.2, 1], ())
-    words = "+click.tables.7={click:[0,0,0,0,0,0,1]}", "+click.tables.9={click:[1,1,1,1,1,1,1,1,1]}"
-    larger = user("click=position_based", *words, grades=6)  # the table for 7, and not that for 5
-    assert larger.click_probability.tolist() == pytest.approx([0, 0, 0, 0, 0, 1])
+@pytest.mark.parametrize(
+    "name", ["navigational", "informational", "almost_random", "random", "cascade", "position_based"]
+)
+def test_tables_for_three_grades_follow_from_those_for_five(name):
+    """The papers' tables, of all users but the perfect one, whose middle grade the papers give a half."""
+    settings = composed(f"click={name}").copy()
+    three = settings.tables[3]
+    settings.tables = {5: settings.tables[5]}
+    model = build(settings)
+    model.setup(RunContext(1, 9, 1, 4, 1, 1, grades=3), torch.zeros(1, 1))
+    assert model.click_probability.tolist() == pytest.approx(list(three.click), abs=1e-15)
+    if "stop" in three:
+        assert model.stop_probability.tolist() == pytest.approx(list(three.stop), abs=1e-15)
 
 
-def test_what_does_not_fit_is_refused():
-    table = r"click\.tables must have {} for 4 grades, got none: type 'click\.{}=\[\.,\.,\.,\.\]'$"
-    for name, setting, message in [
+@pytest.mark.parametrize(
+    ("words", "grades", "click", "warned"),
+    [
+        ("perfect", 2, None, []),
+        ("perfect", 3, None, []),
+        ("perfect", 5, None, []),
+        ("navigational click.click=[0,.1,.2,1]", 4, [0, 0.1, 0.2, 1], ["click.stop"]),
+        ("perfect +click.tables.4={click:[0,.1,.2,1],stop:[0,0,0,0]}", 4, [0, 0.1, 0.2, 1], []),
+        (  # the next larger table, and not that for 5
+            "position_based +click.tables.7={click:[0,0,0,0,0,0,1]} +click.tables.9={click:[1,1,1,1,1,1,1,1,1]}",
+            *(6, [0, 0, 0, 0, 0, 1], ["click.click"]),
+        ),
+    ],
+)
+def test_a_table_that_fits_is_taken_as_it_is_without_a_warning(words, grades, click, warned):
+    model = user(*f"click={words}".split(), grades=grades)
+    expected = click or composed("click=perfect").tables[grades].click
+    assert model.click_probability.tolist() == pytest.approx(list(expected))
+    assert settings_of(model) == warned
+
+
+NO_TABLE = r"click\.tables must have {0} for 4 grades, got none: type 'click\.{0}=\[\.,\.,\.,\.\]'$"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "message"),
+    [
         ("perfect", "click.click=[0,2,1]", r"click\.click must be .* each is from 0 to 1, got \[0, 2, 1\]"),
         ("perfect", "click.click=[0,1]", r"click\.click must be 4 probabilities, one per grade, got \[0, 1\]"),
         ("perfect", "click.tables={5:{click:[7]}}", r"click\.tables\.5\.click must be .* from 0 to 1, got \[7\]"),
         ("perfect", "click.tables={5:{click:[0,1]}}", r"click\.tables\.5\.click must be 5 probabilities, .*\[0, 1\]$"),
-        ("perfect", "+click.tables.4={click:[0,0,0,1]}", table.format("stop", "stop")),
+        ("perfect", "+click.tables.4={click:[0,0,0,1]}", NO_TABLE.format("stop")),
         ("position_based", "click.examination=[1,.5]", r"click\.examination must be 12 probabilities, one per rank"),
         ("dependent_by_place", "click.continuation=[1,.5]", r"click\.continuation must be 12 prob.*one per rank"),
         ("user_browsing", "click.examination=[[1],[1]]", r"click\.examination must have k probabilities in row k"),
         ("user_browsing", "click.examination=[]", r"click\.examination must have k probabilities.*\[\] in row 1$"),
         ("user_browsing", "click.examination=[[1],[1,7]]", r"click\.examination must be .*each is from 0 to 1"),
-    ]:
-        with pytest.raises(ValueError, match=f"^{message}"):
-            user(f"click={name}", setting, grades=4)
-    with pytest.raises(ValueError, match=f"^{table.format('click', 'click')}"):
+    ],
+)
+def test_what_does_not_fit_is_refused(name, setting, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        user(f"click={name}", setting, grades=4)
+
+
+def test_a_model_without_any_table_is_refused():
+    with pytest.raises(ValueError, match=f"^{NO_TABLE.format('click')}"):
         DependentClick(None, None, {}, False).setup(RunContext(1, 9, 1, 4, 1, 1, grades=4), torch.zeros(1, 1))

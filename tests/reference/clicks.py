@@ -12,74 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-Pattern = tuple[bool, ...]  # for every rank from the top: clicked?
+GoesOn = Callable[[int, int, bool], float]  # of rank from 1, grade, and whether clicked: the probability of reading on
 
 
-def dependent_examination(
-    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
-) -> list[float]:
-    """P(rank is examined): the user reaches a rank by not having stopped at any rank above.
+def cascade_examination(grades: Sequence[int], click: Sequence[float], goes_on: GoesOn) -> list[float]:
+    """P(rank is examined): the user reads from the top, and at every rank above has read on, after a click or none.
 
-    A stop is possible after a click; with `stop_without_click` (the authors' code) at every examined document.
+    The dependent click model goes on after a click with 1 - stop[grade], or with a continuation by rank, and otherwise
+    always; the dynamic Bayesian network with gamma, after a click with gamma (1 - satisfaction[grade]).
     """
     examined, reached = [], 1.0
-    for grade in grades:
+    for rank, grade in enumerate(grades, 1):
         examined.append(reached)
-        leaves = stop[grade] if stop_without_click else click[grade] * stop[grade]
-        reached *= 1 - leaves
+        reached *= click[grade] * goes_on(rank, grade, True) + (1 - click[grade]) * goes_on(rank, grade, False)
     return examined
-
-
-def dependent_patterns(
-    grades: Sequence[int], click: Sequence[float], stop: Sequence[float], stop_without_click: bool = False
-) -> dict[Pattern, float]:
-    """P(pattern of clicks) for the whole list, by walking through every story a user can live; 2^length patterns."""
-    if not grades:
-        return {(): 1.0}
-    first, *below = grades
-    distribution: dict[Pattern, float] = {}
-    for clicked in (True, False):
-        chance = click[first] if clicked else 1 - click[first]
-        leaves = stop[first] if clicked or stop_without_click else 0.0
-        stories = [((False,) * len(below), leaves)]
-        for pattern, probability in dependent_patterns(below, click, stop, stop_without_click).items():
-            stories.append((pattern, (1 - leaves) * probability))
-        for pattern, probability in stories:
-            whole = (clicked, *pattern)
-            distribution[whole] = distribution.get(whole, 0.0) + chance * probability
-    return distribution
-
-
-def position_based_examination(grades: Sequence[int], eta: float) -> list[float]:
-    """P(rank is examined) = 1 / rank^eta, whatever is shown or clicked; ranks count from 1."""
-    return [1 / rank**eta for rank in range(1, len(grades) + 1)]
 
 
 def position_based_clicks(grades: Sequence[int], click: Sequence[float], eta: float) -> list[float]:
-    """P(click at rank) = P(examined) click[grade]."""
-    return [p * click[grade] for p, grade in zip(position_based_examination(grades, eta), grades, strict=True)]
-
-
-def dependent_by_place_examination(
-    grades: Sequence[int], click: Sequence[float], continuation: Sequence[float]
-) -> list[float]:
-    """P(rank is examined): after a click at rank k the user goes on with continuation[k - 1], otherwise always."""
-    examined, reached = [], 1.0
-    for grade, goes_on in zip(grades, continuation, strict=False):
-        examined.append(reached)
-        reached *= click[grade] * goes_on + (1 - click[grade])
-    return examined
-
-
-def dynamic_bayesian_examination(
-    grades: Sequence[int], attraction: Sequence[float], satisfaction: Sequence[float], gamma: float
-) -> list[float]:
-    """P(rank is examined): E_{k+1} = E_k gamma (1 - a_k s_k)."""
-    examined, reached = [], 1.0
-    for grade in grades:
-        examined.append(reached)
-        reached *= gamma * (1 - attraction[grade] * satisfaction[grade])
-    return examined
+    """P(click at rank) = click[grade] / rank^eta: whether a rank is examined depends on nothing that is shown."""
+    return [click[grade] / rank**eta for rank, grade in enumerate(grades, 1)]
 
 
 def user_browsing_examined(rows: Sequence[Sequence[float]], rank: int, distance: int) -> float:
@@ -122,13 +73,8 @@ def trust_bias_clicks(
     ]
 
 
-def cascade_user(
-    grades: Sequence[int], chance: Sequence[float], click: Sequence[float], goes_on: Callable[[int, int, bool], float]
-) -> list[bool]:
-    """The clicks of one user who reads from the top; `chance` has two numbers for each rank, click and then leaving.
-
-    goes_on(rank from 1, grade, clicked) is the probability of reading on.
-    """
+def cascade_user(grades: Sequence[int], chance: Sequence[float], click: Sequence[float], goes_on: GoesOn) -> list[bool]:
+    """The clicks of one user who reads from the top; `chance` has two numbers for each rank, click and then leaving."""
     clicks = [False] * len(grades)
     for rank, grade in enumerate(grades, 1):
         click_chance, leave_chance = chance[2 * rank - 2 : 2 * rank]

@@ -40,7 +40,8 @@ def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
     user = Catalogue().choices["click"]["yandex_dcm"].content
     for (_,), page in log.group_by("session"):
         table = user["tables"][5]["click"]
-        expected = reference.dependent_by_place_examination(page["grade"].to_list(), table, user["continuation"])
+        goes_on = lambda rank, _, clicked: user["continuation"][rank - 1] if clicked else 1  # noqa: E731
+        expected = reference.cascade_examination(page["grade"].to_list(), table, goes_on)
         assert page["examination"].to_list() == pytest.approx(expected)
         assert page["list_probability"].n_unique() == 1
     assert log["list_probability"].is_between(0, 1, closed="right").all()
