@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -53,32 +54,32 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("merit", "gain", "model", "positions", "network", "groups"), [*CASES])
+@pytest.mark.parametrize(("merit", "gain", "model", "positions", "network", "groups"), CASES)
 def test_every_list_is_the_ports(merit, gain, model, positions, network, groups):
     """The port receives estimates and groups, and computes exposures, clicks and errors by itself."""
     settings = f"fairness.gain={gain}", f"fairness.merit={merit}", f"positions={positions}", *network
-    simulation, p = fair(*settings, model=model, groups=groups), position_exposure(model, positions).tolist()
+    simulation, exposed = fair(*settings, model=model, groups=groups), position_exposure(model, positions).tolist()
     history = [[] for _ in SEEDS]
     records = [[[] for _ in range(groups)] for _ in SEEDS]
     moved = 0
     for t, one in rounds(simulation):
         for b, (exposures, record) in enumerate(zip(history, records, strict=True)):
-            length = int(one.candidates.mask[b].sum())
-            group, scores = one.candidates.group[b, :length].tolist(), one.proposal.scores[b, :length].tolist()
-            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
+            proposal = one.proposal.order[b, : int(one.candidates.mask[b].sum())]
+            # from here on documents are called by their place in the proposal
+            group, scores = (each[b, proposal].tolist() for each in (one.candidates.group, one.proposal.scores))
+            order = proposal.argsort()[one.order[b, : len(proposal)]].tolist()
             error = errors(exposures, merits(merit, record, groups))
-            place = rerank([scores[d] for d in proposal], [group[d] for d in proposal], error, gain)
-            assert [scores[d] + gain * error[group[d]] for d in order] == pytest.approx(
-                [scores[proposal[i]] + gain * error[group[proposal[i]]] for i in place], abs=1e-6
-            ), f"round {t}"
-            assert sorted(order) == list(range(length))
-            moved += order != proposal
+            expected = rerank(scores, group, error, gain)
+            boosted = np.array([score + gain * error[g] for score, g in zip(scores, group, strict=True)])
+            assert boosted[order] == pytest.approx(boosted[list(expected)], abs=1e-6), f"round {t}"
+            assert sorted(order) == sorted(expected)
+            moved += order != sorted(order)
             received = [0.0] * groups
-            for k, (d, click) in enumerate(zip(order[:positions], one.clicks[b].int().tolist(), strict=False)):
-                received[group[d]] += p[k]
-                record[group[d]].append((click, p[k]))
+            for p, document, click in zip(exposed, order, one.clicks[b].int().tolist(), strict=False):
+                received[group[document]] += p
+                record[group[document]].append((click, p))
             exposures.append(tuple(received))
-    assert moved > 5, (merit, groups)
+    assert moved > 5
 
 
 @pytest.mark.parametrize(
@@ -102,10 +103,8 @@ def test_only_training_documents_have_merit(group, expected):
 
 
 def test_equal_scores_keep_the_proposed_order():
-    """Equal scores keep the proposed order, and padding stays last.
-
-    Also where promotion makes them equal, or they differ by less than single precision; below 0 as above.
-    """
+    """And padding stays last; also where promotion makes them equal, or they differ by less than single precision;
+    below 0 as above."""
     dtype = torch.float64
     fairness = build(tiny("fairness=fairco", "fairness.gain=0.5", "fairness.merit=beta").fairness)
     exposure = Exposure(position_exposure("reciprocal", 3), 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -45,46 +46,52 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "positions", "groups"), [*CASES])
+class Port:
+    """One replica: the exposure and the clicks of every row of the table, and the settings of MCFair."""
+
+    def __init__(self, fairness, rows):
+        self.fairness, self.exposed, self.clicked, self.moved, self.owed = fairness, [0.0] * rows, [0] * rows, 0, 0
+
+    def check(self, rows, group, estimates, proposal, order):
+        """Documents go by their sums; equal sums keep the proposed order."""
+        own, exposed = self.fairness, [self.exposed[row] for row in rows]
+        relevance = [self.clicked[row] / max(self.exposed[row], 1e-5) for row in rows]
+        relevance = estimates if own.relevance == "ranker" else relevance
+        between = group if own.between == "groups" else None
+        sums = reference.scores(exposed, relevance, own.gain, own.certainty, between)
+        expected = sorted(proposal, key=lambda document: -sums[document])
+        assert sorted(order) == sorted(proposal)
+        assert [sums[d] for d in order] == pytest.approx([sums[d] for d in expected], abs=1e-5)
+        for first, second in pairwise(order):
+            assert sums[first] != sums[second] or proposal.index(first) < proposal.index(second)
+        self.moved += order != proposal
+        self.owed += any(reference.owed(exposed, [max(value, 0) for value in relevance]))
+
+    def see(self, rows, clicks, exposure):
+        for row, click, value in zip(rows, clicks, exposure, strict=False):
+            self.exposed[row] += value
+            self.clicked[row] += click
+
+
+@pytest.mark.parametrize(("settings", "positions", "groups"), CASES)
 def test_every_list_is_the_ports(settings, positions, groups):
-    """The port keeps exposure and clicks of every row by itself; equal sums keep the proposed order."""
+    """The port keeps exposure and clicks of every row by itself."""
     simulation = fair(*settings, f"positions={positions}", groups=groups)
-    fairness = simulation.fairness
-    model = position_exposure("log" if groups else "reciprocal", positions).tolist()
-    exposed, clicked = ([{} for _ in SEEDS] for _ in range(2))
-    moved = owed = 0
-    for t, one in rounds(simulation):
-        for b in range(len(SEEDS)):
-            length = int(one.candidates.mask[b].sum())
-            rows = one.candidates.document[b, :length].tolist()
-            e = [exposed[b].get(row, 0.0) for row in rows]
-            r = [clicked[b].get(row, 0) / max(exposed[b].get(row, 0.0), 1e-5) for row in rows]
-            if fairness.relevance == "ranker":
-                r = one.proposal.scores[b, :length].tolist()
-            group = one.candidates.group[b, :length].tolist() if fairness.between == "groups" else None
-            sums = reference.scores(e, r, fairness.gain, fairness.certainty, group)
-            proposal, order = one.proposal.order[b, :length].tolist(), one.order[b, :length].tolist()
-            expected = sorted(proposal, key=lambda d, sums=sums: -sums[d])
-            assert sorted(order) == list(range(length))
-            assert [sums[d] for d in order] == pytest.approx([sums[d] for d in expected], abs=1e-5), f"round {t}"
-            place = {d: k for k, d in enumerate(proposal)}
-            for first, second in pairwise(order):
-                assert sums[first] != sums[second] or place[first] < place[second], f"round {t}"
-            moved += order != proposal
-            owed += any(value != 0 for value in reference.owed(e, [max(value, 0) for value in r]))
-            for k, d in enumerate(order[:positions]):
-                exposed[b][rows[d]] = exposed[b].get(rows[d], 0.0) + model[k]
-                clicked[b][rows[d]] = clicked[b].get(rows[d], 0) + int(one.clicks[b, k])
-    assert moved > 20, settings
-    assert owed > 20, settings
-    for b in range(len(SEEDS)):
-        for row, value in exposed[b].items():
-            assert float(fairness.exposed[b, row]) == pytest.approx(value)
-            assert float(fairness.clicked[b, row]) == clicked[b][row]
+    fairness, exposure = simulation.fairness, position_exposure("log" if groups else "reciprocal", positions).tolist()
+    ports = [Port(fairness, fairness.exposed.shape[1]) for _ in SEEDS]
+    for _, one in rounds(simulation):
+        for b, (port, length) in enumerate(zip(ports, one.candidates.mask.sum(1).tolist(), strict=True)):
+            group = one.candidates.group[b, :length].tolist() if groups else None
+            values = one.candidates.document, one.proposal.scores, one.proposal.order, one.order
+            rows, estimates, proposal, order = (each[b, :length].tolist() for each in values)
+            port.check(rows, group, estimates, proposal, order)
+            port.see([rows[d] for d in order], one.clicks[b].int().tolist(), exposure)
+    assert min(sum(port.moved for port in ports), sum(port.owed for port in ports)) > 20
+    found = torch.stack([fairness.exposed.double(), fairness.clicked.double()], 1)
+    assert found.numpy() == pytest.approx(np.array([[port.exposed, port.clicked] for port in ports]))
 
 
-def test_it_is_a_quarter_of_the_gradient_of_disparity():
-    """The result is a quarter of the falling gradient of the disparity."""
+def test_it_is_a_quarter_of_the_falling_gradient_of_disparity():
     generator = torch.Generator().manual_seed(0)
     exposed, relevance = torch.rand(2, 6, generator=generator, dtype=torch.float64)
     for d in range(6):
