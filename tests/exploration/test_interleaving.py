@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
 from ol2r_cli.exploration.interleaving import ProbabilisticInterleaving, TeamDraft
-from tests.reference.interleaving import credit_probabilistic, probabilistic, team_draft
+from tests.exploration.interleaved import by_chance, by_team_draft
 from tests.rounds import fresh, propose, ranked, shown, some_scores
 
 LENGTHS = [12, 1, 5, 2, 9, 3]
@@ -20,58 +21,47 @@ def scores_of(members: int, kind: str) -> torch.Tensor:
     return {"apart": scores, "ties": scores, "close": scores[:, :1] + 0.1 * scores}[kind]
 
 
-def drafted(rankings, random, b, positions, members):
-    """List of replica b, and the credit of each document by member."""
-    turns = random.uniform(15 * members, "turns").unflatten(1, (15, members)).argsort(2).flatten(1)[b].tolist()
-    listed, authors = team_draft(rankings, turns, positions)
-    return listed, {d: [float(author == n) for n in range(members)] for d, author in zip(listed, authors, strict=True)}
+KINDS = list(product(("apart", "ties", "close"), (1, 2, 10), (1, 5, 15)))
 
 
-def drawn(rankings, random, b, positions, members, tau=3.0):
-    """The same of probabilistic interleaving."""
-    authors = (random.uniform(positions, "author") * members).int()[b].tolist()
-    listed = probabilistic(rankings, authors, random.uniform(positions, "document")[b].tolist(), positions, tau)
-    credit = {d: credit_probabilistic(rankings, listed, [d == other for other in listed], tau) for d in listed}
-    return listed, credit
-
-
-@pytest.mark.parametrize(("exploration", "port"), [(TeamDraft(), drafted), (ProbabilisticInterleaving(3.0), drawn)])
-def test_every_list_and_its_credit_are_those_of_the_definition(exploration, port):
+@pytest.mark.parametrize(
+    ("exploration", "port"), [(TeamDraft(), by_team_draft), (ProbabilisticInterleaving(3.0), by_chance)]
+)
+@pytest.mark.parametrize(("kind", "members", "positions"), KINDS)
+def test_every_list_and_its_credit_are_those_of_the_definition(exploration, port, kind, members, positions):
     """Documents that are not shown follow in the order of the first member. A smaller ranking depth changes nothing."""
-    for kind, members, positions in product(("apart", "ties", "close"), (1, 2, 10), (1, 5, 15)):
-        scores = scores_of(members, kind)
-        proposal = propose(exploration, scores, LENGTHS, positions, round=positions)
-        random = fresh(range(len(LENGTHS))).at("explore", positions)
-        chance = random.uniform(12).tolist()
-        for b, length in enumerate(LENGTHS):
-            rankings = [ranked(scores[b, n, :length].tolist(), chance[b][:length]) for n in range(members)]
-            listed, credit = port(rankings, random, b, positions, members)
-            rest = [document for document in rankings[0] if document not in listed]
-            assert proposal.order[b, :length].tolist() == listed + rest, (kind, members, positions)
-            for document in range(length):
-                expected = credit.get(document, [0.0] * members)
-                assert proposal.credit[b, :, document].tolist() == pytest.approx(expected, abs=1e-9)
-        shorter = propose(exploration, scores, LENGTHS, positions, positions, positions)
-        assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :positions], LENGTHS)
+    scores = scores_of(members, kind)
+    proposal = propose(exploration, scores, LENGTHS, positions, round=positions)
+    random = fresh(range(len(LENGTHS))).at("explore", positions)
+    chance = random.uniform(12).tolist()
+    for b, length in enumerate(LENGTHS):
+        rankings = [ranked(scores[b, n, :length].tolist(), chance[b][:length]) for n in range(members)]
+        listed, credit = port(random, b, rankings, positions)
+        rest = [document for document in rankings[0] if document not in listed]
+        assert proposal.order[b, :length].tolist() == listed + rest
+        expected = [credit([document == other for other in listed]) for document in range(length)]
+        assert proposal.credit[b, :, :length].T.numpy() == pytest.approx(np.array(expected), abs=1e-9)
+    shorter = propose(exploration, scores, LENGTHS, positions, positions, positions)
+    assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :positions], LENGTHS)
 
 
-def test_real_documents_come_before_padding():
-    """Real documents come before padding, however steep the choice."""
+@pytest.mark.parametrize("tau", [1.0, 400.0, 1e6])
+def test_real_documents_come_before_padding(tau):
+    """However steep the choice."""
     scores, lengths = some_scores(40, 2, 12, seed=1), [10, 3, 12, 1] * 10
     mask = torch.arange(12) < torch.tensor(lengths)[:, None]
-    for tau in 1.0, 400.0, 1e6:
-        proposal = propose(ProbabilisticInterleaving(tau), scores, lengths, 10)
-        assert torch.equal(proposal.order.sort(1).values, torch.arange(12).expand(40, -1)), tau
-        assert torch.equal(mask.gather(1, proposal.order), mask), tau
-        assert proposal.credit.isfinite().all(), tau
+    proposal = propose(ProbabilisticInterleaving(tau), scores, lengths, 10)
+    assert torch.equal(proposal.order.sort(1).values, torch.arange(12).expand(40, -1))
+    assert torch.equal(mask.gather(1, proposal.order), mask)
+    assert proposal.credit.isfinite().all()
 
 
-def test_documents_that_all_members_rank_alike_give_equal_credit():
+@pytest.mark.parametrize("members", [2, 10])
+def test_documents_that_all_members_rank_alike_give_equal_credit(members):
     """Equal to the last bit, because otherwise a click on such a document would decide which member wins."""
-    for members in 2, 10:
-        scores = some_scores(200, members, 12, seed=members)
-        scores[:, :, 4] = 9
-        proposal = propose(ProbabilisticInterleaving(3.0), scores, [12] * 200, 10)
-        credit = proposal.credit[proposal.order[:, 0] == 4, :, 4]
-        assert len(credit) > 100
-        assert (credit == credit[:, :1]).all(), members
+    scores = some_scores(200, members, 12, seed=members)
+    scores[:, :, 4] = 9
+    proposal = propose(ProbabilisticInterleaving(3.0), scores, [12] * 200, 10)
+    credit = proposal.credit[proposal.order[:, 0] == 4, :, 4]
+    assert len(credit) > 100
+    assert (credit == credit[:, :1]).all()

@@ -1,4 +1,4 @@
-"""Dueling bandit gradient descent and its multileaved form: the step, once the clicks have been credited.
+"""Dueling bandit gradient descent and its multileaved form: what is compared, and who has won.
 
 Yue and Joachims, Interactively Optimizing Information Retrieval Systems as a Dueling Bandits Problem (ICML 2009),
 Algorithm 1; Schuth, Oosterhuis, Whiteson, de Rijke, Multileave Gradient Descent for Fast Online Learning to Rank
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
-
-Vector = Float[np.ndarray, "F"]
+from tests.reference.arrays import Vector
 
 
 def unit(normals: Vector) -> Vector:
@@ -29,18 +27,3 @@ def members(theta: Vector, delta: float, directions: Sequence[Vector]) -> list[V
 def winners(credit: Sequence[float]) -> list[int]:
     """The members that were given more credit than member 0; a tie with it is no win."""
     return [member for member in range(1, len(credit)) if credit[member] > credit[0]]
-
-
-def step(
-    theta: Vector, rate: float, directions: Sequence[Vector], credit: Sequence[float], decay: float
-) -> tuple[Vector, float]:
-    """theta + rate * (mean of the winners' unit directions), and the rate of the next round.
-
-    The length of the step does not depend on delta. Without a winner neither theta nor the rate changes; with one the
-    rate is multiplied by `decay`.
-    """
-    won = winners(credit)
-    if not won:
-        return theta, rate
-    mean = sum(directions[member - 1] for member in won) / len(won)
-    return theta + rate * mean, rate * decay

@@ -15,33 +15,14 @@ from ol2r_cli.loops.rounds import Round
 from ol2r_cli.ranker import dueling_bandits
 from ol2r_cli.ranker.dueling_bandits.null_space_loops import Difficult, store_query
 from tests.choices import simulation
+from tests.exploration.interleaved import by_chance, by_team_draft
 from tests.networks import NETWORK, weights
-from tests.reference import document_space, interleaving, network, nsgd
+from tests.reference import document_space, network, nsgd
 from tests.reference.dueling import members, winners
-from tests.rounds import LISTS, SEEDS, fresh, ranked, replicas, rounds, shown
+from tests.rounds import LISTS, SEEDS, fresh, ranked, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
-
-def listed_by_team_draft(random, b, rankings, positions, documents):
-    """The list of replica b, and what clicks on it are worth."""
-    count = len(rankings)
-    circles = -(-min(positions, documents) // count)
-    turns = random.uniform(circles * count, "turns")[b].unflatten(0, (circles, count)).argsort(1).flatten().tolist()
-    listed, authors = interleaving.team_draft(rankings, turns, positions)
-    return listed, lambda clicks: interleaving.credit_team_draft(authors, clicks, count)
-
-
-def listed_by_chance(random, b, rankings, positions, documents):
-    """The list of replica b by probabilistic interleaving, and what clicks on it are worth."""
-    shown = min(positions, documents)
-    authors = (random.uniform(shown, "author")[b] * len(rankings)).int().tolist()
-    listed = interleaving.probabilistic(rankings, authors, random.uniform(shown, "document")[b].tolist(), positions)
-    return listed, lambda clicks: interleaving.credit_probabilistic(rankings, listed, clicks)
-
-
-EXPLORATIONS = {"team_draft": listed_by_team_draft, "probabilistic_interleaving": listed_by_chance}
-
-
+EXPLORATIONS = {"team_draft": by_team_draft, "probabilistic_interleaving": by_chance}
 FEATURES = 7
 DSP = "ranker.projection=document_space"
 MLP = ("ranker/model=mlp", "ranker.model.init=standard", *NETWORK)
@@ -74,6 +55,49 @@ def with_equal_documents() -> Dataset:
     return dataclasses.replace(dataset, features=features)
 
 
+class Port:
+    """One replica, with the settings of its ranker: theta, the rate, and what NSGD and document space projection
+    store."""
+
+    def __init__(self, own, theta, rate, dataset):
+        self.own, self.theta, self.rate, self.dataset = own, theta, rate, dataset
+        self.lost = nsgd.LostDirections(own.get("memory", 1))
+        self.queries = nsgd.StoredQueries(own.get("difficult_queries", 0), own.get("window", 0))
+        self.recent: list[int] = []
+        self.happened = Counter[str]()
+
+    def directions(self, normals, here):
+        avoided = self.lost.worst(self.own.get("avoided", 0))
+        drawn = [nsgd.null_space_direction(normal, avoided) for normal in normals]
+        return nsgd.preselected(drawn, here.features, self.own.candidates)
+
+    def learn(self, t, here, rows, directions, earned):
+        """Move theta by the directions that won, and store what is to be stored; `rows` are those of the list."""
+        won, own = winners(earned), self.own
+        self.happened["several winners"] += len(won) > 1
+        self.happened["ties"] += any(here.clicks) and not won
+        if self.queries.room:
+            self.store(t, here)
+            won = nsgd.winner(won, members(self.theta, own.delta, directions), self.queries)
+        found = document_space.examined(rows, here.clicks, own.document_space.below)
+        if won:
+            moved = sum(directions[member - 1] for member in won) / len(won)
+            if own.projection == "document_space":
+                space = self.dataset.features[self.recent + found].double().numpy()
+                moved = document_space.project(moved, space, own.document_space.normalise)
+            self.theta, self.rate = self.theta + self.rate * moved, self.rate * own.decay
+        self.recent = document_space.newest(self.recent, found, own.document_space.earlier)
+        self.lost.store(directions, earned)
+        self.happened["steps"] += bool(won)
+
+    def store(self, t, here):
+        before = [query.round for query in self.queries.queries]
+        self.queries.store(here.features, here.ranking, here.clicks, t)
+        after = zip(before, self.queries.queries, strict=False)
+        for age in (t - old for old, query in after if query.round != old):
+            self.happened["replaced, old" if age > self.own.window else "replaced, easier"] += 1
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_round_is_that_of_the_definition(case):
     """The port draws directions, makes the list, chooses among winners, projects, moves and stores; we only show it the
@@ -81,74 +105,44 @@ def test_every_round_is_that_of_the_definition(case):
     words, exploration, positions, click, rate, decay, delta = case
     settings = f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"ranker.delta={delta}"
     config = tiny(*words, *settings, f"exploration={exploration}", f"click={click}", f"positions={positions}")
-    is_network, is_nsgd, dataset, streams = MLP[0] in words, words[0] == "ranker=nsgd", with_equal_documents(), fresh()
+    is_network, own, dataset, streams = MLP[0] in words, config.ranker, with_equal_documents(), fresh()
     total, near = (15, 1e-6) if is_network else (70, 1e-9)
-    simulation, traced = (
-        simulate(config, SEEDS, total, dataset, blocks=False, regret=regret) for regret in (False, True)
-    )
-    own, ranker = config.ranker, simulation.ranker
-    drawn, size = own.drawn if is_nsgd else own.candidates, ranker.theta.shape[1]
-    learned = [(theta, rate) for theta in ranker.theta.numpy().astype(float)]
-    lost = [nsgd.LostDirections(own.get("memory", 1)) for _ in SEEDS]
-    queries = [nsgd.StoredQueries(own.get("difficult_queries", 0), own.get("window", 0)) for _ in SEEDS]
-    recent: list[list[int]] = [[] for _ in SEEDS]
-    happened = Counter[str]()
-    for (t, one), (_, other) in zip(rounds(simulation), rounds(traced), strict=True):
-        width, explore, lengths = one.candidates.mask.shape[1], streams.at("explore", t), one.candidates.mask.sum(1)
-        same = shown(one.ranking, lengths.tolist()) == shown(other.ranking, lengths.tolist())
-        assert same, "whether all places are drawn or not"
+    simulation = simulate(config, SEEDS, total, dataset, blocks=False, regret=False)
+    ranker = simulation.ranker
+    drawn, size = own.get("drawn", own.candidates), ranker.theta.shape[1]
+    ports = [Port(own, theta, rate, dataset) for theta in ranker.theta.numpy().astype(float)]
+    for t, one in rounds(simulation):
+        width, explore = one.candidates.mask.shape[1], streams.at("explore", t)
         normals = streams.at("judge", t).normal(drawn * size).unflatten(1, (drawn, size)).numpy()
         for b, here in replicas(one):
-            rows, place = one.candidates.document[b].tolist(), (t, b)
-            avoided = lost[b].worst(own.avoided) if is_nsgd else []
-            directions = [nsgd.null_space_direction(normal, avoided) for normal in normals[b]]
-            if is_nsgd:
-                directions = nsgd.preselected(directions, here.features, own.candidates)
-            drawn_here = ranker.directions[b].numpy().copy()
-            assert drawn_here == pytest.approx(np.array(directions), abs=1e-7), place
-            directions = list(drawn_here)  # rounding errors grow where directions that lost are nearly dependent
-            theta, rate = learned[b]
-            compared = members(theta, delta, directions)
-            if is_network:
-                scores = [network.scores(weights(member, FEATURES), here.features) for member in compared]
-            else:
-                scores = [here.features @ member for member in compared]
+            port, place = ports[b], (t, b)
+            directions = ranker.directions[b].numpy().copy()
+            assert directions == pytest.approx(np.array(port.directions(normals[b], here)), abs=1e-7), place
+            # ours from here on: rounding errors grow where directions that lost are nearly dependent
+            compared = members(port.theta, delta, list(directions))
+            scoring = [weights(member, FEATURES) for member in compared] if is_network else compared
+            score = network.scores if is_network else lambda member, features: features @ member
+            scores = [score(member, here.features) for member in scoring]
             assert here.scores == pytest.approx(np.array(scores), abs=near), place
             chance = explore.uniform(width)[b, : len(here.features)].tolist()
             rankings = [ranked(row, chance) for row in here.scores.astype(np.float32).tolist()]
-            listed, credit = EXPLORATIONS[exploration](explore, b, rankings, positions, width)
+            listed, credit = EXPLORATIONS[exploration](explore, b, rankings, positions)
             assert here.ranking == listed, place
-            earned = credit(here.clicks)
-            won = winners(earned)
-            happened["several winners"] += len(won) > 1
-            happened["ties"] += any(here.clicks) and not won
-            if queries[b].room:
-                before = [query.round for query in queries[b].queries]
-                queries[b].store(here.features, listed, here.clicks, t)
-                after = [query.round for query in queries[b].queries]
-                replaced = [t - old for old, new in zip(before, after, strict=False) if new != old]
-                happened["replaced, old"] += any(age > own.window for age in replaced)
-                happened["replaced, easier"] += any(age <= own.window for age in replaced)
-                won = nsgd.winner(won, compared, queries[b])
-            found = document_space.examined(
-                [rows[document] for document in listed], here.clicks, own.document_space.below
-            )
-            if won:
-                moved = sum(directions[member - 1] for member in won) / len(won)
-                if own.projection == "document_space":
-                    space = dataset.features[recent[b] + found].double().numpy()
-                    moved = document_space.project(moved, space, own.document_space.normalise)
-                learned[b] = theta + rate * moved, rate * decay
-            recent[b] = document_space.newest(recent[b], found, own.document_space.earlier)
-            lost[b].store(directions, earned)
-            happened["steps"] += bool(won)
-            assert ranker.theta[b].numpy() == pytest.approx(learned[b][0], abs=near / 10), place
-            assert float(ranker.rate[b]) == pytest.approx(learned[b][1], rel=1e-12), place
+            rows = one.candidates.document[b][listed].tolist()
+            port.learn(t, here, rows, list(directions), credit(here.clicks))
+            assert ranker.theta[b].numpy() == pytest.approx(port.theta, abs=near / 10), place
+            assert float(ranker.rate[b]) == pytest.approx(port.rate, rel=1e-12), place
+    check_that_it_happened(ports, total, is_network)
+
+
+def check_that_it_happened(ports, total, is_network):
+    """Steps, ties, several winners, and in NSGD what is stored in place of something."""
+    happened, own = sum((port.happened for port in ports), Counter[str]()), ports[0].own
     assert total / 8 < happened["steps"] < total * len(SEEDS)
     assert happened["ties"] > 10 or is_network
     assert happened["several winners"] > 5 or own.candidates == 1 or is_network
-    if is_nsgd:
-        assert min(len(each.values) for each in lost) == own.memory, "the ring has been filled"
+    if "drawn" in own:
+        assert min(len(port.lost.values) for port in ports) == own.memory, "the ring has been filled"
         assert happened["replaced, old"] > 3
         assert happened["replaced, easier"] > 3 or own.window < own.difficult_queries
 
