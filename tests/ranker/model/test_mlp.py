@@ -20,8 +20,7 @@ from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.tensor.streams import Streams
 from tests.networks import weights
-from tests.reference import authors_fit, network
-from tests.reference.authors_fit import Layer
+from tests.reference import network
 from tests.reference.network import flat
 from tests.worlds import tiny
 
@@ -41,124 +40,94 @@ def started(model: MLP, features: int = F, members: int = N, seeds=(3, 7), dtype
     return model.initial(Streams(torch.tensor(list(seeds))).at("setup", 0), features, members).to(dtype)
 
 
-class Port:
-    """A network with these parameters: the paper's, or with `pytorch` that of torch.nn.Linear, whose gradient is taken
-    as it is, without a factor 1/sqrt(m) in tangents."""
-
-    def __init__(self, theta: np.ndarray, init: str, width: int, layers: int):
-        self.biased = init == "pytorch"
-        self.root = 1.0 if self.biased else sqrt(width)
-        self.network = with_biases(theta, width, layers) if self.biased else weights(theta, F, width, layers)
-
-    def scores(self, x: np.ndarray) -> list[float]:
-        return authors_fit.scores(self.network, x) if self.biased else network.scores(self.network, x)
-
-    def gradients(self, x: np.ndarray) -> np.ndarray:
-        """[D, P]"""
-        if self.biased:
-            return np.array([in_one_row(authors_fit.gradient(self.network, row)) for row in x])
-        return np.array([network.gradient(self.network, row) for row in x])
+def scores_by_torch(theta: torch.Tensor, x: torch.Tensor, width: int, layers: int) -> torch.Tensor:
+    """The scores [D] by layers of torch with these parameters; a bias is the last entry of its unit's row."""
+    for number, (inputs, outputs) in enumerate(pairwise([F, *[width] * layers, 1])):
+        matrix, theta = theta.tensor_split([outputs * (inputs + 1)])
+        unit = matrix.view(outputs, inputs + 1)
+        x = torch.nn.functional.linear(x.relu() if number else x, unit[:, :-1], unit[:, -1])
+    return x[:, 0]
 
 
-def with_biases(theta: np.ndarray, width: int, layers: int, features: int = F) -> list[Layer]:
-    """Weights and biases of every layer; a bias is the last entry of its unit's row."""
-    parts = []
-    for inputs, outputs in pairwise([features, *[width] * layers, 1]):
-        matrix, theta = np.split(theta, [outputs * (inputs + 1)])
-        matrix = matrix.reshape(outputs, inputs + 1)
-        parts.append((matrix[:, :-1].copy(), matrix[:, -1].copy()))
-    assert not len(theta)
-    return parts
+def port(theta: torch.Tensor, x: torch.Tensor, init: str, width: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [D] and their gradients [D P], of the paper's network or of that of torch."""
+    if init == "pytorch":
+        gradients = torch.func.jacrev(scores_by_torch)(theta, x, width, layers)
+        return scores_by_torch(theta, x, width, layers).numpy(), gradients.numpy()
+    layered = weights(theta.numpy(), F, width, layers)
+    gradients = np.array([network.gradient(layered, row) for row in x.numpy()])
+    return np.array(network.scores(layered, x.numpy())), gradients
 
 
-def in_one_row(parts: list[Layer]) -> np.ndarray:
-    """The inverse of `with_biases`."""
-    return np.concatenate([np.hstack([weight, bias[:, None]]).ravel() for weight, bias in parts])
-
-
-def test_scores_gradients_and_tangents_are_those_of_the_port():
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize(("init", "width"), SHAPES)
+def test_scores_gradients_and_tangents_are_those_of_the_port(init, width, layers):
     """Away from the start, for every replica and member; `gradient` is of the weighted sum of the scores, and tangents
-    are the gradients of the first member over the root of the width."""
-    for (init, width), layers in product(SHAPES, (1, 2, 3)):
-        case = f"{init}, {layers} layers of {width}"
-        model, x, others = MLP(width, layers, init), documents(D) - 0.2, documents(2, seed=5) - 0.2
-        generator = torch.Generator().manual_seed(1)
-        theta = started(model)
-        theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
-        share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
-        forward = model.forward(theta, x)
-        assert isinstance(model, Model), case
-        assert isinstance(forward, Forward), case
-        pairs = Preferences(
-            torch.tensor([[0, 3], [4, 1]]), torch.tensor([[1, 2], [0, 2]]), torch.tensor([[True, False], [True, True]])
-        )
-        found, tangent = forward.gradient(share), forward.tangent()
-        assert forward.tangent() is tangent, case
-        assert theta.shape == found.shape == (B, N, model.size(F)), case
-        dense, differences, elsewhere = tangent.dense(), tangent.differences(pairs), tangent.at(others).dense()
-        assert parameters(tangent.layers) == model.size(F), case
-        for b, n in product(range(B), range(N)):
-            port = Port(theta[b, n].numpy(), init, width, layers)
-            assert forward.scores[b, n].tolist() == pytest.approx(port.scores(x[b].numpy()), rel=1e-7, abs=1e-7), case
-            g = port.gradients(x[b].numpy())
-            assert found[b, n].numpy() == pytest.approx(share[b, n].numpy() @ g, abs=1e-11), case
-            if n == 0:
-                g = g / port.root
-                there = port.gradients(others[b].numpy()) / port.root
-                assert dense[b].numpy() == pytest.approx(g, abs=1e-12), case
-                assert elsewhere[b].numpy() == pytest.approx(there, abs=1e-12), case
-                expected = pairs.valid[b].numpy()[:, None] * (g[pairs.winner[b]] - g[pairs.loser[b]])
-                assert differences[b].numpy() == pytest.approx(expected, abs=1e-12), case
+    are the gradients of the first member, of the paper's network over the root of the width."""
+    model, x, others = MLP(width, layers, init), documents(D) - 0.2, documents(2, seed=5) - 0.2
+    generator = torch.Generator().manual_seed(1)
+    theta = started(model)
+    theta += 0.3 * torch.randn(theta.shape, generator=generator, dtype=theta.dtype)
+    share = torch.randn(B, N, D, generator=generator, dtype=theta.dtype)
+    forward = model.forward(theta, x)
+    assert isinstance(model, Model)
+    assert isinstance(forward, Forward)
+    pairs = Preferences(
+        torch.tensor([[0, 3], [4, 1]]), torch.tensor([[1, 2], [0, 2]]), torch.tensor([[True, False], [True, True]])
+    )
+    found, tangent = forward.gradient(share), forward.tangent()
+    assert forward.tangent() is tangent
+    assert theta.shape == found.shape == (B, N, model.size(F))
+    assert parameters(tangent.layers) == model.size(F)
+    for b, n in product(range(B), range(N)):
+        scores, g = port(theta[b, n], x[b], init, width, layers)
+        assert forward.scores[b, n].numpy() == pytest.approx(scores, rel=1e-7, abs=1e-7)
+        assert found[b, n].numpy() == pytest.approx(share[b, n].numpy() @ g, abs=1e-11)
+    for b in range(B):
+        root = 1 if init == "pytorch" else sqrt(width)
+        g, there = (port(theta[b, 0], rows[b], init, width, layers)[1] / root for rows in (x, others))
+        assert tangent.dense()[b].numpy() == pytest.approx(g, abs=1e-12)
+        assert tangent.at(others).dense()[b].numpy() == pytest.approx(there, abs=1e-12)
+        expected = pairs.valid[b].numpy()[:, None] * (g[pairs.winner[b]] - g[pairs.loser[b]])
+        assert tangent.differences(pairs)[b].numpy() == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("width", "dtype"),
-    [
-        (2, torch.float64),
-        (6, torch.float64),
-        (50, torch.float64),
-        (50, torch.float32),
-        (100, torch.float32),
-    ],
-)
+WIDTHS = [(2, torch.float64), (6, torch.float64), (50, torch.float64), (50, torch.float32), (100, torch.float32)]
+
+
+@pytest.mark.parametrize(("width", "dtype"), WIDTHS)
 def test_an_antisymmetric_start_scores_everything_zero(width, dtype):
-    """An antisymmetric start scores everything zero up to rounding.
-
-    Whether the two halves of a matrix product are rounded alike depends on the processor.
-    """
-    alive = False
-    for layers, features in product((1, 2, 3), (5, 136)):
-        model = MLP(width, layers, "antisymmetric")
+    """Up to rounding: whether the two halves of a matrix product are rounded alike depends on the processor."""
+    scales = []
+    for layers, features, count in product((1, 2, 3), (5, 136), (2, 9, 37, 120)):
+        model, x = MLP(width, layers, "antisymmetric"), documents(count, features=features, dtype=dtype)
         theta = started(model, features, dtype=dtype)
         half = theta.clone()
         half[..., -width // 2 :] = 0  # the scores of the first half alone, as a scale
-        for count in (2, 9, 37, 120):
-            x = documents(count, features=features, dtype=dtype)
-            scale = float(model.forward(half, x).scores.abs().max())
-            assert float(model.forward(theta, x).scores.abs().max()) <= TIES[dtype] * scale, (width, dtype)
-            alive |= scale > 0
-    assert alive, "a small network may be dead, but not every one is"
+        scales += [float(model.forward(half, x).scores.abs().max())]
+        assert float(model.forward(theta, x).scores.abs().max()) <= TIES[dtype] * scales[-1]
+    assert any(scales), "a small network may be dead, but not every one is"
 
 
 @pytest.mark.parametrize("init", ["antisymmetric", "standard", "pytorch"])
-def test_equal_documents_tie_up_to_rounding(init):
+@pytest.mark.parametrize(("width", "dtype"), [WIDTHS[1], WIDTHS[2], WIDTHS[4]])
+def test_equal_documents_tie_up_to_rounding(init, width, dtype):
     """Wherever in the list they stand. Whether the rows of a matrix product are rounded alike depends on the processor
     and the shape."""
-    for width, dtype in [(6, torch.float64), (50, torch.float64), (100, torch.float32)]:
-        model = MLP(width, 2, init)
-        for features in (5, 136):
-            theta = started(model, features, dtype=dtype)
-            theta += 0.1 * torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
-            for count in (4, 9, 37, 120):
-                x = documents(count, features=features, dtype=dtype)
-                x[:, ::2] = x[:, :1]
-                scores = model.forward(theta, x).scores
-                apart = (scores[..., ::2] - scores[..., :1]).abs().max()
-                assert float(apart) <= TIES[dtype] * float(scores.abs().max()), (init, width, dtype)
-                assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
+    model = MLP(width, 2, init)
+    for features, count in product((5, 136), (4, 9, 37, 120)):
+        theta = started(model, features, dtype=dtype)
+        theta += 0.1 * torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
+        x = documents(count, features=features, dtype=dtype)
+        x[:, ::2] = x[:, :1]
+        scores = model.forward(theta, x).scores
+        apart = (scores[..., ::2] - scores[..., :1]).abs().max()
+        assert float(apart) <= TIES[dtype] * float(scores.abs().max())
+        assert (scores[..., 1] != scores[..., 0]).any(), "a small network may be dead, but not every one is"
 
 
-@pytest.mark.parametrize(("layers", "init"), [*product([1, 2, 3], ["antisymmetric", "standard"])])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("init", ["antisymmetric", "standard"])
 def test_the_start_is_that_of_the_port(layers, init):
     """From the normal numbers drawn for a whole network: an antisymmetric one takes the upper left of every layer, and
     the standard one all of them, with the variances 2/m of hidden layers and 1/m of the last."""
@@ -167,23 +136,18 @@ def test_the_start_is_that_of_the_port(layers, init):
     normal = Streams(torch.tensor([3, 7])).at("setup", 0).normal(N * size, "network").numpy().reshape(B, N, size)
     for b, n in product(range(B), range(N)):
         first, *inner, last = weights(normal[b, n], F, width, layers)
-        expected = flat([*(layer * sqrt(2 / width) for layer in (first, *inner)), last / sqrt(width)])
+        expected = [*(layer * sqrt(2 / width) for layer in (first, *inner)), last / sqrt(width)]
         if init == "antisymmetric":
-            halves = [first[:half], *(layer[:half, :half] for layer in inner), last[:half]]
-            expected = flat(network.antisymmetric(halves))
-        assert theta[b, n].numpy() == pytest.approx(expected, abs=1e-15), (init, layers)
+            expected = network.antisymmetric([first[:half], *(layer[:half, :half] for layer in inner), last[:half]])
+        assert theta[b, n].numpy() == pytest.approx(flat(expected), abs=1e-15)
 
 
 def test_the_start_of_pytorch_is_uniform():
     """Within one over the root of the inputs of a layer."""
     model = MLP(6, 2, "pytorch")
-    uniform = Streams(torch.tensor([3, 7])).at("setup", 0).uniform(N * model.size(F), "network").numpy()
-    for b, n in product(range(B), range(N)):
-        parts = with_biases(2 * uniform.reshape(B, N, -1)[b, n] - 1, 6, 2)
-        expected = in_one_row(
-            [(weight / sqrt(weight.shape[1]), bias / sqrt(weight.shape[1])) for weight, bias in parts]
-        )
-        assert started(model)[b, n].numpy() == pytest.approx(expected, abs=1e-15)
+    uniform = Streams(torch.tensor([3, 7])).at("setup", 0).uniform(N * model.size(F), "network").view(B, N, -1)
+    bound = torch.cat([torch.full((n * (m + 1),), m**-0.5) for m, n in pairwise([F, 6, 6, 1])])
+    torch.testing.assert_close(started(model), (2 * uniform - 1) * bound, rtol=0, atol=1e-7)
 
 
 def test_mlp1_is_mlp_with_one_hidden_layer():
@@ -196,8 +160,8 @@ def test_mlp1_is_mlp_with_one_hidden_layer():
 
 
 def test_depth_by_default_is_that_of_the_papers():
-    for ranker, layers in [("olranknet", 1), ("ollambdarank", 1), ("p2neurrank", 2)]:
-        assert build(tiny(f"ranker={ranker}").ranker).model.hidden_layers == layers, (ranker, layers)
+    depths = {"olranknet": 1, "ollambdarank": 1, "p2neurrank": 2}
+    assert {name: build(tiny(f"ranker={name}").ranker).model.hidden_layers for name in depths} == depths
 
 
 def test_a_matrix_acts_on_the_features_of_every_member():
