@@ -5,13 +5,12 @@ Rates of networks are in the coordinates sqrt(m) theta, so that theta itself mov
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 import torch
 
-from ol2r_cli import loops
-from ol2r_cli.ranker.pdgd import pdgd_loops
 from tests.networks import NETWORK, WIDTH, weights
 from tests.reference import feedback, network, steps
 from tests.reference.pdgd import debias_weight, pair_weights
@@ -35,7 +34,7 @@ def check_pairs(seen, kind):
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("ranker", "model", "pairs", "positions", "click", "rate", "decay"),
     [
         ("sgd_ranknet", "linear", "matching", 5, "informational", 0.1, 1.0),
         ("sgd_ranknet", "linear", "adjacent", 10, "navigational", 0.5, 0.9),
@@ -47,11 +46,9 @@ def check_pairs(seen, kind):
         ("pdgd", "linear", "", 20, "random", 10.0, 0.99),
         ("pdgd", "mlp", "", 5, "informational", 0.5, 0.999977),
     ],
-    ids=str,
 )
-def test_every_round_is_one_step_on_its_pairs(case):
+def test_every_round_is_one_step_on_its_pairs(ranker, model, pairs, positions, click, rate, decay):
     """The port gets lists, clicks and the matching that was drawn, and keeps weights and rate of its own."""
-    ranker, model, pairs, positions, click, rate, decay = case
     words = f"ranker={ranker}", f"ranker.learning_rate={rate}", f"ranker.decay={decay}", f"positions={positions}"
     more = (f"ranker.pairs={pairs}",) if pairs else ()
     linear = model == "linear"
@@ -64,7 +61,7 @@ def test_every_round_is_one_step_on_its_pairs(case):
     for t, one in rounds(simulation):
         for b, seen in replicas(one):
             scores = [scoring(learned[b][0], x)[0] for x in seen.features]
-            assert seen.scores[0] == pytest.approx(scores, abs=near), (case, t, b)
+            assert seen.scores[0] == pytest.approx(scores, abs=near), (t, b)
             before = learned[b]
             if pairs:
                 check_pairs(seen, pairs)
@@ -72,69 +69,74 @@ def test_every_round_is_one_step_on_its_pairs(case):
             else:
                 learned[b] = steps.pdgd(before, scoring, seen.ranking, seen.clicks, seen.features, decay)
             moved += learned[b] is not before
-            assert own.theta[b].tolist() == pytest.approx(learned[b][0], abs=near / 10), (case, t, b)
-            assert float(own.rate[b]) == pytest.approx(share * learned[b][1], rel=1e-12), case
-    assert 0 < moved < count * len(SEEDS), case
-    assert torch.equal(own.deploy(), own.theta), case
+            assert own.theta[b].tolist() == pytest.approx(learned[b][0], abs=near / 10), (t, b)
+            assert float(own.rate[b]) == pytest.approx(share * learned[b][1], rel=1e-12)
+    assert 0 < moved < count * len(SEEDS)
+    assert torch.equal(own.deploy(), own.theta)
 
 
-def pulls(scores, lengths, rankings, clicked):
-    """How much PDGD pulls each shown document where the user clicks at one place, given [B] places."""
-    ranking = torch.tensor(rankings)
-    places = torch.tensor(lengths).clamp(max=ranking.shape[1])
-    clicks = torch.arange(ranking.shape[1]) == torch.tensor(clicked)[:, None]
-    pull = torch.zeros(ranking.shape, dtype=torch.float64)
-    replicas, none = len(ranking), torch.zeros(len(ranking), 0, dtype=torch.int64)
-    feedback = loops.single.Feedback(
-        t=0,
-        seeds=torch.zeros(replicas, dtype=torch.int64),
-        table=scores[0, :, None],
-        start=torch.zeros(replicas, dtype=torch.int64),
-        length=torch.tensor(lengths),
-        scores=scores[:, None].double().contiguous(),
-        credit=scores.new_empty(replicas, 0, 0),
+def pulls(running, scores, lengths, ranking, clicked):
+    """How much PDGD pulls each document [B D] where the user clicks at one place: its step where features are one-hot,
+    and the rate is 1."""
+    _, one = next(running.play())
+    documents, places = scores.shape[1], ranking.shape[1]
+    mask = torch.arange(documents) < lengths[:, None]
+    features = torch.eye(documents, dtype=scores.dtype).expand(len(scores), -1, -1)
+    candidates = dataclasses.replace(one.candidates, features=features, mask=mask, rows=None)
+    given = dataclasses.replace(
+        one,
+        candidates=candidates,
+        prediction=dataclasses.replace(one.prediction, scores=scores[:, None]),
         ranking=ranking,
-        shown=torch.arange(ranking.shape[1]) < places[:, None],
-        clicks=clicks,
-        winner=none,
-        loser=none,
-        valid=none,
+        shown=torch.arange(places) < lengths[:, None],
+        clicks=(torch.arange(places) == clicked).expand(ranking.shape),
+        preferences=dataclasses.replace(one.preferences, valid=torch.ones_like(one.preferences.valid)),
     )
-    step = loops.single.steps_of(pdgd_loops.pulls_by_pdgd)
-    loops.launch.launch(step, replicas, 1000, feedback, pull)
-    return pull
+    running.ranker.theta.zero_()
+    running.ranker.learn(given, running.streams.at("learn/ranker", 0))
+    return running.ranker.theta.tolist()
 
 
-def check_weights(scores, lengths, rankings, tolerance):
+def check_weights(scores, lengths, rankings):
     """A click at one place pulls every document above it down, by the port's weight of the pair."""
+    words = "ranker=pdgd", "ranker.learning_rate=1", "ranker.decay=1", "click=perfect"
+    dataset, tolerance = handmade([[0, 4] * 6], 12), 1e-4 if scores.dtype == torch.float32 else 1e-9
+    running = simulate(tiny(*words), list(range(len(scores))), 30, dataset, dtype=scores.dtype, regret=False)
     for clicked in range(1, len(rankings[0])):
-        found = pulls(scores, lengths, rankings, [clicked] * len(lengths))
+        found = pulls(running, scores, torch.tensor(lengths), torch.tensor(rankings), clicked)
         for b, length in enumerate(lengths):
             if clicked >= min(length, len(rankings[b])):
                 continue
             real = scores[b, :length].double().tolist()
             for place in range(clicked):
-                apart = real[rankings[b][clicked]] - real[rankings[b][place]]
-                slope = 1 / (2 + math.exp(-abs(apart)) + math.exp(abs(apart))) if abs(apart) < 700 else 0
-                expected = debias_weight(rankings[b][:length], real, place, clicked) * slope
-                assert float(found[b, place]) == pytest.approx(-expected, abs=tolerance)
+                above, below = rankings[b][place], rankings[b][clicked]
+                apart = min(abs(real[below] - real[above]), 700)
+                expected = debias_weight(rankings[b][:length], real, place, clicked) / (2 + 2 * math.cosh(apart))
+                assert found[b][above] == pytest.approx(-expected, abs=tolerance)
 
 
-def test_weights_of_pdgd_are_those_of_the_definition():
-    """Queries shorter than the list; padding with the highest score or the lowest; e^score that vanishes beside the
-    best, which the weights below it do not depend on."""
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("spread", [0, 1, 10, 60, 200, 900])
+def test_weights_of_pdgd_are_those_of_the_definition(spread, dtype):
+    """Queries shorter than the list; padding with the highest score or the lowest."""
     lengths, generator = [12, 8, 4, 2, 1], torch.Generator().manual_seed(3)
-    for dtype, tolerance in (torch.float64, 1e-9), (torch.float32, 1e-4):
-        for number, spread in enumerate([0, 1, 10, 60, 200, 900]):
-            positions, padding = (3, 3000.0) if number % 2 else (12, -3000.0)
-            scores = (spread * torch.randn(5, 12, generator=generator, dtype=torch.float64)).to(dtype)
-            orders = [[*torch.randperm(n, generator=generator).tolist(), *range(n, 12)][:positions] for n in lengths]
-            for b, length in enumerate(lengths):
-                scores[b, length:] = padding
-            check_weights(scores, lengths, orders, tolerance)
-        for apart in (85.0, 95.0, 200.0, 900.0):
-            scores = torch.tensor([[0.0, -apart, -apart - 1, -apart - 1.5]], dtype=dtype)
-            for ranking in ([0, 1, 2, 3], [3, 0, 2, 1], [1, 2, 0], [2, 3]):
-                check_weights(scores, [4], [ranking], tolerance)
-    # All scores equal: rho = 1/2, and the derivative of P(winner above loser) is 1/2 (1 - 1/2).
+    positions, padding = (3, 3000.0) if spread in (1, 60, 900) else (12, -3000.0)
+    scores = (spread * torch.randn(5, 12, generator=generator, dtype=torch.float64)).to(dtype)
+    orders = [[*torch.randperm(n, generator=generator).tolist(), *range(n, 12)][:positions] for n in lengths]
+    for b, length in enumerate(lengths):
+        scores[b, length:] = padding
+    check_weights(scores, lengths, orders)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("apart", [85.0, 95.0, 200.0, 900.0])
+def test_what_vanishes_beside_the_best_does_not_matter(apart, dtype):
+    """The weights of pairs below it do not depend on e^score."""
+    scores = torch.tensor([[0.0, -apart, -apart - 1, -apart - 1.5, *[0] * 8]], dtype=dtype)
+    for ranking in ([0, 1, 2, 3], [3, 0, 2, 1], [1, 2, 0], [2, 3]):
+        check_weights(scores, [4], [ranking])
+
+
+def test_weight_of_a_pair_of_equal_scores_is_an_eighth():
+    """rho = 1/2, and the derivative of P(winner above loser) is 1/2 (1 - 1/2)."""
     assert pair_weights([0, 1], [False, True], [0.0, 0.0]) == {(1, 0): 1 / 8}

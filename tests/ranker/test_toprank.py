@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import product
+
+import torch
 
 from ol2r_cli.cli import main
-from ol2r_cli.run.run import Run
+from ol2r_cli.run.run import Run, find_runs
 from tests.reference.toprank import TopRank as Reference
 from tests.rounds import replicas, rounds
 from tests.worlds import TINY, handmade, simulate, tiny
@@ -29,16 +31,14 @@ def in_step(simulation, oracles):
     for t, one in rounds(simulation):
         for b, here in replicas(one):
             query, n = int(one.candidates.query[b]), len(here.features)
-            oracle = oracles[b][query]
+            oracle, place = oracles[b][query], f"round {t}, replica {b}"
             layers = oracle.partition()
             expected = {document: number for number, layer in enumerate(layers) for document in layer}
-            assert one.proposal.block[b, :n].tolist() == [expected[i] for i in range(n)], f"round {t}, replica {b}"
+            assert one.proposal.block[b, :n].tolist() == list(map(expected.get, range(n))), place
             oracle.learn(layers, dict(zip(here.ranking, map(int, here.clicks), strict=True)))
             wins, above = (square(simulation.ranker, name, b, query, n) for name in ("wins", "above"))
-            pairs = [(i, j) for i in range(n) for j in range(n)]
-            assert (wins - wins.T).flatten().tolist() == [oracle.s[pair] for pair in pairs]
-            assert (wins + wins.T).flatten().tolist() == [oracle.n[pair] for pair in pairs]
-            assert above.flatten().tolist() == [(j, i) in oracle.worse for i, j in pairs]
+            kept = [[oracle.s[i, j], oracle.n[i, j], (j, i) in oracle.worse] for i, j in product(range(n), repeat=2)]
+            assert torch.stack([wins - wins.T, wins + wins.T, above], 2).flatten(0, 1).tolist() == kept, place
         yield t
 
 
@@ -67,12 +67,11 @@ def test_certain_pairs_stay_certain_even_on_a_cycle():
 def test_state_grows_with_the_queries_seen():
     lists, total = [[0, 1, 2, 0, 3]] * 2000 + [[1] * 30] * 2000, 40
     simulation = toprank("click=random", lists=lists, total=total)
-    served = [set() for _ in SEEDS]
-    ranker = simulation.ranker
+    served, ranker = [set() for _ in SEEDS], simulation.ranker
     assert len(ranker.wins) == len(ranker.above) == 0
     for _, one in rounds(simulation):
-        for b, query in enumerate(one.candidates.query.tolist()):
-            served[b].add(query)
+        for queries, query in zip(served, one.candidates.query.tolist(), strict=True):
+            queries.add(query)
         needed = sum(len(lists[query]) ** 2 for queries in served for query in queries)
         assert int(ranker.used) == needed
         assert needed <= len(ranker.wins) == len(ranker.above) <= 2 * needed
@@ -80,16 +79,11 @@ def test_state_grows_with_the_queries_seen():
     assert (ranker.start >= 0).sum(1).tolist() == [len(queries) for queries in served]
 
 
-def test_a_run_has_no_offline_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    words = [*TINY, "ranker=toprank", "rounds=30", "evaluate_every=10", f"output_dir={tmp_path / 'runs'}"]
-    assert main(["run", *words]) == 0
-    output = capsys.readouterr().out
-    (summary,) = (tmp_path / "runs").rglob("summary.json")
-    run = Run.read_finished(summary.parent)
-    assert run.evaluation.height == 0
-    assert run.trace.height == 30
-    metrics = run.summary
-    assert "online_ndcg" in metrics
-    assert not [name for name in metrics if name.startswith(("test", "validation", "best"))]
-    assert "test NDCG" not in output
+def test_a_run_has_no_offline_evaluation(tmp_path, capsys):
+    assert main(["run", *TINY, "ranker=toprank", "rounds=30", "evaluate_every=10", f"output_dir={tmp_path}"]) == 0
+    assert "test NDCG" not in (output := capsys.readouterr().out)
     assert "online NDCG" in output
+    run = Run.read_finished(next(find_runs(tmp_path)))
+    assert (run.evaluation.height, run.trace.height) == (0, 30)
+    assert "online_ndcg" in run.summary
+    assert not [name for name in run.summary if name.startswith(("test", "validation", "best"))]

@@ -11,10 +11,10 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Bool
+from tests.reference.arrays import Relation
 
 
-def transitive_closure(certain: Bool[np.ndarray, "D D"]) -> Bool[np.ndarray, "D D"]:
+def transitive_closure(certain: Relation) -> Relation:
     """[i, j]: a path of certain pairs leads from i down to j. The diagonal is False, even for documents on a cycle.
 
     A cycle makes all its pairs certain in both directions: they contradict each other.
@@ -28,12 +28,12 @@ def transitive_closure(certain: Bool[np.ndarray, "D D"]) -> Bool[np.ndarray, "D 
     return closed
 
 
-def uncertain_pairs(certain: Bool[np.ndarray, "D D"]) -> set[tuple[int, int]]:
+def uncertain_pairs(certain: Relation) -> set[tuple[int, int]]:
     """E_u of line 5, every pair once with i < j: neither i above j nor j above i is certain."""
     return {(i, j) for i, j in combinations(range(len(certain)), 2) if not certain[i, j] and not certain[j, i]}
 
 
-def partition(certain: Bool[np.ndarray, "D D"]) -> list[set[int]]:
+def partition(certain: Relation) -> list[set[int]]:
     """The ordered blocks, top block first: line 6 of Algorithm 1, for any relation, closed or not, cyclic or not.
 
     1. Blocks are the connected components of the undirected graph of uncertain pairs (text after Definition 4).

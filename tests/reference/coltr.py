@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp, sqrt
 
-import numpy as np
-
-from ol2r_cli.tensor.shapes import Float
-
-Vector = Float[np.ndarray, "F"]
+from tests.reference.arrays import Vector
 
 
 def losses(clicks: Sequence[bool]) -> list[float]:

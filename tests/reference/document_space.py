@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Vector
 
 LEAST = 1e-6  # of the largest singular value; a smaller one is rounding, and its vector outside the span
 
@@ -23,9 +23,7 @@ def examined(listed: Sequence[int], clicks: Sequence[bool], below: int) -> list[
     return list(listed[: clicked[-1] + 1 + below]) if clicked else []
 
 
-def project(
-    direction: Float[np.ndarray, "F"], documents: Sequence[Float[np.ndarray, "F"]], normalise: bool
-) -> Float[np.ndarray, "F"]:
+def project(direction: Vector, documents: Sequence[Vector], normalise: bool) -> Vector:
     """The part of the direction in the span of the documents; with `normalise` of length 1, unless it is zero."""
     if not len(documents):
         return np.zeros_like(direction)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Vector
 from tests.reference.shuffles import Order
 
 
@@ -39,24 +39,17 @@ def rerank(estimates: Sequence[float], group: Sequence[int], error: Sequence[flo
     return tuple(sorted(range(len(boosted)), key=lambda d: (-boosted[d], d)))
 
 
-def loss(relevance: Sequence[float], clicks: Sequence[int], propensity: Sequence[float]) -> float:
-    """Sum over shown documents of r^2 + c/p (1 - 2 r), with clicks c in {0, 1} and the probability p of examination.
-
-    Its expectation, with P(c = 1) = p R, is the sum of (r - R)^2 + R (1 - R).
-    """
-    total = 0.0
-    for r, c, p in zip(relevance, clicks, propensity, strict=True):
-        total += r**2 + c / p * (1 - 2 * r)
-    return total
-
-
 def gradient(
-    weights: Float[np.ndarray, "F"],
-    features: Float[np.ndarray, "K F"],
+    weights: Vector,
+    features: Documents,
     clicks: Sequence[int],
     propensity: Sequence[float],
-) -> Float[np.ndarray, "F"]:
-    """The gradient of `loss` where r = x . w: the sum of 2 (r - c/p) x."""
+) -> Vector:
+    """The gradient of the sum over shown documents of r^2 + c/p (1 - 2 r), where r = x . w: the sum of 2 (r - c/p) x.
+
+    c in {0, 1} is the click, p the probability of examination. With P(c = 1) = p R the expectation of that sum is the
+    sum of (r - R)^2 + R (1 - R).
+    """
     total = np.zeros_like(weights)
     for x, c, p in zip(features, clicks, propensity, strict=True):
         total += 2 * (x @ weights - c / p) * x

@@ -15,10 +15,8 @@ from math import exp, sqrt
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Vector
 from tests.reference.objective import sigmoid
-
-Vector = Float[np.ndarray, "F"]
 
 
 def at_next_place(above: Sequence[int], scores: Sequence[float]) -> list[float]:

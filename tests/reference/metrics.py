@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import log2, nan
 
-import numpy as np
-
-from ol2r_cli.tensor.shapes import Bool
+from tests.reference.arrays import Relation
 
 
 def dcg(grades: Sequence[int], k: int = 10) -> float:
@@ -46,7 +44,7 @@ def block_size_at(rank: int, order: Sequence[int], blocks: Sequence[set[int]]) -
     return next(len(block) for block in blocks if order[rank - 1] in block)
 
 
-def certain_ratio(order: Sequence[int], certain: Bool[np.ndarray, "D D"], k: int = 10) -> float:
+def certain_ratio(order: Sequence[int], certain: Relation, k: int = 10) -> float:
     """Of the pairs among the first k places, how many are certain, in whichever direction; nan without a pair."""
     pairs = list(combinations(order[:k], 2))
     if not pairs:

@@ -14,17 +14,17 @@ from math import fsum, prod, sqrt
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Parameters, Vector
 
 Weights = list[np.ndarray]
 
 
-def flat(weights: Weights) -> Float[np.ndarray, "P"]:
+def flat(weights: Weights) -> Parameters:
     """The parameters as one row."""
     return np.concatenate([np.asarray(layer, dtype=float).ravel() for layer in weights])
 
 
-def unflat(theta: Float[np.ndarray, "P"], like: Weights) -> Weights:
+def unflat(theta: Parameters, like: Weights) -> Weights:
     """The inverse of `flat`, for a network of the sizes of `like`; always new arrays."""
     weights, at = [], 0
     for layer in like:
@@ -48,7 +48,7 @@ def antisymmetric(normals: Sequence[np.ndarray]) -> Weights:
     return [np.vstack([first, first]), *(np.block([[W, zero], [zero, W]]) for W in between), np.concatenate([w, -w])]
 
 
-def hidden_layers(weights: Weights, x: Float[np.ndarray, "F"]) -> list[Float[np.ndarray, "m"]]:
+def hidden_layers(weights: Weights, x: Vector) -> list[Vector]:
     """What each hidden layer puts out for one document, after the ReLU.
 
     Sums are exact up to one rounding (`fsum`), so that the halves of an antisymmetric start do not differ in the last
@@ -61,19 +61,19 @@ def hidden_layers(weights: Weights, x: Float[np.ndarray, "F"]) -> list[Float[np.
     return outputs
 
 
-def score(weights: Weights, x: Float[np.ndarray, "F"]) -> float:
+def score(weights: Weights, x: Vector) -> float:
     """f(x) = sqrt(m) w . h, h the output of the last hidden layer."""
     last = weights[-1]
     h = hidden_layers(weights, x)[-1]
     return sqrt(len(last)) * fsum(a * b for a, b in zip(last, h, strict=True))
 
 
-def scores(weights: Weights, documents: Float[np.ndarray, "D F"]) -> list[float]:
+def scores(weights: Weights, documents: Documents) -> list[float]:
     """f of one document after the other."""
     return [score(weights, x) for x in documents]
 
 
-def gradient(weights: Weights, x: Float[np.ndarray, "F"]) -> Float[np.ndarray, "P"]:
+def gradient(weights: Weights, x: Vector) -> Parameters:
     """g(x): the derivative of f(x) with respect to all parameters, by back-propagation.
 
     A unit that puts out 0 passes nothing back, also where what went into its ReLU was exactly 0.
@@ -89,8 +89,6 @@ def gradient(weights: Weights, x: Float[np.ndarray, "F"]) -> Float[np.ndarray, "
     return flat(slopes[::-1])
 
 
-def pair_gradient(
-    weights: Weights, first: Float[np.ndarray, "F"], second: Float[np.ndarray, "F"]
-) -> Float[np.ndarray, "P"]:
+def pair_gradient(weights: Weights, first: Vector, second: Vector) -> Parameters:
     """g_ij = g(x_i) - g(x_j), the derivative of f_ij = f(x_i) - f(x_j)."""
     return gradient(weights, first) - gradient(weights, second)

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
-
-Vector = Float[np.ndarray, "F"]
+from tests.reference.arrays import Vector
 
 
 @dataclass

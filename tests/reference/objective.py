@@ -13,9 +13,8 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Matrix, Vector
 
-Vector = Float[np.ndarray, "F"]
 Pairs = Sequence[tuple[np.ndarray, float]]  # each with its weight
 Noise = Sequence[float] | None  # of the label of each pair
 
@@ -25,7 +24,7 @@ def sigmoid(value: float) -> float:
     return float(0.5 + 0.5 * np.tanh(value / 2))
 
 
-def equal(rows: Float[np.ndarray, "M F"]) -> Pairs:
+def equal(rows: Documents) -> Pairs:
     """Pairs that count 1."""
     return [(row, 1.0) for row in rows]
 
@@ -68,7 +67,7 @@ def gradient(
     return total
 
 
-def hessian(theta: Vector, pairs: Pairs, l2: float, reduction: str) -> Float[np.ndarray, "F F"]:
+def hessian(theta: Vector, pairs: Pairs, l2: float, reduction: str) -> Matrix:
     """The second derivative: noise drops out."""
     total = penalty(pairs, l2, reduction) * np.eye(len(theta))
     for x, w in pairs:
@@ -104,19 +103,3 @@ def optimum(
     if not gap <= 1e-9 * (1 + abs(objective(found, pairs, l2, reduction, noise))):
         raise RuntimeError(f"the optimum must be closer to the least objective, got {gap:.1e}")
     return found
-
-
-def authors_fit(pairs: Pairs, l2: float, reduction: str, start: Vector) -> Vector:
-    """The end of the released code's fit (HCDM/OnlineLearningToRank at bfb9d70, `algorithms/PairRank`): L-BFGS-B from
-    `start`, uniform(0, 1) weights that are drawn for every round, until the objective changes by less than 1e-6 of it.
-
-    With `mean` that objective is the mean of the cross-entropies + l2 |theta|^2.
-    """
-    n = 1 if reduction == "sum" else len(pairs)
-    return minimize(
-        lambda theta: objective(theta, pairs, l2, reduction) / n,
-        start,
-        jac=lambda theta: gradient(theta, pairs, l2, reduction) / n,
-        method="L-BFGS-B",
-        options={"ftol": 1e-6},
-    ).x

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Parameters
 from tests.reference.metrics import dcg
 from tests.reference.network import Weights, flat, pair_gradient, scores
 from tests.reference.objective import sigmoid
@@ -25,17 +25,17 @@ Pair = tuple[int, int]  # (place of the preferred document, place of the other),
 class Round:
     """One list to learn from: its documents in the order shown, a grade for each place, and the pairs of places."""
 
-    documents: Float[np.ndarray, "K F"]
+    documents: Documents
     grades: tuple[int, ...]
     pairs: tuple[Pair, ...]
 
 
-def from_clicks(documents: Float[np.ndarray, "K F"], clicks: Sequence[bool], pairs: Sequence[Pair]) -> Round:
+def from_clicks(documents: Documents, clicks: Sequence[bool], pairs: Sequence[Pair]) -> Round:
     """A served round: grade 1 for a click, 0 for none (examined or not), and whichever pairs were inferred from it."""
     return Round(documents, tuple(int(clicked) for clicked in clicks), tuple(pairs))
 
 
-def from_labels(documents: Float[np.ndarray, "D F"], labels: Sequence[int]) -> Round:
+def from_labels(documents: Documents, labels: Sequence[int]) -> Round:
     """A whole query with its true labels: every document with a higher label beats every one with a lower label."""
     places = range(len(labels))
     pairs = tuple((i, j) for i, j in permutations(places, 2) if labels[i] > labels[j])
@@ -63,7 +63,7 @@ def swap_effect(grades: Sequence[int], values: Sequence[float], pair: Pair) -> f
     return abs(after - before) / ideal
 
 
-def gradient(weights: Weights, rounds: Sequence[Round]) -> Float[np.ndarray, "P"]:
+def gradient(weights: Weights, rounds: Sequence[Round]) -> Parameters:
     """The sum over all pairs of all rounds of |delta NDCG| (sigma(f_ij) - 1) g_ij. Ranks are those of `weights`.
 
     There is no objective that this gradient is the derivative of.

@@ -10,16 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Matrix, Parameters
 from tests.reference.network import Weights, flat, pair_gradient, score, unflat
 from tests.reference.objective import sigmoid
 
-Slope = Callable[[Weights], Float[np.ndarray, "P"]]
+Slope = Callable[[Weights], Parameters]
 
 
-def gradient(
-    weights: Weights, winners: Float[np.ndarray, "M F"], losers: Float[np.ndarray, "M F"]
-) -> Float[np.ndarray, "P"]:
+def gradient(weights: Weights, winners: Documents, losers: Documents) -> Parameters:
     """The derivative of the sum of cross-entropies in Eq. (3.2): that of (sigma(f_ij) - 1) g_ij."""
     total = np.zeros(len(flat(weights)))
     for winner, loser in zip(winners, losers, strict=True):
@@ -37,7 +35,7 @@ def descend(
     reduction: str,
     rate: float,
     steps: int,
-    precondition: Float[np.ndarray, "P P"] | None = None,
+    precondition: Matrix | None = None,
 ) -> Weights:
     """`steps` of size `rate` down the mean loss, whose gradient is `slope`, + m l2/2 |theta - theta_0|^2.
 

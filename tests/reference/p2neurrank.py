@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Parameters, Vector
 from tests.reference.network import Weights, flat, pair_gradient, score
 from tests.reference.objective import sigmoid
 from tests.reference.olranknet import descend
@@ -27,10 +27,10 @@ def pull(f: float, gamma: float) -> float:
 
 def gradient(
     weights: Weights,
-    winners: Float[np.ndarray, "M F"],
-    losers: Float[np.ndarray, "M F"],
-    gamma: Float[np.ndarray, "M"],
-) -> Float[np.ndarray, "P"]:
+    winners: Documents,
+    losers: Documents,
+    gamma: Vector,
+) -> Parameters:
     """The mean of pull(f_ij, gamma_ij) g_ij."""
     total = np.zeros(len(flat(weights)))
     for winner, loser, noise in zip(winners, losers, gamma, strict=True):
@@ -42,9 +42,9 @@ def gradient(
 def fit(
     start: Weights,
     initial: Weights,
-    winners: Float[np.ndarray, "M F"],
-    losers: Float[np.ndarray, "M F"],
-    gamma: Float[np.ndarray, "M"],
+    winners: Documents,
+    losers: Documents,
+    gamma: Vector,
     l2: float,
     reduction: str,
     rate: float,
@@ -52,7 +52,7 @@ def fit(
 ) -> Weights:
     """Line 20 for one member, gamma the same in all `steps`; its penalty is from its own theta_0."""
 
-    def slope(weights: Weights) -> Float[np.ndarray, "P"]:
+    def slope(weights: Weights) -> Parameters:
         return gradient(weights, winners, losers, gamma)
 
     return descend(start, initial, slope, l2, len(winners), reduction, rate, steps)

@@ -7,11 +7,11 @@ from itertools import permutations
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Float
+from tests.reference.arrays import Documents, Matrix
 from tests.reference.network import Weights, flat
 
 
-def second_moment(queries: Sequence[Float[np.ndarray, "D F"]]) -> Float[np.ndarray, "F F"]:
+def second_moment(queries: Sequence[Documents]) -> Matrix:
     """C: the mean over queries of the mean of (x - x')(x - x')^T over all pairs of different documents of a query."""
     features = queries[0].shape[1]
     total = np.zeros((features, features))
@@ -21,14 +21,14 @@ def second_moment(queries: Sequence[Float[np.ndarray, "D F"]]) -> Float[np.ndarr
     return total / len(queries)
 
 
-def largest_eigenvalue(matrix: Float[np.ndarray, "F F"]) -> float:
+def largest_eigenvalue(matrix: Matrix) -> float:
     """By the sums of the 1025th and 1024th powers of all eigenvalues: at most .04 % too small."""
     values = np.linalg.eigvalsh(matrix)
     top = values[-1]
     return float(top * sum((values / top) ** 1025) / sum((values / top) ** 1024)) if top > 0 else 0.0
 
 
-def preconditioner(weights: Weights, moment: Float[np.ndarray, "F F"], damping: float) -> Float[np.ndarray, "P P"]:
+def preconditioner(weights: Weights, moment: Matrix, damping: float) -> Matrix:
     """1/c times the identity, and (1 + d) (C/c + d I)^-1 in place of the identity for each row of the first matrix."""
     largest = largest_eigenvalue(moment) or 1.0
     features = len(moment)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Bool
+from tests.reference.arrays import Relation
 
 
-def from_edges(documents: int, edges: Iterable[tuple[int, int]]) -> Bool[np.ndarray, "D D"]:
+def from_edges(documents: int, edges: Iterable[tuple[int, int]]) -> Relation:
     """The relation with i certainly above j for every edge (i, j), and nothing else."""
     certain = np.zeros((documents, documents), dtype=bool)
     for i, j in edges:
@@ -17,7 +17,7 @@ def from_edges(documents: int, edges: Iterable[tuple[int, int]]) -> Bool[np.ndar
     return certain
 
 
-def figure_1() -> Bool[np.ndarray, "D D"]:
+def figure_1() -> Relation:
     """Jia et al., PairRank (WWW 2021), Figure 1: the order is 1 > 2 > 3 > 4 > 5, all certain but (1,2) (3,5) (4,5).
 
     Documents count from 0 here.
@@ -26,9 +26,7 @@ def figure_1() -> Bool[np.ndarray, "D D"]:
     return from_edges(5, [(i, j) for i in range(5) for j in range(i + 1, 5) if (i, j) not in uncertain])
 
 
-def random_relation(
-    rng: np.random.Generator, documents: int, density: float, acyclic: bool = True
-) -> Bool[np.ndarray, "D D"]:
+def random_relation(rng: np.random.Generator, documents: int, density: float, acyclic: bool = True) -> Relation:
     """Every ordered pair is certain with probability `density`; if `acyclic`, only along a hidden random order.
 
     Neither kind is closed transitively. A cyclic one may call both directions of a pair certain.

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-
-from ol2r_cli.tensor.shapes import Bool
+from tests.reference.arrays import Relation
 from tests.reference.blocks import transitive_closure
-
-Relation = Bool[np.ndarray, "D D"]
 
 Order = tuple[int, ...]  # the document at each place, top first
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ol2r_cli.tensor.shapes import Bool
+from tests.reference.arrays import Relation
 from tests.reference.fairswap import Blocks
 
 
@@ -23,7 +23,7 @@ class Broken(NamedTuple):
     inside: int  # pairs from the same block
 
 
-def broken(order: Sequence[int], certain: Bool[np.ndarray, "D D"], blocks: Blocks) -> Broken:
+def broken(order: Sequence[int], certain: Relation, blocks: Blocks) -> Broken:
     """count_violations of line 17. `certain[i, j]`: i is certainly above j.
 
     Of a whole order, this is the added regret; of its first k places, the violations among what is shown. Where a
@@ -38,7 +38,7 @@ def broken(order: Sequence[int], certain: Bool[np.ndarray, "D D"], blocks: Block
     return Broken(across, inside)
 
 
-def certain_across(blocks: Blocks) -> Bool[np.ndarray, "D D"]:
+def certain_across(blocks: Blocks) -> Relation:
     """The relation that blocks alone give: every pair across blocks is certain, none inside."""
     documents = sum(map(len, blocks))
     certain = np.zeros((documents, documents), dtype=bool)

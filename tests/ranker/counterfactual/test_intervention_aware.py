@@ -26,56 +26,61 @@ SETTINGS = (
     *(f"ranker.steps={STEPS}", f"ranker.batch={BATCH}", f"ranker.gradient_lists={LISTS_DRAWN}"),
     f"ranker.learning_rate={RATE}",
 )
-REFITS = {6: 12, 12: 18, 18: 27, 27: 41, 41: 62}  # rounds after which the policy is optimised, and the next of them
+REFITS = 6, 12, 18, 27, 41  # rounds after which the policy is optimised
 
 
 class Port:
-    """One replica: what it has seen of each query, and the policy."""
+    """One replica: what it has seen of each query, and the policy. `curves` are alpha and beta of each place."""
 
-    def __init__(self, dataset, clip, restart, places):
-        self.features, self.clip, self.restart, self.places = dataset.features.double().numpy(), clip, restart, places
-        self.theta, self.served, self.estimators = np.zeros(FEATURES), [], {}
+    def __init__(self, features, clip, restart, curves):
+        self.features, self.clip, self.restart, self.curves = features.double().numpy(), clip, restart, curves
+        self.theta, self.relevance = np.zeros(FEATURES), np.append(np.zeros(FEATURES), np.log(1 / 9))
         self.seen = defaultdict(list)  # query: clicked documents, and lists, scores of each round
-        self.log = []
+        self.served, self.log, self.negative = [], [], 0
 
-    def clocks(self, streams, b, t, width):
-        every = streams.at("learn/ranker", t).exponential(7 * width, "policy")[b].numpy()
-        return [[every[document * 7 + drawn] for document in range(width)] for drawn in range(7)]
+    def scores(self, rows):
+        return (self.features[rows] @ self.theta).tolist()
 
     def see(self, query, rows, ranking, clicks, clocks):
-        scores = [float(self.features[row] @ self.theta) for row in rows]
-        lists = [order_of(scores, each[: len(rows)])[: self.places] for each in clocks]
+        """Remember a round; the lists of its policy are drawn by these clocks."""
+        scores = self.scores(rows)
+        lists = [order_of(scores, each[: len(rows)])[: len(self.curves)] for each in clocks]
         clicked = [document for document, click in zip(ranking, clicks, strict=True) if click]
         self.seen[query].append((clicked, lists, scores))
         self.served.append((query, rows))
-        self.log.append(([self.features[rows[document]] for document in ranking], clicks))
+        self.log.append((self.features[[rows[document] for document in ranking]], clicks))
 
-    def estimates(self, query, documents, alpha, beta, t):
+    def estimates(self, query, documents):
         estimator = reference.Estimator(documents)
         for clicked, lists, scores in self.seen[query]:
-            estimator.add(clicked, *(reference.expected(lists, scores, values) for values in (alpha, beta)))
-        return estimator.estimates(self.clip, t)
+            curves = zip(*self.curves, strict=True)
+            estimator.add(clicked, *(reference.expected(lists, scores, values) for values in curves))
+        return estimator.estimates(self.clip, len(self.served))
 
-    def optimise(self, random, b, longest, alpha, beta, t):
-        clocks = random.exponential(STEPS * LISTS_DRAWN * longest, "lists")[b].numpy()
-        clocks = clocks.reshape(STEPS, LISTS_DRAWN, longest)
-        drawn = random.uniform(STEPS * BATCH, "batch")[b].numpy().reshape(STEPS, BATCH)
-        weight = [a + c for a, c in zip(alpha, beta, strict=True)]
+    def optimise(self, clocks, drawn):
+        """Steps on queries that are drawn of all that were served, each with lists by these clocks."""
+        weight = [alpha + beta for alpha, beta in self.curves]
         if self.restart:
             self.theta = np.zeros(FEATURES)
-        negative = 0
-        for step in range(STEPS):
+        for of_step, numbers in zip(clocks, drawn, strict=True):
             total = np.zeros(FEATURES)
-            for number in drawn[step]:
+            for number in numbers:
                 query, rows = self.served[int(number * len(self.served))]
-                reward = self.estimates(query, len(rows), alpha, beta, t)
-                negative += min(reward) < 0
-                scores = [float(self.features[row] @ self.theta) for row in rows]
-                lists = [order_of(scores, each[: len(rows)])[: self.places] for each in clocks[step]]
-                for row, slope in zip(rows, reference.gradient(lists, scores, reward, weight), strict=True):
-                    total += slope * self.features[row] / BATCH
+                reward, scores = self.estimates(query, len(rows)), self.scores(rows)
+                self.negative += min(reward) < 0
+                lists = [order_of(scores, each[: len(rows)])[: len(weight)] for each in of_step]
+                total += reference.gradient(lists, scores, reward, weight) @ self.features[rows] / BATCH
             self.theta = self.theta + RATE * total
-        return negative
+
+    def estimate_curves(self, drawn):
+        """Two updates of alpha and beta, each with three steps of the relevance model on five rounds."""
+        adam = Adam(torch.tensor(self.relevance), epsilon=1e-7)
+        for steps in drawn:
+            self.curves = reference.propensities(self.log, self.relevance, *zip(*self.curves, strict=True))
+            for numbers in steps:
+                batch = [self.log[int(number * len(self.log))] for number in numbers]
+                slope = reference.relevance_gradient(batch, self.relevance, *zip(*self.curves, strict=True))
+                self.relevance = self.relevance + 0.05 * adam(torch.tensor(slope)).numpy()
 
 
 @pytest.mark.parametrize(
@@ -92,46 +97,30 @@ def test_every_round_is_that_of_the_definition(propensities, clip, restart, posi
     em = "ranker.em.iterations=2", "ranker.em.steps=3", "ranker.em.batch=5", "ranker.em.learning_rate=0.05"
     config = tiny(*SETTINGS, *words, *em, "click=trust_bias", f"positions={positions}")
     dataset, streams, longest = handmade(LISTS, FEATURES), fresh(), max(map(len, LISTS))
-    places = min(positions, longest)
+    places, is_estimated = range(1, min(positions, longest) + 1), propensities == "estimated"
     simulation = simulate(config, SEEDS, 45, dataset, blocks=False, regret=False)
-    ports = [Port(dataset, clip, restart, places) for _ in SEEDS]
-    start = np.append(np.zeros(FEATURES), np.log(1 / 9)), [(1 / (k + 2),) * 2 for k in range(places)]
-    models, curves = [start] * len(SEEDS), [click_curve(propensities, rank) for rank in range(1, places + 1)]
-    own, negative = simulation.ranker, 0
+    curves = [(1 / (rank + 1),) * 2 if is_estimated else click_curve(propensities, rank) for rank in places]
+    own, ports = simulation.ranker, [Port(dataset.features, clip, restart, curves) for _ in SEEDS]
     for t, one in rounds(simulation):
-        width = one.candidates.mask.shape[1]
+        width, random = one.candidates.mask.shape[1], streams.at("learn/ranker", t)
+        clocks = random.exponential(7 * width, "policy").unflatten(1, (width, 7)).mT.tolist()
         for b, here in replicas(one):
-            port, case = ports[b], f"{propensities}, round {t}, replica {b}"
+            port, place = ports[b], f"round {t}, replica {b}"
             rows = one.candidates.document[b, : len(here.features)].tolist()
-            scores = [float(port.features[row] @ port.theta) for row in rows]
-            assert here.scores[0] == pytest.approx(scores, abs=1e-8), case
-            query, clocks = int(one.candidates.query[b]), port.clocks(streams, b, t, width)
-            port.see(query, rows, here.ranking, here.clicks, clocks)
+            assert here.scores[0] == pytest.approx(port.scores(rows), abs=1e-8), place
+            port.see(int(one.candidates.query[b]), rows, here.ranking, here.clicks, clocks[b])
             if t + 1 in REFITS:
-                random = streams.at("learn/ranker", t)
-                if propensities == "estimated":
-                    models[b] = estimated(port.log, *models[b], random.uniform(2 * 3 * 5, "batch")[b].tolist())
-                    curves = models[b][1]
-                    assert own.em.propensity[b].numpy() == pytest.approx(np.array(curves), abs=1e-8), case
-                    assert own.em.relevance[b, 0].numpy() == pytest.approx(models[b][0], abs=1e-8), case
-                negative += port.optimise(random, b, longest, *zip(*curves, strict=True), t + 1)
-            assert own.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), case
-    if propensities != "position_based":
-        assert negative > 5, "estimates of relevance are kept where they are negative"
-    assert all(np.abs(port.theta).max() > 0.1 for port in ports), propensities
-
-
-def estimated(log, weights, curves, drawn):
-    """Two updates of alpha and beta, each with three steps of the relevance model on five rounds."""
-    adam = Adam(torch.tensor(weights), epsilon=1e-7)
-    for iteration in range(2):
-        curves = reference.propensities(log, weights, *zip(*curves, strict=True))
-        for step in range(3):
-            first = 5 * (3 * iteration + step)
-            batch = [log[int(number * len(log))] for number in drawn[first : first + 5]]
-            slope = reference.relevance_gradient(batch, weights, *zip(*curves, strict=True))
-            weights = weights + 0.05 * adam(torch.tensor(slope)).numpy()
-    return weights, curves
+                if is_estimated:
+                    port.estimate_curves(random.uniform(2 * 3 * 5, "batch")[b].view(2, 3, 5).tolist())
+                    found = torch.cat([own.em.propensity[b].flatten(), own.em.relevance[b, 0]]).numpy()
+                    assert found == pytest.approx(np.append(port.curves, port.relevance), abs=1e-8), place
+                lists = random.exponential(STEPS * LISTS_DRAWN * longest, "lists")[b]
+                drawn = random.uniform(STEPS * BATCH, "batch")[b].view(STEPS, BATCH).tolist()
+                port.optimise(lists.view(STEPS, LISTS_DRAWN, longest).tolist(), drawn)
+            assert own.theta[b, 0].numpy() == pytest.approx(port.theta, abs=1e-8), place
+    negative, moved = zip(*((port.negative, abs(port.theta).max()) for port in ports), strict=True)
+    assert sum(negative) > 5 or propensities == "position_based", "estimates stay where they are negative"
+    assert min(moved) > 0.1
 
 
 def test_relevance_is_recovered_across_policies():
@@ -152,58 +141,57 @@ def test_relevance_is_recovered_across_policies():
     assert ((found.mean(0) - truth).abs() < 4 * error).all()
 
 
-def test_curves_are_those_of_the_users_or_given():
+@pytest.mark.parametrize("user", ["trust_bias", "position_based"])
+def test_curves_are_those_of_the_users(user):
     """P(click) of every grade and place, as the click model has it."""
-    for user in "trust_bias", "position_based":
-        model = simulate(tiny(f"click={user}"), [0], 1).click
-        for place, clicks in enumerate(model.probability):
-            alpha, beta = click_curve(user, place + 1)
-            assert (alpha * model.click_probability + beta).tolist() == pytest.approx(clicks.tolist(), abs=1e-12)
+    model = simulate(tiny(f"click={user}"), [0], 1).click
+    for place, clicks in enumerate(model.probability):
+        alpha, beta = click_curve(user, place + 1)
+        assert (alpha * model.click_probability + beta).tolist() == pytest.approx(clicks.tolist(), abs=1e-12)
+
+
+def test_curves_that_are_given_count():
     words = "positions=2", "ranker.alpha=[.5,.25,.1]", "ranker.propensities=position_based", "ranker.beta=[.2,.1]"
     simulation = simulate(tiny("ranker=intervention_aware", *words), [0], 1)
     assert simulation.ranker.rewards.propensity.tolist() == [[[0.5, 0.2], [0.25, 0.1]]]
 
 
-def test_the_oracle_has_gradients_over_all_lists_of_four():
-    """Gradients and expectations of the oracle are those over all lists of four documents.
-
-    Of the expected reward J, by its difference quotient; estimates of relevance may be negative.
-    """
+@pytest.mark.parametrize("places", [1, 2, 3, 4])
+def test_the_oracle_has_gradients_over_all_lists_of_four(places):
+    """Gradients and expectations of the oracle are those over all lists of four documents: of the expected reward J, by
+    its difference quotient; estimates of relevance may be negative."""
     scores, weight, reward = [0.5, -1.0, 2.0, 0.1], [1.0, 0.6, 0.3, 0.25], [0.4, -0.7, 0.1, 1.3]
+    lists = enumerate_rankings(4, places)
 
-    def j(scores: list[float], lists: list[tuple[int, ...]]) -> float:
-        shown = ((probability(ranking, scores), zip(weight, ranking, strict=False)) for ranking in lists)
-        return sum(chance * sum(w * reward[d] for w, d in places) for chance, places in shown)
+    def mean(values, scores=scores):
+        return sum(probability(ranking, scores) * np.array(values(ranking)) for ranking in lists)
 
-    for places in 1, 2, 3, 4:
-        lists = enumerate_rankings(4, places)
-        chance = [probability(ranking, scores) for ranking in lists]
-        slopes = [reference.gradient([ranking], scores, reward, weight) for ranking in lists]
-        found = [reference.expected([ranking], scores, weight) for ranking in lists]
-        for document in range(4):
-            up, down = list(scores), list(scores)
-            up[document] += 1e-5
-            down[document] -= 1e-5
-            difference = (j(up, lists) - j(down, lists)) / 2e-5
-            slope = sum(share * each[document] for share, each in zip(chance, slopes, strict=True))
-            assert slope == pytest.approx(difference, abs=1e-8), places
-            seen = [(share, ranking) for share, ranking in zip(chance, lists, strict=True) if document in ranking]
-            exact = sum(share * weight[ranking.index(document)] for share, ranking in seen)
-            expected = sum(share * each[document] for share, each in zip(chance, found, strict=True))
-            assert expected == pytest.approx(exact, abs=1e-12), places
+    def j(scores):
+        return mean(lambda ranking: sum(w * reward[d] for w, d in zip(weight, ranking, strict=False)), scores)
+
+    slope = mean(lambda ranking: reference.gradient([ranking], scores, reward, weight))
+    steps = 1e-5 * np.eye(4)
+    assert slope == pytest.approx([(j(scores + step) - j(scores - step)) / 2e-5 for step in steps], abs=1e-8)
+    expected = mean(lambda ranking: reference.expected([ranking], scores, weight))
+    exact = mean(lambda ranking: [weight[ranking.index(d)] if d in ranking else 0 for d in range(4)])
+    assert expected == pytest.approx(exact, abs=1e-12)
 
 
 def test_scores_far_apart_do_not_overflow():
     scores = torch.tensor([[0.0, -900.0, 900.0, -3000.0]], dtype=torch.float64)
     sampled = SampledLists(scores, torch.ones(1, 4, dtype=torch.bool), torch.ones(1, 2, 4, dtype=torch.float64), 2)
-    weight = torch.tensor([1.0, 0.5], dtype=torch.float64)
-    assert sampled.gradient(torch.ones_like(scores), weight).tolist()[0] == pytest.approx([0] * 4, abs=1e-12)
-    space, share, mean = Workspace(np.empty(99), np.zeros(2, np.int64)), np.empty(4), np.empty((4, 1))
-    policy.shares(np.array([0.0, -250, 250, -300]), share, space)  # loops take scores as at most 600 apart
-    policy.expected(share, -1 / share[None], weight[:, None].numpy(), mean, space)
-    assert mean[:, 0].tolist() == pytest.approx([0.5, 0, 1, 0])
-    slope = np.empty(4)
-    policy.gradient(share, np.ones((1, 4)), np.ones(4), weight.numpy(), slope, space)
+    slope = sampled.gradient(torch.ones_like(scores), torch.tensor([1.0, 0.5], dtype=torch.float64))
+    assert slope.tolist()[0] == pytest.approx([0] * 4, abs=1e-12)
+
+
+def test_scores_far_apart_do_not_overflow_in_loops():
+    """Which take them as at most 600 apart."""
+    space, share, mean, slope = Workspace(np.empty(99), np.zeros(2, np.int64)), *np.empty((3, 4))
+    weight = np.array([1.0, 0.5])
+    policy.shares(np.array([0.0, -250, 250, -300]), share, space)
+    policy.expected(share, -1 / share[None], weight[:, None], mean[:, None], space)
+    assert mean.tolist() == pytest.approx([0.5, 0, 1, 0])
+    policy.gradient(share, np.ones((1, 4)), np.ones(4), weight, slope, space)
     assert slope.tolist() == pytest.approx([0] * 4, abs=1e-12)
 
 

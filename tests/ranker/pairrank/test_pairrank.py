@@ -11,7 +11,9 @@ from ol2r_cli.ranker.pairrank import optima_loops as perturbed_optima
 from tests.loops.lanes_by_threads import loops_by, one_lane
 from tests.ranker.pairrank.noise import noise_of
 from tests.reference import objective as plain
+from tests.reference.blocks import partition
 from tests.reference.forgetting import ForgetfulPairRank, information, theoretical_alpha
+from tests.reference.shuffles import order_by_clocks
 from tests.rounds import LISTS, SEEDS, replicas, rounds
 from tests.worlds import handmade, simulate, tiny
 
@@ -48,37 +50,24 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
     settings = {"covariance": covariance, "shuffle": shuffle, "transitive": transitive, "alpha": alpha}
     words = [f"exploration.{name}={value}" for name, value in settings.items()]
     words += [f"ranker.reduction={reduction}", f"ranker.pairs={pairs}", *words_of(forgetting)]
-    config = tiny(f"ranker.l2={L2}", *words, f"click={click}")
-    simulation = simulate(config, SEEDS, 24, handmade(LISTS))
+    simulation = simulate(tiny(f"ranker.l2={L2}", *words, f"click={click}"), SEEDS, 24, handmade(LISTS))
     exploration, features = simulation.exploration, simulation.context.features
     exploration.refresh = 7
     if alpha == "theory":
-        every = handmade(LISTS).features.double()
-        slope = torch.sigmoid((every.amax(0) - every.amin(0)).norm())
-        assert exploration.steepness == pytest.approx(0.5 / float(slope * (1 - slope)), rel=1e-6)
         exploration.steepness = 0.02  # Lemma 2 makes next to nothing certain: a slope that lets some pairs through
     oracles = [ForgetfulPairRank(features, L2, alpha, covariance, reduction, *forgetting) for _ in SEEDS]
     theta, differs, known = simulation.ranker.solver.theta.clone(), 0, 0
-    for t, interaction in rounds(simulation):
-        proposal = interaction.proposal
-        clocks = simulation.streams.at("explore", t).exponential(interaction.candidates.mask.shape[1])
-        for b, here in replicas(interaction):
-            oracle, x, length = oracles[b], here.features, len(here.features)
+    for t, one in rounds(simulation):
+        clocks = simulation.streams.at("explore", t).exponential(one.candidates.mask.shape[1])
+        for b, here in replicas(one):
+            oracle = oracles[b]
             oracle.theta = theta[b].numpy()
             if alpha == "theory":
                 m = information(oracle.pairs, L2, features)
                 oracle.alpha = theoretical_alpha(m, L2, 1 / 24, 0.5 / exploration.steepness)
-            served = oracle.propose(x, clocks[b].tolist(), shuffle, transitive)
-            assert tuple(proposal.order[b, :length].tolist()) == served, f"round {t}, replica {b}"
-            certain = oracle.certain(x, transitive)
+            certain = oracle.certain(here.features, transitive)
             known += certain.sum()
-            if proposal.certain is None:  # then the certain pairs are by place, for the first places
-                certain = certain[np.ix_(served, served)]
-            found = proposal.certain_by_place if proposal.certain is None else proposal.certain
-            places = min(length, found.shape[1])
-            assert (found[b, :places, :places].numpy() == certain[:places, :places]).all()
-            blocks = [set(np.flatnonzero(proposal.block[b, :length].numpy() == n)) for n in range(length)]
-            assert [block for block in blocks if block] == oracle.blocks(x, transitive)
+            check_proposal(one.proposal, b, certain, clocks[b].tolist(), shuffle)
             told(oracle, here)
             differs += sum(w < 1 for _, w in oracle.pairs)
         theta = simulation.ranker.solver.theta.clone()
@@ -88,6 +77,26 @@ def test_every_round_of_pairrank(forgetting, reduction, covariance, shuffle, tra
             np.testing.assert_allclose(exploration.matrix[b].numpy(), expected, atol=1e-9)
     assert (differs > 100) is (forgetting != Forgetting())
     assert known > 30
+
+
+def check_proposal(proposal, b, certain, clocks, shuffle):
+    """Order, blocks and certain pairs of a replica are those of the oracle."""
+    length, blocks = len(certain), partition(certain)
+    served = order_by_clocks(certain, blocks, clocks, shuffle)
+    assert tuple(proposal.order[b, :length].tolist()) == served
+    assert proposal.block[b, :length].tolist() == [[d in block for block in blocks].index(True) for d in range(length)]
+    if proposal.certain is None:  # then the certain pairs are by place, for the first places
+        certain = certain[np.ix_(served, served)]
+    found = proposal.certain_by_place if proposal.certain is None else proposal.certain
+    places = min(length, found.shape[1])
+    assert (found[b, :places, :places].numpy() == certain[:places, :places]).all()
+
+
+def test_steepness_is_that_of_the_sigmoid_at_the_largest_score():
+    exploration = simulate(tiny("exploration.alpha=theory"), SEEDS, 24, handmade(LISTS)).exploration
+    every = handmade(LISTS).features.double()
+    slope = torch.sigmoid((every.amax(0) - every.amin(0)).norm())
+    assert exploration.steepness == pytest.approx(0.5 / float(slope * (1 - slope)), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -109,28 +118,26 @@ def test_every_round_of_pepairrank(forgetting, l2, reduction, variance, members,
     words = f"ranker.reduction={reduction}", f"ranker.label_noise_variance={variance}", f"ranker.members={members}"
     config = tiny("ranker=pepairrank", f"ranker.l2={l2}", *words_of(forgetting), *words, f"click={click}")
     simulation = simulate(config, SEEDS[:2], 24, handmade(LISTS, features))
-    ranker, noises, compared = simulation.ranker, noises_of(simulation.ranker.optima), 0
-    optima = ranker.optima
+    ranker, optima = simulation.ranker, simulation.ranker.optima
+    noises, compared, before = noises_of(optima), 0, optima.theta.clone()
     oracles = [ForgetfulPairRank(features, l2, ALPHA, "full", reduction, *forgetting) for _ in range(2)]
-    before = optima.theta.clone()
     for t, one in rounds(simulation):
         for b, here in replicas(one):
             np.testing.assert_allclose(here.scores, before[b].numpy() @ here.features.T, rtol=1e-12, atol=1e-12)
-            oracle = oracles[b]
-            told(oracle, here)
-            pairs = [(row, w) for row, w in oracle.pairs if w > 0]
+            told(oracles[b], here)
+            pairs = [(row, w) for row, w in oracles[b].pairs if w > 0]
             if t % 4 and t > 8:
                 continue
             if not pairs:
                 assert optima.theta[b].abs().max() < 1e-12
                 continue
-            rows = np.array([w * row for row, w in pairs])
-            gamma = np.linalg.lstsq(rows.T, noises[t][b].numpy().T, rcond=None)[0].T
-            np.testing.assert_allclose(gamma @ rows, noises[t][b].numpy(), atol=1e-8)
+            rows, noise = np.array([w * row for row, w in pairs]), noises[t][b].numpy()
+            gamma = np.linalg.lstsq(rows.T, noise.T, rcond=None)[0].T
+            np.testing.assert_allclose(gamma @ rows, noise, atol=1e-8)
             f = plain.objective(ranker.solver.theta[b].numpy(), pairs, l2, reduction)
-            for theta, noise in zip(optima.theta[b].numpy(), gamma, strict=True):
-                best = plain.optimum(pairs, l2, reduction, features, noise)
-                reached, least = (plain.objective(each, pairs, l2, reduction, noise) for each in (theta, best))
+            for theta, of_pairs in zip(optima.theta[b].numpy(), gamma, strict=True):
+                best = plain.optimum(pairs, l2, reduction, features, of_pairs)
+                reached, least = (plain.objective(each, pairs, l2, reduction, of_pairs) for each in (theta, best))
                 assert reached - least <= 1e-3 + 1e-5 * f, f"round {t}, replica {b}"
                 compared += 1
         before = optima.theta.clone()
