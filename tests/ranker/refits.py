@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def refitted(ranker: str, *overrides: str, total: int = 12) -> Simulation:
 
 @dataclass
 class Port:
-    """One replica as the port sees it: theta_0, theta, and all it was shown."""
+    """One member of one replica as the port sees it: theta_0, theta, and all it was shown."""
 
     initial: Weights
     theta: Weights
@@ -98,32 +99,35 @@ def of_list(ranker: str, here: Weights, one: ollambdarank.Round) -> np.ndarray:
     return olranknet.gradient(here, *(one.documents[list(side)] for side in zip(*one.pairs, strict=True)))
 
 
-def ports(ranker: Ranker, forgetting: Forgetting) -> list[Port]:
-    """The replicas at their start."""
-    return [Port(weights(theta[0].numpy()), weights(theta[0].numpy()), forgetting) for theta in ranker.theta]
+def ports(ranker: Ranker, forgetting: Forgetting) -> list[list[Port]]:
+    """The members of each replica at their start."""
+    starts = [[weights(theta.numpy()) for theta in members] for members in ranker.theta]
+    return [[Port(start, start, forgetting) for start in members] for members in starts]
 
 
 def check(
-    simulation: Simulation, follow: Callable[[Port, int, int], None], due: Callable[[int], bool] = lambda rounds: True
+    simulation: Simulation,
+    follow: Callable[[Port, int, int, int], None],
+    due: Callable[[int], bool] = lambda rounds: True,
 ) -> None:
-    """Let the ports `follow` (port, round, replica) where a refit is `due` after so many rounds, and compare."""
+    """Let each port `follow` (round, replica, member) where a refit is `due` after so many rounds, and compare."""
     ranker, refits, idle, before = simulation.ranker, 0, 0, simulation.ranker.start.clone()
     forgetting = simulation.context.forgetting
     every = ports(ranker, forgetting)
     for t, one in rounds(simulation):
-        for b, here in replicas(one):
-            port = every[b]
-            assert here.scores[0] == pytest.approx(scores(port.theta, here.features), rel=1e-6, abs=1e-6)
+        for (b, here), n in product(replicas(one), range(len(every[0]))):
+            port, place = every[b][n], f"round {t}, replica {b}, member {n}"
+            assert here.scores[n] == pytest.approx(scores(port.theta, here.features), rel=1e-6, abs=1e-6), place
             port.see(here)
             if due(t + 1) and port.waiting:
-                follow(port, t, b)
+                follow(port, t, b, n)
                 port.waiting, refits = False, refits + 1
             else:
                 idle += 1
-                assert torch.equal(ranker.theta[b], before[b]), "to the last bit, although other replicas learn"
-            found = ranker.theta[b, 0].numpy()
-            assert found == pytest.approx(flat(port.theta), abs=1e-7), f"round {t}, replica {b}"
+                assert torch.equal(ranker.theta[b, n], before[b, n]), "to the last bit, although other replicas learn"
+            assert ranker.theta[b, n].numpy() == pytest.approx(flat(port.theta), abs=1e-7), place
         before = ranker.theta.clone()
     assert refits > 4
     assert idle > 4 or forgetting != Forgetting()
-    assert torch.equal(ranker.start, torch.stack([torch.from_numpy(flat(port.initial))[None] for port in every]))
+    starts = [[flat(port.initial) for port in members] for members in every]
+    assert torch.equal(ranker.start, torch.from_numpy(np.array(starts)))

@@ -105,15 +105,6 @@ def test_what_is_given_in_a_file_keeps_the_laws(tmp_path, source):
     assert len(report.passed) == len(laws), report
 
 
-@pytest.mark.parametrize("word", ["feature=2", "weights=[1,2,3,4]"])
-def test_rounds_that_learn_late_are_played_together(word):
-    running = fixed(f"ranker.{word}", update_every=5)
-    assert running.together is not None
-    for _ in running.play_until(lambda _: False):
-        pass
-    assert int(running.round) == 30
-
-
 def test_each_seed_has_its_own_weights_of_a_run(tmp_path):
     by_seed = {str(seed): [float(seed), 0.0, 0.0, 1.0] for seed in SEEDS}
     (tmp_path / "w.json").write_text(json.dumps({"weights": by_seed}))

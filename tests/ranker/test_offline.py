@@ -21,6 +21,7 @@ from ol2r_cli.ranker.offline import TrainingPairs, fit_ranknet
 from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.tensor.streams import Streams
+from tests.finished import FEATURES, text
 from tests.reference import objective as reference
 from tests.reference import regression_trees
 from tests.worlds import handmade, offline_ndcg, simulate, tiny
@@ -364,17 +365,14 @@ def test_a_query_that_is_too_long_for_lightgbm_is_refused(tmp_path, lightgbm):
         ranker_of(tmp_path, TREES, dataset=handmade([[0, 1], [0] * 10_000 + [1]]))
 
 
-WORLD_OF_RUNS = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=9", "dataset.features=4"]
+DATA = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=9", f"dataset.features={FEATURES}"]
 
 
 @pytest.mark.parametrize("error", ["OSError('libgomp.so.1: cannot open shared object file')", "ImportError('none')"])
 def test_where_lightgbm_cannot_be_imported_what_to_type_is_said(tmp_path, lightgbm, lacking, capsys, error):
     """A library that it misses, and no LightGBM at all."""
     lacking(error)
-    assert (
-        main(["run", TREES, "rounds=3", *WORLD_OF_RUNS, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"])
-        == 2
-    )
+    assert main(["run", TREES, "rounds=3", *DATA, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 2
     needs = f"ranker=offline_lambdamart needs LightGBM ({error.split(chr(39))[1]})"
     assert capsys.readouterr().err == f"ol2r run: {needs}: type pip install 'ol2r[lightgbm]'\n"
     assert not (tmp_path / "out").exists()
@@ -382,13 +380,11 @@ def test_where_lightgbm_cannot_be_imported_what_to_type_is_said(tmp_path, lightg
 
 
 def test_a_trained_ranker_scores_new_documents_without_lightgbm(tmp_path, lightgbm, lacking):
-    words = [TREES, *SMALL[TREES], "rounds=3", *WORLD_OF_RUNS, "replicas=2", "seed=3"]
+    words = [TREES, *SMALL[TREES], "rounds=3", *DATA, "replicas=2", "seed=3"]
     assert main(["run", *words, f"output_dir={tmp_path}/out", f"cache_dir={tmp_path}/cache"]) == 0
     (path,) = find_runs(tmp_path / "out")
     assert json.loads((path / "run.json").read_text())["versions"]["lightgbm"] == lightgbm.__version__
-    values = np.random.default_rng(0).random((6, 4)).astype(np.float32)
-    lines = [" ".join(["0 qid:1", *(f"{n}:{x:.6f}" for n, x in enumerate(row, 1))]) for row in values.tolist()]
-    (tmp_path / "new.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "new.txt").write_text(text(queries=3, seed=1))
 
     def scored() -> torch.Tensor:
         ranker = TrainedRanker(Run.read_finished(path))

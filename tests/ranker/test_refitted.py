@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from ol2r_cli.interfaces import Forgetting
-from ol2r_cli.learning.losses import LambdaRankLoss, RankNetLoss
 from tests.networks import NETWORK, WIDTH, learned, weights
 from tests.ranker.refits import L2, check, refitted
 from tests.reference.forgetting import weight
@@ -32,14 +31,13 @@ from tests.worlds import handmade, simulate, tiny
         ("ollambdarank", "discount=0.7", True, "sum", 1, "all"),
     ],
 )
-def test_every_refit_is_that_of_the_port(ranker, forgotten, restart, reduction, every, pairs, monkeypatch):
+def test_every_refit_is_that_of_the_port(ranker, forgotten, restart, reduction, every, pairs):
     """To the history that counts, which is worked on in several parts; also in rounds without a pair, in which others
     count less."""
-    monkeypatch.setattr(RankNetLoss, "chunk", 4)
-    monkeypatch.setattr(LambdaRankLoss, "chunk", 3)
     settings = f"restart={restart}", f"reduction={reduction}", f"every={every}", "steps=3", f"pairs={pairs}", forgotten
     simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings))
-    check(simulation, lambda port, t, b: port.fit(ranker, L2, reduction, 3, restart), lambda n: n % every == 0)
+    simulation.ranker.loss.chunk = 3
+    check(simulation, lambda port, t, b, n: port.fit(ranker, L2, reduction, 3, restart), lambda n: n % every == 0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ def test_mini_batches_are_drawn_from_the_whole_history(ranker, init, restart, re
     simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings), f"ranker.model.init={init}")
     streams = fresh()
 
-    def follow(port, t, b):
+    def follow(port, t, b, n):
         chance = streams.at("learn/ranker", t).uniform(size * steps, "batch")[b].numpy().reshape(steps, size)
         port.fit_to_draws(ranker, chance, L2, reduction, restart)
 
@@ -77,23 +75,27 @@ def test_preconditioned_steps_and_large_penalties(ranker, restart, reduction, da
     """The features of all candidates so far decide the matrix; a penalty of any size leads no further than theta_0."""
     settings = f"restart={restart}", f"reduction={reduction}", f"damping={damping or 'null'}", f"l2={l2}", "steps=3"
     simulation = refitted(ranker, *(f"ranker.{setting}" for setting in settings))
-    check(simulation, lambda port, t, b: port.fit(ranker, l2, reduction, 3, restart, damping))
+    check(simulation, lambda port, t, b, n: port.fit(ranker, l2, reduction, 3, restart, damping))
 
 
-def test_a_refit_waits_until_the_rounds_have_grown():
-    """By the factor, and by `every` at least; what is fitted is all of the history so far. Where rounds are forgotten,
-    those grow that count, in the end by none."""
-    for growth, every, due in ((1.5, 1, {1, 2, 3, 5, 8, 12}), (1.5, 3, {3, 6, 9}), (1, 4, {4, 8, 12})):
-        simulation = refitted("olranknet", f"ranker.growth={growth}", f"ranker.every={every}", "ranker.steps=2")
-        check(simulation, lambda port, t, b: port.fit("olranknet", L2, "mean", 2, False), due.__contains__)
-    for forgetting in "window=10", "discount=0.9":
-        words = f"ranker.{forgetting}", "ranker.growth=1.5", "ranker.steps=1"
-        simulation, found = refitted("olranknet", *words, total=27), []
-        for t, _ in rounds(simulation):
-            found += [] if int(simulation.ranker.due) in (1, *found) else [int(simulation.ranker.due)]
-            assert t < found[-1], forgetting
-        assert found[:8] == [2, 3, 5, 8, 12, 17, 22, 27], forgetting
-        assert found[8:] in ([], [32]), forgetting
+@pytest.mark.parametrize(
+    ("growth", "every", "due"), [(1.5, 1, {1, 2, 3, 5, 8, 12}), (1.5, 3, {3, 6, 9}), (1, 4, {4, 8, 12})]
+)
+def test_a_refit_waits_until_the_rounds_have_grown(growth, every, due):
+    """By the factor, and by `every` at least; what is fitted is all of the history so far."""
+    simulation = refitted("olranknet", f"ranker.growth={growth}", f"ranker.every={every}", "ranker.steps=2")
+    check(simulation, lambda port, t, b, n: port.fit("olranknet", L2, "mean", 2, False), due.__contains__)
+
+
+@pytest.mark.parametrize("forgetting", ["window=10", "discount=0.9"])
+def test_where_rounds_are_forgotten_those_grow_that_count(forgetting):
+    """In the end by none."""
+    simulation = refitted("olranknet", f"ranker.{forgetting}", "ranker.growth=1.5", "ranker.steps=1", total=27)
+    due = [int(simulation.ranker.due) for _ in rounds(simulation)]
+    assert all(t < each for t, each in enumerate(due))
+    found = sorted({*due} - {1})
+    assert found[:8] == [2, 3, 5, 8, 12, 17, 22, 27]
+    assert found[8:] in ([], [32])
 
 
 @pytest.mark.parametrize(("tangent_at", "forgotten"), [*product(("serving", "refit"), ("window=4", "discount=0.8"))])
@@ -124,14 +126,14 @@ def test_widths_are_of_what_counts(tangent_at, forgotten):
         before = after
 
 
-def test_history_is_document_numbers_and_no_features():
+@pytest.mark.parametrize("ranker", ["olranknet", "ollambdarank"])
+def test_history_is_document_numbers_and_no_features(ranker):
     """What grows with the rounds is whole numbers and truths; features are looked up in the one table there is."""
-    for ranker in ["olranknet", "ollambdarank"]:
-        simulation = refitted(ranker)
-        kept = [buffer for name, buffer in simulation.ranker.named_buffers() if name.startswith("loss.")]
-        assert len(kept) >= 3, ranker
-        assert not any(buffer.dtype.is_floating_point for buffer in kept), ranker
-        assert simulation.ranker.loss.features.shape == handmade(LISTS).features.shape, ranker
+    loss = refitted(ranker).ranker.loss
+    kept = list(loss.buffers())
+    assert len(kept) >= 3
+    assert not any(buffer.dtype.is_floating_point for buffer in kept)
+    assert loss.features.shape == handmade(LISTS).features.shape
 
 
 def test_it_learns_what_no_linear_ranker_can():
