@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -9,32 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ol2r_cli import loops
-from ol2r_cli.exploration.confidence import Confidence, Ensemble, interval_loops
-from ol2r_cli.interfaces import Candidates, Prediction, RunContext
-from ol2r_cli.learning.tangents import LinearTangent
-from ol2r_cli.tensor.streams import Streams
+from ol2r_cli.exploration.confidence import Ensemble, interval_loops
 from tests.reference.blocks import partition, transitive_closure
 from tests.reference.ensemble import certain as unanimous
 from tests.reference.relations import from_edges
 from tests.reference.shuffles import order_by_clocks
 from tests.rounds import LISTS, SEEDS, fresh, propose, rounds, some_scores
 from tests.worlds import handmade, simulate, tiny
-
-
-def test_equal_documents_are_never_certain():
-    """Equal documents are never certain, and padding is always last."""
-    exploration = Confidence(0.0, "full", "conservative", True, l2=0.1)
-    exploration.setup(RunContext(1, 4, 5, 10, 1, 1, 5), torch.rand(50, 5))
-    features = torch.rand(1, 4, 5, generator=torch.Generator().manual_seed(2)).double()
-    features[0, 1] = features[0, 0]
-    scores = features @ torch.tensor([1.0, -2.0, 0.5, 3.0, -1.0]).double()
-    prediction = Prediction(scores[:, None], lambda: LinearTangent(features))
-    candidates = Candidates(torch.tensor([0]), torch.arange(4)[None], features, torch.arange(4)[None] < 3)
-    certain = exploration.propose(prediction, candidates, Streams(torch.tensor([0])).at("explore", 0)).certain[0]
-    assert not certain[0, 1]
-    assert not certain[1, 0]
-    assert certain[:3, 3].all()
-    assert not certain[3].any()
 
 
 def state(rng, features: int, pairs: int):
@@ -51,9 +34,8 @@ def margins_and_widths(x, inverse, scores):
     return margin**2, np.einsum("ijf,fg,ijg->ij", apart, inverse, apart)
 
 
-def confident(x, matrix, inverse, scores, scale, form=None):
+def confident(x, matrix, inverse, scores, scale, form=interval_loops.FULL):
     """The certain pairs of one list."""
-    form = interval_loops.FULL if form is None else form
     documents, features = x.shape
     state = interval_loops.Intervals(*map(batch, (matrix, inverse, scale)), form, 0, 0, 0, batch([]), batch([]))
     certain = torch.zeros(1, documents, documents, dtype=torch.bool)
@@ -68,47 +50,45 @@ def batch(values):
     return torch.as_tensor(values, dtype=torch.float64)[None]
 
 
+FORMS = {  # and the matrix of the norm
+    interval_loops.FULL: lambda matrix, inverse: inverse,
+    interval_loops.DIAGONAL: lambda matrix, inverse: np.diag(np.diag(inverse)),
+    interval_loops.INVERSE_DIAGONAL: lambda matrix, inverse: np.diag(1 / np.diag(matrix)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("documents", [1, 2, 63, 64, 65, 150])
-def test_pairs_in_single_precision_are_those_of_double_precision(documents):
-    forms = interval_loops
+def test_pairs_in_single_precision_are_those_of_double_precision(documents, form):
     rng = np.random.default_rng(documents)
     matrix, inverse = state(rng, 30, 40)
     x, scores = rng.random((documents, 30)), np.sort(rng.normal(size=documents))[::-1].copy()
-    for form, used in (
-        (forms.FULL, inverse),
-        (forms.DIAGONAL, np.diag(np.diag(inverse))),
-        (forms.INVERSE_DIAGONAL, np.diag(1 / np.diag(matrix))),
-    ):
-        margin, width = margins_and_widths(x, used, scores)
-        pairs = np.triu_indices(documents, 1)
-        scale = float(np.median(margin[pairs] / width[pairs])) * 0.999 if documents > 2 else 0.1
-        expected = np.triu(margin > scale * width, 1)
-        found = confident(x, matrix, inverse, scores, scale, form)
-        np.testing.assert_array_equal(found, expected, f"{documents} documents, form {form}")
+    margin, width = margins_and_widths(x, FORMS[form](matrix, inverse), scores)
+    pairs = np.triu_indices(documents, 1)
+    scale = float(np.median(margin[pairs] / width[pairs])) * 0.999 if documents > 2 else 0.1
+    found = confident(x, matrix, inverse, scores, scale, form)
+    np.testing.assert_array_equal(found, np.triu(margin > scale * width, 1))
 
 
-def test_a_pair_next_to_its_width():
+@pytest.mark.parametrize(("shift", "size"), [(0, 1), (1e4, 1), (0, 1e-9), (0, 1e-25), (0, 1e6), (0, 1e25)])
+def test_a_pair_next_to_its_width(shift, size):
     """alpha^2 is chosen so that one pair is certain, or not, by a small share of its width."""
-    for shift, size in (0, 1), (1e4, 1), (0, 1e-9), (0, 1e-25), (0, 1e6), (0, 1e25):
-        rng = np.random.default_rng(1)
-        matrix, inverse = state(rng, 20, 30)
-        x, scores = size * rng.random((12, 20)) + shift, np.sort(rng.normal(size=12))[::-1].copy()
-        margin, width = margins_and_widths(x - x.mean(0), inverse, scores)
-        for i, j in zip(*np.triu_indices(12, 1), strict=True):
-            for share in (-3e-8, -1e-9, 1e-9, 3e-8):
-                scale = margin[i, j] / width[i, j] * (1 + share)
-                certain = confident(x, matrix, inverse, scores, float(scale))
-                assert certain[i, j] == (share < 0), (shift, size)
+    rng = np.random.default_rng(1)
+    matrix, inverse = state(rng, 20, 30)
+    x, scores = size * rng.random((12, 20)) + shift, np.sort(rng.normal(size=12))[::-1].copy()
+    margin, width = margins_and_widths(x - x.mean(0), inverse, scores)
+    for (i, j), share in product(zip(*np.triu_indices(12, 1), strict=True), (-3e-8, -1e-9, 1e-9, 3e-8)):
+        scale = margin[i, j] / width[i, j] * (1 + share)
+        assert confident(x, matrix, inverse, scores, float(scale))[i, j] == (share < 0), (i, j)
 
 
 def test_equal_documents_and_far_scores():
     rng = np.random.default_rng(2)
     matrix, inverse = state(rng, 5, 10)
-    x = rng.random((6, 5))
+    x, scores = rng.random((6, 5)), np.array([3.0, 2, 1, 1, 0, -1])
     x[3] = x[2]
-    scores = np.array([3.0, 2, 1, 1, 0, -1])
-    assert not confident(x, matrix, inverse, scores, 0.0)[2, 3]
-    assert not confident(x, matrix, inverse, scores, 1e-300)[2, 3]
+    for scale in 0.0, 1e-300:
+        assert not confident(x, matrix, inverse, scores, scale)[2, 3], scale
     far = 1000 * scores  # e^-4000 is not a number
     margin, width = margins_and_widths(x, inverse, far)
     np.testing.assert_array_equal(confident(x, matrix, inverse, far, 0.5), np.triu(margin > 0.5 * width, 1))
@@ -129,18 +109,18 @@ def check_ensemble(proposal, scores, lengths, clocks, shuffle) -> int:
     return found
 
 
-def test_an_ensemble_explores_where_its_members_disagree():
+@pytest.mark.parametrize(("members", "shuffle"), [(2, "conservative"), (5, "random")])
+def test_an_ensemble_explores_where_its_members_disagree(members, shuffle):
     """Three replicas with lists of different length; the oracles get the members' scores."""
-    for members, shuffle in (2, "conservative"), (5, "random"):
-        words = f"ranker.members={members}", f"exploration.shuffle={shuffle}", "click=perfect", "positions=20"
-        clocks, found, pairs = fresh(), 0, 0
-        for t, one in rounds(simulate(tiny("ranker=pepairrank", *words), SEEDS, 12, handmade(LISTS))):
-            lengths = one.candidates.mask.sum(1).tolist()
-            drawn = clocks.at("explore", t).exponential(one.candidates.mask.shape[1])
-            found += check_ensemble(one.proposal, one.prediction.scores, lengths, drawn, shuffle)
-            pairs += sum(length * (length - 1) // 2 for length in lengths)
-            torch.testing.assert_close(one.proposal.scores, one.prediction.scores.mean(1))
-        assert 0.1 * pairs < found < 0.9 * pairs, (members, shuffle)
+    words = f"ranker.members={members}", f"exploration.shuffle={shuffle}", "click=perfect", "positions=20"
+    clocks, found, pairs = fresh(), 0, 0
+    for t, one in rounds(simulate(tiny("ranker=pepairrank", *words), SEEDS, 12, handmade(LISTS))):
+        lengths = one.candidates.mask.sum(1).tolist()
+        drawn = clocks.at("explore", t).exponential(one.candidates.mask.shape[1])
+        found += check_ensemble(one.proposal, one.prediction.scores, lengths, drawn, shuffle)
+        pairs += sum(length * (length - 1) // 2 for length in lengths)
+        torch.testing.assert_close(one.proposal.scores, one.prediction.scores.mean(1))
+    assert 0.1 * pairs < found < 0.9 * pairs
 
 
 @settings(max_examples=25)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,23 +61,26 @@ def test_blocks_and_orders_are_those_of_the_oracles(certain, round):
     check(certain, round)
 
 
-def test_those_of_long_lists_too():
-    for documents, density in (63, 0.1), (64, 0.3), (65, 0.1), (129, 0.02), (300, 0.02):
-        check(downward(documents, documents, density), 3)
+@pytest.mark.parametrize(("documents", "density"), [(63, 0.1), (64, 0.3), (65, 0.1), (129, 0.02), (300, 0.02)])
+def test_those_of_long_lists_too(documents, density):
+    check(downward(documents, documents, density), 3)
+
+
+def test_blocks_are_those_of_figure_1():
     assert by_loops(figure_1(), np.full(5, 0.5), False, False)[1].tolist() == [0, 0, 1, 1, 1]
 
 
-def test_orders_have_their_exact_probabilities():
+@pytest.mark.parametrize("kind", ["conservative", "random"])
+@pytest.mark.parametrize("edges", [[(0, 1)], [(0, 1), (0, 2)], [(0, 2), (1, 2), (2, 3)], [(0, 1), (2, 3)]], ids=str)
+def test_orders_have_their_exact_probabilities(edges, kind):
     """4000 draws; the chi-square test fails below p = 0.001, which was chosen before the first run."""
     chances = Streams(torch.arange(4000), ahead=1).at("explore", 0).uniform(4).numpy()
-    for edges in [(0, 1)], [(0, 1), (0, 2)], [(0, 2), (1, 2), (2, 3)], [(0, 1), (2, 3)]:
-        certain = reference.transitive_closure(from_edges(4, edges))
-        for kind in "conservative", "random":
-            expected = order_probabilities(certain, reference.partition(certain), kind)
-            drawn = Counter(tuple(by_loops(certain, one, False, kind == "conservative")[0]) for one in chances)
-            assert set(drawn) <= set(expected)
-            if len(expected) > 1:
-                assert p_value(list(drawn.elements()), {o: float(p) for o, p in expected.items()}) > LEAST_P, edges
+    certain = reference.transitive_closure(from_edges(4, edges))
+    expected = order_probabilities(certain, reference.partition(certain), kind)
+    drawn = [tuple(by_loops(certain, one, False, kind == "conservative")[0]) for one in chances]
+    assert set(drawn) <= set(expected)
+    if len(expected) > 1:
+        assert p_value(drawn, {order: float(p) for order, p in expected.items()}) > LEAST_P
 
 
 seeds = st.builds(np.random.default_rng, st.integers(0, 10**6))
@@ -94,10 +96,7 @@ def layers_of(certain: np.ndarray) -> list[list[int]]:
 
 @given(stated)
 def test_layers_are_those_of_algorithm_1_and_shuffled(certain):
-    """Layers are those of algorithm 1, and each is shuffled by its clocks.
-
-    For lists of different length in one batch. Padding is the last layer.
-    """
+    """Each by its clocks, for lists of different length in one batch. Padding is the last layer."""
     longest = max(map(len, certain))
     above = torch.zeros(len(certain), longest, longest, dtype=torch.bool)
     for b, one in enumerate(certain):
@@ -109,10 +108,10 @@ def test_layers_are_those_of_algorithm_1_and_shuffled(certain):
     random = fresh(range(len(certain))).at("explore", 0)
     proposal, clocks = Stated().propose(prediction, candidates, random), random.exponential(longest)
     for b, (one, layer) in enumerate(zip(certain, layers(above, mask).tolist(), strict=True)):
-        expected = layers_of(one)
-        assert [[i for i in range(len(one)) if layer[i] == n] for n in range(len(expected))] == expected
-        assert all(number > max(layer[: len(one)]) for number in layer[len(one) :])
-        served = order_by_clocks(one, [set(part) for part in expected], clocks[b].tolist(), "random")
+        expected, length = layers_of(one), len(one)
+        assert layer[:length] == [[i in documents for documents in expected].index(True) for i in range(length)]
+        assert min(layer[length:], default=length) > max(layer[:length])
+        served = order_by_clocks(one, list(map(set, expected)), clocks[b].tolist(), "random")
         assert tuple(proposal.order[b, : len(one)].tolist()) == served
         assert sorted(proposal.order[b].tolist()) == list(range(longest))
 

@@ -8,7 +8,7 @@ import torch
 from ol2r_cli import loops
 from ol2r_cli.exploration.confidence import interval_loops
 from ol2r_cli.learning import covariance
-from ol2r_cli.learning.covariance import FullCovariance, add_outer_products, remove_outer_products
+from ol2r_cli.learning.covariance import FullCovariance, add_outer_products, most_rows, remove_outer_products
 from ol2r_cli.learning.tangents import (
     chosen,
     gram,
@@ -26,7 +26,7 @@ DOCUMENTS = 9
 
 
 @pytest.fixture(autouse=True)
-def _short_strips(monkeypatch):
+def short_strips(monkeypatch):
     monkeypatch.setattr(covariance, "STRIP", 7)  # not a multiple of what a round adds
 
 
@@ -40,19 +40,22 @@ def documents(seed, count=DOCUMENTS, dtype=torch.float64):
     return [(draw(r), draw(c)) if r > 1 else (draw(c),) for r, c in SHAPES]
 
 
-def play(rounds, l2, dtype=torch.float64):
-    """A covariance after some rounds of random pairs, A written out, and whatever the rounds found."""
-    full, found = FullCovariance(l2), []
+def play(rounds, l2, dtype=torch.float64, refresh=256):
+    """A covariance after some rounds of random pairs, A written out, and the largest relative error of a distance
+    between different documents in any round."""
+    full, worst, other = FullCovariance(l2), 0.0, ~torch.eye(DOCUMENTS).bool()
+    full.refresh = refresh
     matrix = torch.eye(sum(r * c for r, c in SHAPES)).double()[None] * l2
     for t in range(rounds):
         layers = documents(t, dtype=dtype)
-        solved = full.solve(layers)
-        found.append((squared_distances(solved.residual) / l2, explicit(layers, matrix)))
+        solved, expected = full.solve(layers), explicit(layers, matrix)
+        errors = (squared_distances(solved.residual) / l2 - expected).abs() / expected
+        worst = max(worst, errors[:, other].max().item())
         full.append(solved, torch.tensor([[0, 3, 1]]), torch.tensor([[2, 1, 8]]))
         g = written_out(layers).double()
         v = g[:, [0, 3, 1]] - g[:, [2, 1, 8]]
         matrix = matrix + v.mT @ v
-    return full, matrix, found
+    return full, matrix, worst
 
 
 def explicit(layers, matrix):
@@ -62,37 +65,38 @@ def explicit(layers, matrix):
     return torch.einsum("bxyp,bpq,bxyq->bxy", apart, torch.linalg.inv(matrix), apart)
 
 
-def worst(found):
-    """The largest relative error of a distance between different documents."""
-    other = ~torch.eye(DOCUMENTS).bool()
-    return max(((a - b).abs() / b)[:, other].max().item() for a, b in found)
-
-
-def test_distances_are_those_of_the_inverse_written_out(monkeypatch):
+def test_kernels_are_products_of_gradients_written_out():
     left, right = documents(1), documents(2, count=4)
     torch.testing.assert_close(kernel(left, right), written_out(left) @ written_out(right).mT)
     assert parameters(left) == written_out(left).shape[2] == 40
-    assert worst(play(12, 0.1, dtype=torch.float32)[2]) < 1e-4, "single precision"
-    with monkeypatch.context() as wide:
-        wide.setattr(covariance, "PRIMAL", 39)
-        assert play(30, 0.1)[0].inverse is None, "wide networks stay in the dual form"
+
+
+def test_distances_in_single_precision_are_those_of_the_inverse():
+    assert play(12, 0.1, dtype=torch.float32)[2] < 1e-4
+
+
+@pytest.mark.parametrize("l2", [1.0, 0.1, 1e-4])
+def test_distances_are_those_of_the_inverse_written_out(monkeypatch, l2):
     monkeypatch.setattr(covariance, "RATIO", 100)
-    for l2 in 1.0, 0.1, 1e-4:
-        full, _, found = play(30, l2)
-        assert full.inverse is None
-        assert full.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
-        assert len(full.strips) == 15  # two rounds fit a strip of 7
-        assert worst(found) < 1e-12 / min(l2, 1e-2) ** 2, l2
+    full, _, worst = play(30, l2)
+    assert full.inverse is None
+    assert full.rows == 90 > 2 * 40  # the matrix has its full rank long before the end
+    assert len(full.strips) == 15  # two rounds fit a strip of 7
+    assert worst < 1e-12 / min(l2, 1e-2) ** 2
 
 
-def test_the_primal_form_takes_over_and_changes_nothing(monkeypatch):
+def test_wide_networks_stay_in_the_dual_form():
+    assert (most_rows(10**6, 6_000), most_rows(10**6, 6_001)) == (8_401, 10**6)
+    assert most_rows(90, 6_000) == 90
+
+
+@pytest.mark.parametrize("refresh", [256, 3])
+def test_the_primal_form_takes_over_and_changes_nothing(refresh):
     """Also where it is computed anew against drift."""
-    for refresh in 256, 3:
-        monkeypatch.setattr(FullCovariance, "refresh", refresh)
-        full, matrix, found = play(30, 0.1)
-        assert worst(found) < 1e-10
-        torch.testing.assert_close(full.matrix, matrix)
-        torch.testing.assert_close(full.inverse, torch.linalg.inv(matrix))
+    full, matrix, worst = play(30, 0.1, refresh=refresh)
+    assert worst < 1e-10
+    torch.testing.assert_close(full.matrix, matrix)
+    torch.testing.assert_close(full.inverse, torch.linalg.inv(matrix))
 
 
 def test_what_is_solved_halfway_bounds_the_distances_from_above():
@@ -125,16 +129,11 @@ def test_pairs_appended_to_what_is_solved_count_for_it_at_once():
 
 
 def test_rounding_that_ruins_the_matrix_is_told():
-    """Rounding that ruins the matrix is told with what to type."""
     layers, full = documents(1, dtype=torch.float32), FullCovariance(1e-9)
-
-    def again(times):
-        for _ in range(times):
-            full.append(full.solve(layers), torch.tensor([[0, 0, 3]]), torch.tensor([[1, 1, 1]]))
-
     allowed = r"larger, or exploration\.precision float64, with \d+ pairs"
-    with pytest.raises(ValueError, match=rf"^exploration\.l2 must be {allowed}, got 1e-09$"):
-        again(20)
+    with pytest.raises(ValueError, match=rf"^exploration\.l2 must be {allowed}, got 1e-09$"):  # noqa: PT012
+        for _ in range(20):
+            full.append(full.solve(layers), torch.tensor([[0, 0, 3]]), torch.tensor([[1, 1, 1]]))
 
 
 def test_distances_by_the_diagonal_alone():
@@ -170,43 +169,40 @@ def test_inner_products_where_units_are_on_for_some_documents(dtype, tolerance):
     assert torch.equal(found, found.mT)
 
 
-@pytest.mark.parametrize("by_loops", [False, True])
-def test_very_many_rows_are_added_in_parts(by_loops):
+def test_very_many_rows_are_added_in_parts():
     """Of 20,000 rows, as of a round of 283 places with all pairs, the products with each other would be 3.2 GB."""
-    generator = torch.Generator().manual_seed(5)
-    rows = torch.randn(1, 20_000, 3, generator=generator).double()
+    rows = torch.randn(1, 20_000, 3, generator=torch.Generator().manual_seed(5)).double()
     matrix = torch.eye(3).double()[None] * 0.1
-    expected = matrix + rows.mT @ rows
-    inverse = torch.linalg.inv(matrix)
-    if by_loops:
-        valid = torch.ones(1, 20_000, dtype=torch.bool)
-        room = interval_loops.room_of_intervals(0, 3, 20_000)
-        loops.launch.launch(interval_loops.adds_rows, 1, room, rows, valid, matrix, inverse)
-        torch.testing.assert_close(matrix, expected)
-    else:
-        add_outer_products(inverse, rows)
-    torch.testing.assert_close(inverse, torch.linalg.inv(expected))
+    expected, inverse = matrix + rows.mT @ rows, torch.linalg.inv(matrix)
+    by_loops, room = inverse.clone(), interval_loops.room_of_intervals(0, 3, 20_000)
+    given = rows, torch.ones(1, 20_000, dtype=torch.bool), matrix, by_loops
+    loops.launch.launch(interval_loops.adds_rows, 1, room, *given)
+    add_outer_products(inverse, rows)
+    torch.testing.assert_close(matrix, expected)
+    for found in inverse, by_loops:
+        torch.testing.assert_close(found, torch.linalg.inv(expected))
 
 
 def test_a_removed_row_was_never_there():
-    """The formula for one row, and several at once; zero rows change nothing; hopeless cancellation is noticed."""
+    """The formula for one row, and several at once; zero rows change nothing."""
     generator = torch.Generator().manual_seed(3)
     matrix = torch.eye(5).double() * 0.01
     rows = torch.randn(4, 5, generator=generator).double()
     rows[2] = 0
     inverse = torch.linalg.inv(matrix + rows.mT @ rows)[None]
-    one = inverse.clone()
-    u = one[0] @ rows[0]
+    one, u = inverse.clone(), inverse[0] @ rows[0]
     assert remove_outer_products(one, rows[None, :1])
     torch.testing.assert_close(one[0], inverse[0] + torch.outer(u, u) / (1 - rows[0] @ u))
     assert remove_outer_products(inverse, rows[None])
     torch.testing.assert_close(inverse[0], torch.linalg.inv(matrix), rtol=1e-9, atol=1e-9)
-    tiny = torch.eye(2).double()[None] * 1e-9
+
+
+def test_hopeless_cancellation_is_noticed():
     row = torch.tensor([[[1.0, 0.0]]]).double()
-    hopeless = torch.linalg.inv(tiny + row.mT @ row)
-    before = hopeless.clone()
-    assert not remove_outer_products(hopeless, row)
-    assert torch.equal(hopeless, before)
+    inverse = torch.linalg.inv(torch.eye(2).double()[None] * 1e-9 + row.mT @ row)
+    before = inverse.clone()
+    assert not remove_outer_products(inverse, row)
+    assert torch.equal(inverse, before)
 
 
 def test_matrices_are_inverted_one_by_one_or_all_at_once():

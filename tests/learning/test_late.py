@@ -16,7 +16,8 @@ SINGLE = [
     *(("ranker=intervention_aware", "ranker.every=2"), ("ranker=ips_regression", "fairness=fairco")),
     *(("ranker=pairrank", "ranker.window=4"), ("ranker=pdgd", "ranker/model=mlp"), ("ranker=p2neurrank",)),
 ]
-BY_THETA = ("ranker=pdgd", "ranker=sgd_ranknet", "ranker=dbgd", "ranker=mgd", "ranker=coltr")
+BY_THETA = [(f"ranker={name}",) for name in ("pdgd", "sgd_ranknet", "dbgd", "mgd", "coltr")]
+BY_THETA += [("ranker=fixed", "ranker.feature=2")]
 ONLY_SHOWN = {"blocks": False, "regret": False}
 
 
@@ -29,43 +30,42 @@ def test_what_is_learned_late_is_what_was_given(overrides):
     """The definition: copies of the roles learn at once, from the interactions as they were given; what serves are the
     parameters as they were after the last due round."""
     late = simulation(overrides, rounds=ROUNDS, update_every=3, delay=2)
-    given, learned, ranker, exploration = [], 0, None, None
+    given, learned, copies = [], 0, {}
     with torch.inference_mode():
         for t, interaction in late.play():
-            if ranker is None:  # as they are before the first update, without what a round has left in them
+            if not copies:  # as they are before the first update, without what a round has left in them
                 ranker, exploration = copy.deepcopy((late.ranker, late.exploration))
-            ranker.predict(interaction.candidates, late.streams.at("judge", t - 1))  # which reserves memory
+                copies = {"ranker": ranker, "exploration": exploration}
+            copies["ranker"].predict(interaction.candidates, late.streams.at("judge", t - 1))  # which reserves memory
             given.append(interaction)
             while t % 3 == 0 and learned < t - 2:
-                for name, role in (("ranker", ranker), ("exploration", exploration)):
+                for name, role in copies.items():
                     role.learn(given[learned], late.streams.at(f"learn/{name}", learned))
                 learned += 1
-            for name, role in (("ranker", ranker), ("exploration", exploration)):
-                close(getattr(late, name).state_dict(), role.state_dict(), (overrides, t, name))
-    assert learned == 10, overrides
+            for name, role in copies.items():
+                close(getattr(late, name).state_dict(), role.state_dict(), (t, name))
+    assert learned == 10
 
 
 def test_a_batch_of_pdgd_sums_gradients_at_served_weights():
-    """A batch of PDGD is the sum of its gradients at the served weights."""
     at_once = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, update_every=5, **ONLY_SHOWN)
     with torch.inference_mode():
         frozen = play(at_once, 5)
         total = torch.zeros_like(at_once.ranker.theta)
         for t, one in enumerate(frozen):
             alone = simulation(("ranker=pdgd", "ranker.decay=1"), rounds=5, **ONLY_SHOWN)
-            alone.ranker.learn(
-                one, alone.streams.at("learn/ranker", t)
-            )  # from theta = 0, which all five were served by
+            # from theta = 0, which all five were served by
+            alone.ranker.learn(one, alone.streams.at("learn/ranker", t))
             total += alone.ranker.theta
     assert total.norm() > 0
     close(at_once.ranker.theta, total, "theta")
 
 
-@pytest.mark.parametrize("ranker", BY_THETA)
-def test_rounds_together_are_single_rounds(ranker):
+@pytest.mark.parametrize("overrides", BY_THETA, ids=" ".join)
+def test_rounds_together_are_single_rounds(overrides):
     results = []
     for together in (True, False):
-        running = simulation((ranker,), rounds=32, update_every=4, **ONLY_SHOWN)
+        running = simulation(overrides, rounds=32, update_every=4, **ONLY_SHOWN)
         assert running.together is not None
         with torch.inference_mode():
             for _ in running.play_until(lambda t: t % 10 == 0) if together else running.play():
@@ -73,17 +73,20 @@ def test_rounds_together_are_single_rounds(ranker):
             first, columns = running.measurement.measures()
         results.append((columns, running.ranker.state_dict()))
         assert first == 1
-    close(*results, ranker)
+    close(*results, overrides)
 
 
-def test_what_else_shows_in_lists_is_played_round_by_round():
-    for overrides, how in (
+@pytest.mark.parametrize(
+    ("overrides", "how"),
+    [
         (("ranker=pdgd",), {"update_every": 2, "delay": 1}),
         (("ranker=nsgd",), {"update_every": 2}),
         (("ranker=sgd_ranknet", "exploration=confidence"), {"update_every": 2}),
         (("ranker=pairrank",), {"update_every": 2}),
-    ):
-        assert simulation(overrides, rounds=2, **ONLY_SHOWN, **how).together is None, overrides
+    ],
+)
+def test_what_else_shows_in_lists_is_played_round_by_round(overrides, how):
+    assert simulation(overrides, rounds=2, **ONLY_SHOWN, **how).together is None
 
 
 def test_every_choice_goes_on_where_it_stopped():
@@ -98,7 +101,7 @@ def test_every_choice_goes_on_where_it_stopped():
             close(make[2].ranker.deploy(), make[0].ranker.deploy(), overrides)
 
 
-def test_what_cannot_learn_late_is_refused():
-    for setting in ("exploration.covariance=full", "exploration.tangent_at=refit"):
-        with pytest.raises(ValueError, match="got 1 and 2: the exploration NeuralConfidence with its"):
-            simulation((*NETWORK, setting), delay=2)
+@pytest.mark.parametrize("setting", ["exploration.covariance=full", "exploration.tangent_at=refit"])
+def test_what_cannot_learn_late_is_refused(setting):
+    with pytest.raises(ValueError, match="got 1 and 2: the exploration NeuralConfidence with its"):
+        simulation((*NETWORK, setting), delay=2)
