@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from numba import njit
 from scipy.stats import beta, kstest
 
 from ol2r_cli.interfaces import Candidates
 from ol2r_cli.ranker.pbm_thompson import PositionThompson
-from ol2r_cli.ranker.pbm_thompson.pbm_thompson_loops import OF_DOCUMENT, gamma
 from ol2r_cli.tensor.streams import Streams
 from tests.choices import simulation
 
@@ -21,35 +19,31 @@ def thompson(overrides: tuple[str, ...] = (), **more):
     return simulation(("ranker=pbm_thompson", *PRIOR, *overrides), positions=3, **more)
 
 
+def drawn(played):
+    """Scores [B D] of the documents of the longest query, and the first of its rows."""
+    with torch.inference_mode():
+        query, replicas = int(played.train_split.length.argmax()), len(played.ranker.clicks)
+        candidates, _ = played.train_split.serve(torch.full((replicas,), query))
+        scores = played.ranker.predict(candidates, played.streams.at("judge", 0)).scores[:, 0]
+    return scores.numpy(), int(played.train_split.start[query])
+
+
 @pytest.mark.parametrize(("a", "b"), [(0.05, 0.7), (0.6, 3.0), (1.0, 1.0), (4.0, 0.3), (30.0, 200.0)])
-def test_variates_have_the_beta_distribution(a, b):
+def test_scores_have_the_beta_distribution_of_the_prior(a, b):
     """By the test of Kolmogorov and Smirnov, on fixed random numbers."""
-
-    @njit
-    def draws(chance):
-        found = np.empty(len(chance))
-        for i in range(len(chance)):
-            of_clicks, of_others = gamma(a, chance[i], 0), gamma(b, chance[i], OF_DOCUMENT // 2)
-            found[i] = of_clicks / (of_clicks + of_others)
-        return found
-
-    chance = np.random.default_rng(5).random((20_000, OF_DOCUMENT))
-    assert kstest(draws(chance), beta(a, b).cdf).pvalue > 0.01
+    prior = f"ranker.prior_clicks=[{a}]", f"ranker.prior_views=[{a + b}]"
+    scores, _ = drawn(thompson(prior, seeds=torch.arange(2000)))
+    assert kstest(scores.ravel(), beta(a, b).cdf).pvalue > 0.01
 
 
 def test_scores_are_drawn_from_what_is_known():
-    """Of one document: its mean over many replicas is that of its Beta distribution, with prior, clicks and views."""
-    with torch.inference_mode():
-        played = thompson(seeds=torch.arange(4000))
-        ranker = played.ranker
-        query = int(played.train_split.length.argmax())
-        row = int(played.train_split.start[query])
-        ranker.clicks[:, row], ranker.examined[:, row] = 3.0, 2.5  # more clicks than views: only clicks count
-        ranker.clicks[:, row + 1], ranker.examined[:, row + 1] = 1.0, 5.0
-        candidates, _ = played.train_split.serve(torch.full((4000,), query))
-        scores = ranker.predict(candidates, played.streams.at("judge", 0)).scores[:, 0]
-    for place, (a, b) in enumerate([(0.5 + 3, 1.5), (0.5 + 1, 1.5 + 4), (0.5, 1.5)]):
-        assert kstest(scores[:, place].numpy(), beta(a, b).cdf).pvalue > 0.001
+    """The mean of a document over many replicas is that of its Beta distribution, with prior, clicks and views."""
+    played = thompson(seeds=torch.arange(4000))
+    ranker, (_, row) = played.ranker, drawn(played)
+    ranker.clicks[:, row], ranker.examined[:, row] = 3.0, 2.5  # more clicks than views: only clicks count
+    ranker.clicks[:, row + 1], ranker.examined[:, row + 1] = 1.0, 5.0
+    for scores, (a, b) in zip(drawn(played)[0].T, [(0.5 + 3, 1.5), (0.5 + 1, 1.5 + 4), (0.5, 1.5)], strict=False):
+        assert kstest(scores, beta(a, b).cdf).pvalue > 0.001
 
 
 def test_it_counts_clicks_and_examination_by_rank():

@@ -218,10 +218,13 @@ def test_a_place_without_a_click_is_not_given_up():
 
 
 def test_rounding_of_certain_clicks_does_no_harm():
-    """At the first place P(click | relevant) starts at 1; alpha + beta may be more than that in the last bit."""
+    """At the first place P(click | relevant) starts at 1; alpha + beta may be more than that in the last bit. There a
+    document was not clicked that is surely relevant."""
     em = made(1, torch.zeros(50, 2))
     em.propensity[0, 0] = torch.tensor([0.7 + 3e-16, 0.3], dtype=torch.float64)
     assert float(em.propensity[0, 0].sum()) > 1
-    prior = torch.ones(1, 1, 3, dtype=torch.float64)
-    found = em._posterior(prior, torch.full((1, 1, 3), 0, dtype=torch.int8))
-    assert ((found >= 0) & (found <= 1)).all()
+    em.relevance[..., -1] = 800
+    em.outcome[0, 0] = torch.tensor([0, -1, -1])
+    em.count += 1
+    em.estimate(Linear(), Streams(torch.tensor([0])).at("learn/ranker", 0))
+    assert ((em.propensity >= 0) & (em.propensity <= 1)).all()

@@ -11,9 +11,7 @@ import pytest
 import torch
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.loops.rounds import Round
 from ol2r_cli.ranker import dueling_bandits
-from ol2r_cli.ranker.dueling_bandits.null_space_loops import Difficult, store_query
 from tests.choices import simulation
 from tests.exploration.interleaved import by_chance, by_team_draft
 from tests.networks import NETWORK, weights
@@ -148,7 +146,7 @@ def check_that_it_happened(ports, total, is_network):
 
 
 def test_with_few_features_one_direction_is_left():
-    """With few features one direction is left, and that is told."""
+    """And that is told."""
     running = simulate(tiny("ranker=nsgd"), SEEDS, 60, handmade(LISTS, 4))
     told = "ranker.avoided is 25, but with 4 features 3 directions are avoided"
     assert running.ranker.warnings == (told,)
@@ -161,19 +159,14 @@ def test_queries_of_equal_ease_do_not_replace_each_other():
     """1 = 1/2 + 1/3 + 1/6, in whatever order they are added."""
     with torch.inference_mode():
         running = simulation(("ranker=nsgd", "ranker.difficult_queries=1"), rounds=1, positions=10)
-        happened, queries = next(running.play())[1], running.ranker.queries
-        queries.ease.fill_(torch.inf)
+        happened, ranker = next(running.play())[1], running.ranker
+        ranker.queries.ease.fill_(torch.inf)
+        b = int(happened.shown.sum(1).argmax())
         for t, clicked in enumerate(([0], [1, 2, 5], [1, 2])):
             clicks = torch.zeros_like(happened.clicks)
             clicks[:, clicked] = True
-            start, documents = (int(part[0]) for part in (happened.candidates.document[:, 0], queries.length))
-            nothing = np.zeros((1, 0))
-            round = Round(
-                *(t, 0, 0, start, documents, nothing, nothing, happened.ranking[0].numpy(), nothing),
-                *(clicks[0].long().numpy(), nothing, nothing, nothing),
-            )
-            store_query(0, round, Difficult(*(part.numpy() for part in queries.state())))
-            assert int(queries.stored[0, 0]) == (0, 0, 2)[t], t
+            ranker.learn(dataclasses.replace(happened, clicks=clicks), running.streams.at("learn/ranker", t))
+            assert int(ranker.queries.stored[b, 0]) == (0, 0, 2)[t], t
 
 
 def test_a_method_that_loops_would_leave_out_is_refused():
