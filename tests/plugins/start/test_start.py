@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from ol2r_cli.config.composer import compose
 from ol2r_cli.interfaces import Oracle
+from ol2r_cli.plugins.start.start import L2 as OFFLINE_L2
 from ol2r_cli.plugins.start.start import some_labels, startable
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.run.run import Run, find_runs
@@ -212,6 +213,12 @@ def test_a_run_begins_where_another_ended(pair, tmp_path, capsys):
     assert "at the start" in printed.out
     assert "warning: the start counts as 0.02 observations" in printed.err
     assert ndcg(run, 1, 0) == ndcg(pair, 1, 30)
+
+
+def test_a_run_with_all_labels_begins_at_the_offline_ranker(tmp_path):
+    run = started(tmp_path / "run", "ranker=sgd_ranknet", "start.labels=1")
+    offline = started(tmp_path / "offline", "ranker=offline_ranknet", f"ranker.l2={OFFLINE_L2}")
+    assert ndcg(run, 0, 0) == pytest.approx(ndcg(offline, 0, 30), abs=1e-6)
 
 
 def test_the_id_of_a_run_says_what_it_starts_from(pair, tmp_path):
