@@ -86,16 +86,25 @@ def test_the_words_that_may_come_next(here: Path, monkeypatch: pytest.MonkeyPatc
     assert {line: completions(line, monkeypatch) for line in WORDS} == WORDS
 
 
-def test_all_commands_options_choices_and_settings_are_offered(here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_all_commands_are_offered(here, monkeypatch):
     assert completions("", monkeypatch).split("|") == [name for name in commands() if " " not in name]
-    for command in set(commands()) - {"run"}:
-        options = commands()[command].main().parser()
-        shown = set(re.findall(r"(?:^  |, )(--?[a-z][a-z-]*)", options.format_help(), re.MULTILINE))
-        assert set(completions(f"{command} -", monkeypatch).split("|")) == shown, command
-    catalogue = Catalogue()
-    for group in "ranker", "click":
-        assert completions(f"run {group}=", monkeypatch) == "|".join(f"{group}={c}" for c in catalogue.choices[group])
-    first = set(completions("run ", monkeypatch).split("|"))
+
+
+@pytest.mark.parametrize("command", sorted(set(commands()) - {"run"}))
+def test_all_options_of_a_command_are_offered(here, monkeypatch, command):
+    text = commands()[command].main().parser().format_help()
+    shown = set(re.findall(r"(?:^  |, )(--?[a-z][a-z-]*)", text, re.MULTILINE))
+    assert set(completions(f"{command} -", monkeypatch).split("|")) == shown
+
+
+@pytest.mark.parametrize("group", ["ranker", "click"])
+def test_all_choices_of_a_group_are_offered(here, monkeypatch, group):
+    choices = [f"{group}={choice}" for choice in Catalogue().choices[group]]
+    assert completions(f"run {group}=", monkeypatch).split("|") == choices
+
+
+def test_all_groups_and_settings_of_a_run_are_offered(here, monkeypatch):
+    catalogue, first = Catalogue(), set(completions("run ", monkeypatch).split("|"))
     missing = {f"{group}=" for group in catalogue.groups} - first
     assert missing == {"ranker/model=", "measure="}, "the default ranker has no model, and measures are a list"
     assert {f"{name}=" for name, value in catalogue.root.values.items() if not isinstance(value, dict)} <= first
