@@ -218,9 +218,10 @@ def test_every_command_has_a_main():
 
 
 def test_starting_up_imports_nothing_heavy():
-    """The command line and all commands import Hydra, torch and polars only when they need them."""
+    """The command line, all commands and the Python API import Hydra, torch and polars only when they need them."""
     of_commands = [command.module.removeprefix("ol2r_cli.") for command in commands().values()]
-    light = ["cli", "config.catalogue", *(name(path) for path in FILES if path.name == "plugin.py"), *of_commands]
+    others = [name(path) for path in FILES if path.name in ("plugin.py", "api.py")]
+    light = ["cli", "config.catalogue", *others, *of_commands]
     script = f"""
 import sys
 from importlib import import_module

@@ -50,7 +50,7 @@ def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
 
 
 def test_text_is_letor_with_clicks_as_grades(tmp_path: Path):
-    """Text is LETOR, with clicks as grades and sessions as queries."""
+    """Sessions are queries."""
     run = run_in(tmp_path, "ranker=epsilon_greedy", "exploration.epsilon=1", *TINY, "rounds=20").path
     log = exported(run, tmp_path / "log.parquet")
     assert cli.main(["export", str(run), "--to", "clicks", "--out", str(tmp_path / "log.txt")]) == 0

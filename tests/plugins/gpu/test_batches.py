@@ -54,13 +54,13 @@ APART = [
 
 @pytest.mark.parametrize(("one", "other"), SHARED)
 def test_jobs_that_differ_in_numbers_share_a_process(composer: Composer, one: str, other: str):
-    """Jobs share a process that differ in seeds, folds and numbers."""
+    """As seeds and folds are."""
     assert can_share(planned(composer, one), planned(composer, other))
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_jobs_that_differ_in_choices_or_sizes_are_apart(composer: Composer, one: str, other: str):
-    """Jobs are apart that differ in choices, sizes and all else."""
+    """And in all else."""
     first, second = planned(composer, one), planned(composer, other)
     assert can_share(first, planned(composer, one))
     assert not can_share(first, second)
@@ -91,7 +91,7 @@ def test_own_classes_and_jobs_that_are_tried_again_are_alone(composer: Composer,
     ],
 )
 def test_automatic_sizes_leave_work_to_all_workers(waiting, workers, seconds, size):
-    """Automatic sizes leave work to all workers and take seconds."""
+    """A batch takes seconds."""
     assert automatic_size(waiting, workers, seconds) == size
 
 
@@ -103,9 +103,8 @@ def test_a_batch_on_a_gpu_is_as_large_as_a_gpu_has_use_for(waiting, workers, rep
     assert size_on_gpu(waiting, workers, replicas) == size
 
 
-def test_a_gpu_must_be_faster_than_all_cores():
+@pytest.mark.parametrize(("launches", "cores", "least"), [(1, 1, 30), (1, 4, 120), (5, 1, 70), (5, 2, 140)])
+def test_a_gpu_must_be_faster_than_all_cores(launches, cores, least):
     """A core is as fast as 10 replicas, and plays 40,000 rounds meanwhile: those of 20 replicas, with T = 2,000."""
-    even = BreakEven(10, 40_000)
-    for launches, cores, least in (1, 1, 30), (1, 4, 120), (5, 1, 70), (5, 2, 140):
-        assert gpu_is_faster(even, least, 2_000, launches, cores)
-        assert not gpu_is_faster(even, least - 1, 2_000, launches, cores)
+    faster = [gpu_is_faster(BreakEven(10, 40_000), count, 2_000, launches, cores) for count in (least - 1, least)]
+    assert faster == [False, True]

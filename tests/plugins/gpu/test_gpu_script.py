@@ -14,7 +14,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_rehearsal_measures_and_nothing_is_repeated(tmp_path: Path):
-    """A rehearsal measures, and the same command repeats nothing."""
     command = [sys.executable, str(SCRIPT), str(tmp_path), "--device", "cpu", "--small", "--only", "grid"]
     first = subprocess.run([*command, "--limit", "500"], capture_output=True, text=True, check=True)
     results = json.loads((tmp_path / "results.json").read_text())

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+SHOWN = json.loads(NOTEBOOK.read_text())
 
 
 def code_cells(notebook: dict) -> list[dict]:
@@ -39,28 +40,38 @@ def executed(tmp_path_factory) -> dict:
     return nbclient.NotebookClient(notebook, timeout=500, resources=folder).execute()
 
 
+def kinds(notebook: dict) -> list[set[str]]:
+    """The kinds of data of every output."""
+    return [set(output.get("data", ())) for cell in code_cells(notebook) for output in cell["outputs"]]
+
+
 @pytest.mark.slow
-def test_it_gives_what_it_shows_from_a_class_to_a_figure(executed):
-    shown = json.loads(NOTEBOOK.read_text())
-    for again, cell in zip(code_cells(executed), code_cells(shown), strict=True):
-        assert cell["execution_count"], "it has been executed"
-        assert words(again)[:20] == words(cell)[:20]
-        assert [set(o.get("data", ())) for o in again["outputs"]] == [set(o.get("data", ())) for o in cell["outputs"]]
-    data = [set(output.get("data", ())) for cell in code_cells(executed) for output in cell["outputs"]]
-    assert any("image/png" in kinds for kinds in data)
-    assert sum("text/markdown" in kinds for kinds in data) >= 2
-    again, told = ({_id(cell) for cell in code_cells(notebook)} - {""} for notebook in (executed, shown))
+def test_it_gives_what_it_shows(executed):
+    cells = code_cells(SHOWN)
+    assert all(cell["execution_count"] for cell in cells), "it has been executed"
+    assert [words(cell)[:20] for cell in code_cells(executed)] == [words(cell)[:20] for cell in cells]
+    assert kinds(executed) == kinds(SHOWN)
+
+
+@pytest.mark.slow
+def test_it_shows_a_figure_and_tables(executed):
+    assert any("image/png" in of_output for of_output in kinds(executed))
+    assert sum("text/markdown" in of_output for of_output in kinds(executed)) >= 2
+
+
+@pytest.mark.slow
+def test_its_run_has_the_id_that_it_shows(executed):
+    """The code of a class in a notebook is part of the id."""
+    again, told = ({_id(cell) for cell in code_cells(notebook)} - {""} for notebook in (executed, SHOWN))
     assert len(told) == 1
-    assert again == told, "the code of a class in a notebook is part of the id"
+    assert again == told
 
 
 def test_its_classes_run_in_this_process(tmp_path, monkeypatch):
     """Without its checks, its processes and its figure, and with fewer rounds; the slow test executes all of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "__main__", main := ModuleType("__main__"))
-    monkeypatch.setattr(linecache, "cache", dict(linecache.cache))
-    monkeypatch.setattr("ol2r_cli.plugins.python.passed_classes._written", {})  # tests of others have a Perceptron, too
-    texts = ["".join(cell["source"]) for cell in code_cells(json.loads(NOTEBOOK.read_text()))]
+    texts = ["".join(cell["source"]) for cell in code_cells(SHOWN)]
     for number, text in enumerate(texts):
         if not any(call in text for call in ("%pip", "ol2r.check(", "ol2r.sweep(", "ol2r.draw(")):
             short, name = text.replace("rounds=300", "rounds=20"), f"<cell {number}>"
@@ -78,7 +89,7 @@ def test_its_classes_run_in_this_process(tmp_path, monkeypatch):
 def test_its_first_cell_installs_ol2r_only_where_it_is_missing(options, installs):
     """On a hosted machine, such as Colab, nothing is there before it."""
     transformed = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager().transform_cell
-    first = transformed("".join(code_cells(json.loads(NOTEBOOK.read_text()))[0]["source"]))
+    first = transformed("".join(code_cells(SHOWN)[0]["source"]))
     notebook = "class get_ipython:\n    run_line_magic = staticmethod(print)\n"  # which shows what would be done
     here = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, *options, "-c", notebook + first], env=here, capture_output=True, text=True)
