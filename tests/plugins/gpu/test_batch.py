@@ -288,7 +288,7 @@ def test_errors_in_a_simulation_stand_in_the_place_of_its_rounds():
 def test_a_run_counts_its_own_time(runs, monkeypatch):
     """Of equal runs each has about its share of the time in which all were played, and none that of another.
 
-    The clock advances a second whenever it is read.
+    The clock advances a second whenever it is read, and a thousand while runs play.
     """
     times = [0]
 
@@ -296,7 +296,12 @@ def test_a_run_counts_its_own_time(runs, monkeypatch):
         times.append(times[-1] + 1)
         return times[-1], times[-1] / 2
 
+    def play_slowly(*given):
+        times.append(times[-1] + 1000)
+        return play_together(*given)
+
     monkeypatch.setattr(clock, "read", read)
+    monkeypatch.setattr(batch, "play_together", play_slowly)
     assert play(runs, LIKE) == [DONE] * 4
     manifests = [json.loads((path / "run.json").read_text()) for path in find_runs(runs)]
     seconds = [manifest["seconds"] for manifest in manifests]
