@@ -492,10 +492,10 @@ def _whole(column: pl.Series) -> pl.Series:
 def _time(column: pl.Series) -> pl.Series:
     """Return times of text that has a number, or a date with a time as of ISO 8601, as numbers; null where it has none.
 
-    A time without a zone is one of UTC.
+    A time without a zone is one of UTC. Where half of the times or more are numbers, the others must be, too.
     """
     numbers = column.cast(pl.Float64, strict=False)
-    if numbers.null_count() == column.null_count():
+    if 2 * (numbers.null_count() - column.null_count()) <= len(column) - column.null_count():
         return numbers
     plain = column.str.strip_chars().str.replace(r"^(\d{4}-\d\d-\d\d)$", "${1}T00:00:00")
     plain = plain.str.replace(r"^(\d{4}-\d\d-\d\d) +", "${1}T").str.replace(r" *(?:UTC|z)$", "Z")

@@ -344,6 +344,7 @@ def test_places_of_a_session_with_two_rows_are_malformed(tmp_path: Path, capsys,
 
 COUNTED, SHOWN = f"{COUNTS}q,b,1,9,1\nr,b,1,9,1\n", f"{SESSIONS}7,q,a,1,1\n8,q,a,1,1\n"
 LISTED = '{"query": "q", "documents": ["a", "b"], "clicks": [1, 0], "time": "2024-06-01"}\n'
+TIMED = LISTED.replace('"2024-06-01"', "9")
 MALFORMED = {  # content, line, what is wrong, rows
     "clicks above impressions": (f"{COUNTED}q,a,1,10,11\n", 4, "clicks from 0 to impressions, got query q, docum", 1),
     "rank 0": (f"{COUNTED}q,a,0,10,1\n", 4, "place from 1 to 1000, got query q, document a, place 0", 1),
@@ -356,6 +357,9 @@ MALFORMED = {  # content, line, what is wrong, rows
     "no session": (f"{SHOWN},q,a,1,1\n", 4, "session, got session None", 1),
     "two documents at a rank": (f"{SHOWN}1,q,a,1,1\n1,q,b,1,0\n", 4, "each place of a session once, got session 1", 2),
     "a word for a time": (3 * LISTED + LISTED.replace("2024-06-01", "noon"), 4, "a time, a number or as 2024-", 1),
+    "a word among numbers": (
+        3 * TIMED + TIMED.replace("9", '"noon"'), 4, "a time, a number or as 2024-06-01T12:00:00Z, got query q", 1
+    ),
     "fewer clicks than documents": (3 * LISTED + LISTED.replace("1, 0", "1"), 4, "0 or 1 for each document in cli", 1),
 }  # fmt: skip
 
