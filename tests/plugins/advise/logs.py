@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from ol2r_cli.plugins.advise.worlds import GRID, WorldUser
+
 QUERIES, DOCUMENTS = 12, 6
 
 
@@ -59,3 +61,22 @@ def write(file: Path, query: np.ndarray, order: np.ndarray, clicks: np.ndarray) 
     }
     pl.DataFrame(rows).write_csv(file)
     return file
+
+
+def clicks_of(user: WorldUser, attraction: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """What users click on pages [S K], by the definitions of the models; attraction is nan where nothing is shown."""
+    clicks = np.zeros(attraction.shape, bool)
+    for page, row in enumerate(attraction):
+        last, reads = -1, True
+        for place, attracts in enumerate(row[~np.isnan(row)]):
+            examined = reads
+            if user.kind == "pbm":
+                examined = random.random() < user.values[place]
+            elif user.kind == "ubm":
+                examined = random.random() < user.values[place, place - last - 1]
+            clicked = examined and random.random() < attracts
+            if clicked:
+                clicks[page, place], last = True, place
+            if user.kind == "dbn":
+                reads = reads and random.random() < np.interp(attracts, GRID, user.values[int(clicked)])
+    return clicks

@@ -36,17 +36,12 @@ def of(gains, refits=(0.0,), last=((1, 0), (3, 2)), grades=(5, 30, 5, 30)):
 
 def test_gains_are_means_of_the_pages_so_far():
     found = of([-1, -1, 0, 2, 2, 2], refits=(-0.5, 0.5))
-    assert found.gain[2] == (-1, -1.5, -0.5)
-    assert found.gain[6] == pytest.approx((4 / 6, 1 / 6, 7 / 6))
-    assert found.ceiling == (1, 1.5, 1.5)
-    assert found.production == (2, 2, 2)
-    assert (found.worst.mean, found.worst_page) == (-2, 2)
-    assert found.break_even == 4
-    assert found.last.mean == 2
+    assert found.gain == {2: (-1, -1.5, -0.5), 6: pytest.approx((4 / 6, 1 / 6, 7 / 6))}
+    assert (found.ceiling, found.production) == ((1, 1.5, 1.5), (2, 2, 2))
+    assert (found.worst.mean, found.worst_page, found.break_even, found.last.mean) == (-2, 2, 4, 2)
     assert found.verdict == "gain"
-    assert found.curve.pages.tolist() == [1, 2, 3, 4, 5, 6]
-    assert found.curve.mean.tolist() == [-1, -2, -2, 0, 2, 4]
-    assert found.curve.high.tolist() == [-0.5, -1, -0.5, 2, 4.5, 7]
+    curve = [part.tolist() for part in (found.curve.pages, found.curve.mean, found.curve.high)]
+    assert curve == [[1, 2, 3, 4, 5, 6], [-1, -2, -2, 0, 2, 4], [-0.5, -1, -0.5, 2, 4.5, 7]]
 
 
 @pytest.mark.parametrize(
@@ -81,31 +76,31 @@ def test_pages_of_tests():
     assert of([0.5] * 10, last=((1, 0), (3, 2)), grades=(30, 5, 30, 5)).interleaving_pages is None
 
 
-def test_users_who_click_as_the_log_pass():
-    """Pages of the worlds themselves pass; twice as many clicks, or clicks elsewhere, fail."""
+@pytest.fixture(scope="module")
+def checked():
+    """What worlds say of their own pages, of pages with twice as many clicks, and with clicks elsewhere."""
     random = np.random.default_rng(2)
     document = np.tile([0, 1, 2], (4000, 1))
     document[:, 2] = np.where(random.random(4000) < 0.3, -1, 2)
     grades, user = np.array([25, 20, 30]), WorldUser("pbm", np.array([1, 0.5, 0.4]))
     chance = user.values * GRID[grades] * (document >= 0)
-    click = random.random(document.shape) < chance
+    own, twice = random.random(document.shape) < chance, random.random(document.shape) < 2 * chance
     worlds = [DrawnWorld(True, simulated_user(user), grades)] * 30
     query, rank = np.zeros(4000, int), np.array([1, 2, 3])
-    passed = check(document, click, worlds, query, rank)
-    assert [one.name for one in passed] == [
-        "clicks a page",
-        *(f"clicks at rank {rank}" for rank in (1, 2, 3)),
-        "no click",
-        *(f"last click at rank {rank}" for rank in (1, 2, 3)),
-    ]
-    assert all(one.passes for one in passed)
+    return [check(document, click, worlds, query, rank) for click in (own, twice, own[:, [1, 0, 2]])], own
+
+
+def test_users_who_click_as_the_log_pass(checked):
+    (passed, _, _), click = checked
+    ranks = [f"{last}at rank {rank}" for last in ("clicks ", "last click ") for rank in (1, 2, 3)]
+    assert [one.name for one in passed if one.passes] == ["clicks a page", *ranks[:3], "no click", *ranks[3:]]
     assert passed[0].observed == click.sum(1).mean()
     assert passed[1].simulated == pytest.approx(GRID[25], abs=0.01)
-    more = check(document, random.random(document.shape) < 2 * chance, worlds, query, rank)
-    assert not more[0].passes
-    moved = check(document, click[:, [1, 0, 2]], worlds, query, rank)
-    assert moved[0].passes
-    assert not moved[1].passes
+
+
+def test_users_with_other_clicks_do_not_pass(checked):
+    (_, more, moved), _ = checked
+    assert (more[0].passes, moved[0].passes, moved[1].passes) == (False, True, False)
 
 
 def test_users_who_prefer_another_order_than_the_log_do_not_pass():

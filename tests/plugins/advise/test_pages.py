@@ -8,6 +8,7 @@ import pytest
 from ol2r_cli.plugins.advise.forecast import team_draft
 from ol2r_cli.plugins.advise.pages import expected, grades_of, ordered, simulated, simulated_user
 from ol2r_cli.plugins.advise.worlds import GRID, WorldUser
+from tests.plugins.advise.logs import clicks_of
 
 PLACES = 4
 BY_LAST_CLICK = np.array([[0.9, 0, 0, 0], [0.8, 0.5, 0, 0], [0.7, 0.4, 0.3, 0], [0.6, 0.5, 0.3, 0.2]])
@@ -18,31 +19,13 @@ USERS = [
 ]
 
 
-def plain_clicks(user: WorldUser, grades: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """One page, from the definition of the user."""
-    clicks, last, reads = np.zeros(len(grades), bool), -1, True
-    for place, grade in enumerate(grades):
-        if grade < 0:
-            break
-        examined = reads
-        if user.kind == "pbm":
-            examined = random.random() < user.values[place]
-        elif user.kind == "ubm":
-            examined = random.random() < user.values[place, place - last - 1]
-        if examined and random.random() < GRID[grade]:
-            clicks[place], last = True, place
-        if user.kind == "dbn":
-            reads = reads and random.random() < user.values[int(clicks[place]), grade]
-    return clicks
-
-
 @pytest.mark.parametrize("user", USERS, ids=lambda user: user.kind)
 def test_users_click_as_defined(user):
     """Expected clicks are the means of many plain pages, and of many simulated ones; nobody clicks on no document."""
     lists = np.array([[40, 30, 20, 45], [10, 49, -1, -1]])
     model, random = simulated_user(user).model(PLACES), np.random.default_rng(0)
     for grades, mean in zip(lists, expected(model, lists), strict=True):
-        plain = np.array([plain_clicks(user, grades, random) for _ in range(4000)])
+        plain = clicks_of(user, np.tile(np.where(grades < 0, np.nan, GRID[grades]), (4000, 1)), random)
         drawn = simulated(model, np.repeat(grades[None], 4000, 0), seed=1)
         assert plain.sum(1).mean() == pytest.approx(mean, abs=0.05)
         assert drawn.sum(1).mean() == pytest.approx(mean, abs=0.05)
