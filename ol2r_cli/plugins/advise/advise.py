@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.commands.command import argument, command
-from ol2r_cli.config.own_choices import add_config_dir, as_options, default_output_dir
+from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.composer import compose
+from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders, default_output_dir
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.click_logs.log_options import FORM, data_of, read_log, split_data
 from ol2r_cli.run import DONE, INTERRUPTED, exits_when_interrupted
@@ -61,8 +63,8 @@ VERDICTS = {
     "undecided": "the log does not tell, the interval of the gain has 0 in it",
 }
 _USERS = {
-    "pbm": "examine ranks, whatever they have clicked",
-    "ubm": "examine ranks by where their last click was",
+    "pbm": "examine a rank by its place alone",
+    "ubm": "examine a rank by its place and that of their last click",
     "dbn": "read from the top, and may stop, more often after a click on what attracts",
 }
 
@@ -92,6 +94,7 @@ def main(given: argparse.Namespace) -> int:
         raise ValueError(f"--worlds must be 16 or more, got {given.worlds}")
     if given.out is not None and given.out.suffix != ".html":
         raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
+    _refuse_unknown(given)
     with exits_when_interrupted():
         known, words = _evidence(given)
         logging.info("fitting users")
@@ -111,18 +114,21 @@ def main(given: argparse.Namespace) -> int:
         print("ol2r advise: interrupted: the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
     assumptions = _assumptions(known, kinds, checked)
+    lines = [("learner", _title(learner, given.config_dir)), *_lines(found, known)]
     if given.json:
-        print(json.dumps(forecast.as_json(found, known.share, assumptions)))
+        print(json.dumps(forecast.as_json(found, known.share, assumptions) | {"learner": _ranker(learner)}))
     else:
         if checked:
             print(f"users fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones")
         print(f"verdict for {given.pages:,} pages: {VERDICTS[found.verdict]}\n")
-        show([*_lines(found, known), *truth])
+        show([*lines, *truth])
         print("", *(f"assumed: {line}" for line in assumptions), sep="\n")
+        if found.interleaving_pages and found.verdict == "gain":
+            print(f"next: interleave both on {found.interleaving_pages:,} pages, before the learner serves all of them")
     if given.out is not None:
         from ol2r_cli.plugins.advise import page
 
-        page.write(given.out, VERDICTS[found.verdict], _lines(found, known), found, checked, assumptions)
+        page.write(given.out, VERDICTS[found.verdict], lines, found, checked, assumptions)
         print(f"written: {given.out}", file=sys.stderr if given.json else sys.stdout)
     return DONE
 
@@ -133,6 +139,31 @@ def _write_shop(given: argparse.Namespace) -> int:
     shop.write(given.shop)
     print(f"written: {given.shop}\nnext: ol2r advise {given.shop}/log.jsonl dataset=letor dataset.path={given.shop}")
     return DONE
+
+
+def _refuse_unknown(given: argparse.Namespace) -> None:
+    """Refuse settings that no run has before the log is read, which takes long; ValueError, which says what is meant.
+
+    Settings of components, which have a point, wait for the learner.
+    """
+    whole = [word for word in given.words if "=" in word and "." not in word.partition("=")[0]]
+    for name, _, value in (word.partition("=") for word in whole):
+        if name in vars(given):
+            raise ValueError(f"{name} is an option: type --{name} {value}")
+    compose([*whole, *as_options(given.config_dir)])
+
+
+def _ranker(learner: Sequence[str]) -> str:
+    """Return the name of the ranker that the words of a learner choose; of several the last counts."""
+    return [word.partition("=")[2] for word in learner if word.startswith("ranker=")][-1]
+
+
+def _title(learner: Sequence[str], folders: Sequence[Path]) -> str:
+    """Return the name of a learner, and what it is."""
+    own = [folder.path for folder in choice_folders(folders)]
+    choice = Catalogue(own).choices["ranker"][_ranker(learner)]
+    what, _, _ = choice.header[0].partition(". ")  # behind it is the paper
+    return f"{choice.name}: {what}"
 
 
 def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str], folder: Path) -> list[tuple[str, str]]:
@@ -258,7 +289,7 @@ def _assumptions(known: Evidence, kinds: Sequence[str], checked: Sequence[Any]) 
 
 
 def _lines(found: Forecast, known: Evidence) -> list[tuple[str, str]]:
-    """Return the eight lines of a forecast."""
+    """Return the lines of a forecast."""
     now = found.production.mean
 
     def shown(value: Any) -> str:
@@ -275,7 +306,7 @@ def _lines(found: Forecast, known: Evidence) -> list[tuple[str, str]]:
         ("gain of the best order", shown(found.ceiling)),
         ("worst moment", worst if found.worst_page else "never below production"),
         ("break-even", never if found.break_even is None else f"page {found.break_even:,}"),
-        ("pages of an A/B test", tests[0] or "no number: the gain is not above 0"),
+        ("pages of an A/B test, both halves", tests[0] or "no number: the gain is not above 0"),
         ("pages of interleaving", tests[1] or "no number: it does not prefer the learner"),
-        ("share of pages", f"{known.share:.0%}"),
+        ("pages of the log that count", f"{known.share:.0%}"),
     ]

@@ -44,6 +44,7 @@ def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
     assert found["gain"]["1000"]["low"] < found["gain"]["1000"]["mean"] < found["gain"]["1000"]["high"]
     assert found["verdict"] in ("gain", "loss", "undecided")
     assert found["share_of_pages"] == 1
+    assert found["learner"] == "pbm_thompson"
     assert len(found["assumptions"]) >= 3
 
 
@@ -58,10 +59,11 @@ def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
     assert told[0] == "users fitted to the first 80% of the pages click as the log on the last ones"
     assert told[1].startswith("verdict for 1,000 pages: ")
     assert [re.split(r"  +", line)[0] for line in forecast] == [
-        *("clicks a page now", "gain, first 1,000 pages", "gain of the best order", "worst moment"),
-        *("break-even", "pages of an A/B test", "pages of interleaving", "share of pages"),
+        *("learner", "clicks a page now", "gain, first 1,000 pages", "gain of the best order", "worst moment"),
+        *("break-even", "pages of an A/B test, both halves", "pages of interleaving", "pages of the log that count"),
     ]
-    assert all(line.startswith("assumed: ") for line in assumed)
+    assert forecast[0].split(maxsplit=1)[1].startswith("pbm_thompson: Thompson sampling in the position-based model")
+    assert {line.partition(":")[0] for line in assumed} <= {"assumed", "next"}
 
 
 def test_reports_of_all_runs_leave_worlds_out(advised, capsys, monkeypatch):
@@ -134,6 +136,8 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
     [
         (["dataset=letor"], "one LOG is needed: type ol2r advise log.csv"),
         (["a.csv", "b.csv"], "one LOG is needed: type ol2r advise log.csv, got a.csv b.csv"),
+        (["none.csv", "pages=20000"], "pages is an option: type --pages 20000"),
+        (["none.csv", "ronds=3"], "there is no setting or group 'ronds': did you mean rounds?"),
         (["log.csv", "--pages", "10"], "--pages must be 1000 or more, got 10"),
         (["log.csv", "--worlds", "3"], "--worlds must be 16 or more, got 3"),
         (["log.csv", "--ads", "x*"], "--ads must be a pattern of names in the log, such as q"),
