@@ -9,7 +9,6 @@ from sklearn.decomposition import NMF as ScikitLearnNMF
 
 from ol2r_cli.plugins.recommend import baselines
 from ol2r_cli.plugins.recommend.baselines import ratings
-from ol2r_cli.plugins.recommend.factors import Reviewed
 from tests.plugins.recommend.small import fit, mean_ndcg, reviews
 
 OF = reviews()
@@ -77,17 +76,6 @@ def test_the_step_of_bprmf_is_the_gradient_of_its_likelihood():
         np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
-def test_negative_samples_are_never_reviewed():
-    """Negative samples are never reviewed, and the others are as they were drawn."""
-    rows = np.repeat(np.arange(len(OF.train)), 20)
-    others = Reviewed.of(OF).others(rows, 2, np.random.default_rng(0))
-    drawn = np.random.default_rng(0).integers(OF.items, size=others.shape)
-    reviewed = set(zip(OF.user[OF.train].tolist(), OF.item[OF.train].tolist(), strict=True))
-    for user, own, before in zip(OF.user[OF.train][rows].tolist(), others.tolist(), drawn.tolist(), strict=True):
-        assert not reviewed & {(user, item) for item in own}
-        assert all(item == was for item, was in zip(own, before, strict=True) if (user, was) not in reviewed)
-
-
 def test_efm_takes_the_gradient_to_zero():
     """In the end the gradient by users' factors that only ratings have is 0 where they are above 0."""
     made, _ = fit(
@@ -113,7 +101,6 @@ def test_efm_takes_the_gradient_to_zero():
 
 @pytest.mark.parametrize("name", ["nmf", "bprmf", "efm"])
 def test_what_is_planted_is_found_and_seeds_give_the_same_bytes(name: str):
-    """What is planted is found, and the same seed gives the same bytes."""
     fitted, steps = fit(OF, f"model={name}", "model.factors=10")
     popular = mean_ndcg(OF, fit(OF, "model=most_popular")[0])
     assert mean_ndcg(OF, fitted) > 4 * popular, "most items that users like are of one leaf"

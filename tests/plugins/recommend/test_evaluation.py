@@ -28,7 +28,6 @@ def by_loops(ranked: list[int], relevant: set[int], cutoff: int) -> float:
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_lists_have_all_unreviewed_items_best_first(split: str):
-    """Lists have all items that the user has not reviewed, best first."""
     seen = OF.train if split == "validation" else np.concatenate([OF.train, OF.validation])
     for user, ranked in zip(users_of(OF, split), lists(split), strict=True):
         items = ranked[ranked >= 0].tolist()

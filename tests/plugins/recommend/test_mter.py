@@ -61,37 +61,44 @@ def in_loops(core, one, two, three):
     )
 
 
-def test_tensors_are_those_of_the_definition():
+@pytest.fixture(scope="module")
+def definition():
+    """Reviews, and by their definition the entries of the three tensors, by their rows."""
     reviews = generated()
-    rows, highest = reviews.train, 5
-    trained, signs, of_user, of_item = set(rows.tolist()), Counter(), Counter(), Counter()
-    for review, feature, sign in zip(
-        reviews.mention_review, reviews.mention_feature, reviews.mention_sign, strict=True
-    ):
+    trained, signs, of_user, of_item = set(reviews.train.tolist()), Counter(), Counter(), Counter()
+    mentions = zip(reviews.mention_review, reviews.mention_feature, reviews.mention_sign, strict=True)
+    for review, feature, sign in mentions:
         if int(review) in trained:
             signs[reviews.user[review], reviews.item[review], feature] += int(sign)
     for review, feature, phrase in zip(reviews.phrase_review, reviews.phrase_feature, reviews.phrase, strict=True):
         if int(review) in trained:
             of_user[reviews.user[review], feature, phrase] += 1
             of_item[reviews.item[review], feature, phrase] += 1
-    x = {key: 1 + (highest - 1) / (1 + math.exp(-sign)) for key, sign in signs.items()}
-    x |= {(reviews.user[row], reviews.item[row], reviews.features): float(reviews.rating[row]) for row in rows}
+    assert max(of_user.values()) > 1  # frequencies count
+    overall = {(reviews.user[row], reviews.item[row], reviews.features): reviews.rating[row] for row in reviews.train}
+    x = {key: 1 + 4 / (1 + math.exp(-sign)) for key, sign in signs.items()} | overall
     by_frequency = [
-        {key: 1 + (highest - 1) * (2 / (1 + math.exp(-count)) - 1) for key, count in counts.items()}
+        {key: 1 + 4 * (2 / (1 + math.exp(-count)) - 1) for key, count in counts.items()}
         for counts in (of_user, of_item)
     ]
-    tensors = joint_tensors(reviews, rows)
-    for entries, expected in zip(tensors.values(), (x, *by_frequency), strict=True):
-        assert len(entries.value) == len(expected)
-        for key, value in zip(entries.rows.tolist(), entries.value, strict=True):
-            assert value == pytest.approx(expected[tuple(key)], rel=1e-12)
-    assert max(of_user.values()) > 1  # frequencies count
-    random = np.random.default_rng(0)
-    for entries, expected in zip(tensors.values(), (x, *by_frequency), strict=True):
-        drawn = entries.draw(random, 2000)
-        for key, value in zip(drawn.rows.tolist(), drawn.value, strict=True):
-            assert value == pytest.approx(expected.get(tuple(key), 0), rel=1e-12)
-        assert (drawn.value == 0).any() == (expected is not x)  # an entry of X without a mention is unknown
+    return reviews, (x, *by_frequency)
+
+
+@pytest.mark.parametrize("number", range(3), ids=MODES)
+def test_tensors_are_those_of_the_definition(definition, number):
+    reviews, expected = definition[0], definition[1][number]
+    entries = [*joint_tensors(reviews, reviews.train).values()][number]
+    assert len(entries.value) == len(expected)
+    assert entries.value == pytest.approx([expected[tuple(key)] for key in entries.rows.tolist()], rel=1e-12)
+
+
+@pytest.mark.parametrize("number", range(3), ids=MODES)
+def test_draws_have_entries_that_are_0(definition, number):
+    """But an entry of X without a mention is unknown."""
+    reviews, expected = definition[0], definition[1][number]
+    drawn = [*joint_tensors(reviews, reviews.train).values()][number].draw(np.random.default_rng(0), 2000)
+    assert drawn.value == pytest.approx([expected.get(tuple(key), 0) for key in drawn.rows.tolist()], rel=1e-12)
+    assert (drawn.value == 0).any() == (number > 0)
 
 
 def test_reconstruction_is_tuckers_in_loops():
@@ -204,7 +211,6 @@ def test_the_best_state_by_validation_is_kept():
 
 
 def test_the_same_seed_gives_the_same_state(world):
-    """The same seed gives the same state, and a state is a model."""
     reviews, model = world
     again, other, loaded = fitted(reviews)[0].state(), fitted(reviews, seed=1)[0].state(), MTER(**SETTINGS)
     for name, array in model.state().items():
@@ -216,7 +222,6 @@ def test_the_same_seed_gives_the_same_state(world):
 
 
 def test_renumbering_permutes_the_results(world):
-    """Other numbers of users, items, features and phrases permute the results."""
     reviews, model = world
     random = np.random.default_rng(3)
     user, item, feature, phrase = (
@@ -270,54 +275,62 @@ def test_planted_structure_is_found_with_other_seeds(seed):
     planted_structure_is_found(seed)
 
 
-def test_explanations_tell_an_item_from_the_average_one(world):
-    """By single entries: shares of an item less those of the mean over all items, of what training has."""
+def entry(model, tensor, *rows):
+    return model.predict(tensor, *(np.array([row]) for row in rows))[0]
+
+
+def shares(values):
+    return {key: value / sum(values.values()) for key, value in values.items()}
+
+
+def over_average(values, item, items):
+    """Shares of an item less those of the mean over items."""
+    usual = shares({key: float(np.mean([values[each][key] for each in items])) for key in values[item]})
+    return {key: share - usual[key] for key, share in shares(values[item]).items()}
+
+
+SHOWN = [(0, 1), (20, 7), (59, 39)]
+
+
+def test_explanations_of_other_items_are_others(world):
+    assert len({world[1].explain(user, item).features for user, item in SHOWN}) == 3
+
+
+@pytest.mark.parametrize(("user", "item"), SHOWN)
+def test_features_tell_an_item_from_the_average_one(world, user, item):
+    """By single entries, of what training has."""
     reviews, model = world
-    trained = np.isin(reviews.phrase_review, reviews.train)
-    seen = set(zip(reviews.phrase_feature[trained].tolist(), reviews.phrase[trained].tolist(), strict=True))
-    assert len(seen) < reviews.features * reviews.phrases
-    items, mentions = sorted(set(reviews.item[reviews.train].tolist())), np.isin(reviews.mention_review, reviews.train)
+    items, mentions = set(reviews.item[reviews.train].tolist()), np.isin(reviews.mention_review, reviews.train)
+    known = set(reviews.mention_feature[mentions].tolist())
+    likes = {i: {feature: entry(model, "rating", user, i, feature) for feature in known} for i in {*items, item}}
+    apart = over_average(likes, item, items)
+    of_its = set(reviews.mention_feature[mentions & (reviews.item[reviews.mention_review] == item)].tolist())
+    features = sorted((feature for feature in of_its if apart[feature] > 0), key=lambda f: -apart[f])[:3]
+    explanation = model.explain(user, item)
+    assert explanation.features == tuple(f"feature {feature}" for feature in features)
+    assert explanation.contributions == pytest.approx([apart[feature] for feature in features])
 
-    def entry(tensor, *rows):
-        return model.predict(tensor, *(np.array([row]) for row in rows))[0]
 
-    def shares(values):
-        return {key: value / sum(values.values()) for key, value in values.items()}
-
-    def over(own, of_items):
-        """Shares of `own` less those of the mean of `of_items`."""
-        usual = shares({key: float(np.mean([each[key] for each in of_items])) for key in own})
-        return {key: share - usual[key] for key, share in shares(own).items()}
-
-    named = set()
-    for user, item in ((0, 1), (20, 7), (59, 39)):
-        explanation = model.explain(user, item)
-        known = set(reviews.mention_feature[mentions].tolist())
-        likes = {i: {feature: entry("rating", user, i, feature) for feature in known} for i in {*items, item}}
-        apart = over(likes[item], [likes[i] for i in items])
-        of_its = set(reviews.mention_feature[mentions & (reviews.item[reviews.mention_review] == item)].tolist())
-        features = sorted((feature for feature in of_its if apart[feature] > 0), key=lambda f: -apart[f])[:3]
-        assert explanation.features == tuple(f"feature {feature}" for feature in features)
-        assert explanation.contributions == pytest.approx([apart[feature] for feature in features])
-        phrases = []
-        for feature in features:
-            fit = {
-                i: {
-                    phrase: entry("user_phrase", user, feature, phrase) * entry("item_phrase", i, feature, phrase)
-                    for of, phrase in seen
-                    if of == feature
-                }
-                for i in {*items, item}
-            }
-            first = sorted(fit[item], key=lambda phrase: -fit[item][phrase])[:2]
-            larger = over(fit[item], [fit[i] for i in items])
-            phrases.append([phrase for phrase in first if larger[phrase] > 0])
-        assert explanation.phrases == tuple(f"phrase {phrase}" for said in phrases for phrase in said)
-        for feature, said in zip(features, phrases, strict=True):
-            its = f" ({', '.join(f'phrase {phrase}' for phrase in said)})" if said else ""
-            assert f"its feature {feature}{its}" in explanation.sentence
-        named.add(explanation.features)
-    assert len(named) == 3, "three items, three explanations"
+@pytest.mark.parametrize(("user", "item"), SHOWN)
+def test_phrases_of_features_are_those_that_fit_the_item(world, user, item):
+    """Of the two of training that fit best, those that fit the average item less."""
+    reviews, model = world
+    items, trained = set(reviews.item[reviews.train].tolist()), np.isin(reviews.phrase_review, reviews.train)
+    explanation, said = model.explain(user, item), []
+    for feature in (int(name.removeprefix("feature ")) for name in explanation.features):
+        of_feature = set(reviews.phrase[trained & (reviews.phrase_feature == feature)].tolist())
+        assert len(of_feature) < reviews.phrases
+        likes = {phrase: entry(model, "user_phrase", user, feature, phrase) for phrase in of_feature}
+        fit = {
+            i: {phrase: like * entry(model, "item_phrase", i, feature, phrase) for phrase, like in likes.items()}
+            for i in {*items, item}
+        }
+        larger, first = over_average(fit, item, items), sorted(fit[item], key=lambda phrase: -fit[item][phrase])[:2]
+        names = [f"phrase {phrase}" for phrase in first if larger[phrase] > 0]
+        its = f" ({', '.join(names)})" if names else ""
+        assert f"its feature {feature}{its}" in explanation.sentence
+        said += names
+    assert explanation.phrases == tuple(said)
 
 
 def test_reviews_without_phrases_or_mentions_say_less():
@@ -335,9 +348,8 @@ def test_reviews_without_phrases_or_mentions_say_less():
 
 
 def test_bad_settings_and_a_fit_that_diverges_get_one_line():
-    with pytest.raises(
-        ValueError, match=r"canonical needs equal .*: type model.user_factors=5 .*model.phrase_factors=5"
-    ):
+    told = r"canonical needs equal .*: type model.user_factors=5 .*model.phrase_factors=5"
+    with pytest.raises(ValueError, match=told):
         MTER(**{**SETTINGS, "decomposition": "canonical", **EQUAL, "item_factors": 6})
     with pytest.raises(FloatingPointError, match="the objective is not a finite number"):
         fitted(generated(), learning_rate=1e200)

@@ -39,9 +39,8 @@ def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
     assert (read.users, read.items, read.features, read.phrases) == (4, 5, 3, 2)
     assert list(zip(read.user, read.item, read.rating, strict=True))[6] == (1, 1, 3.0)
     mentions = zip(read.mention_review, read.mention_feature, read.mention_sign, strict=True)
-    assert [tuple(map(int, each)) for each in mentions][:6] == [(0, 0, 1)] * 2 + [(0, 2, -1)] + [(1, 1, 1)] * 2 + [
-        (1, 2, -1)
-    ]
+    first = [(0, 0, 1), (0, 0, 1), (0, 2, -1), (1, 1, 1), (1, 1, 1), (1, 2, -1)]
+    assert [tuple(map(int, each)) for each in mentions][:6] == first
     phrases = zip(read.phrase_review, read.phrase_feature, read.phrase, strict=True)
     assert [tuple(map(int, each)) for each in phrases] == [(0, 2, 1), (1, 1, 0)]
     assert read.test.tolist() == [17, 18, 19], "the split of the files"
@@ -52,12 +51,14 @@ def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
     assert read.item_name(4) == "two lines"
 
 
-def test_gaps_between_numbers_change_nothing(tmp_path: Path):
-    """Users, items, features and phrases with numbers up to 2^63 - 1: the same arrays, other numbers and names."""
-    large = 2**63 - 1
+def far(number: str) -> int:
+    """A number up to 2^63 - 1, with gaps."""
+    return 2**63 - 1 - 3 * (9 - int(number))
 
-    def far(number: str) -> int:
-        return large - 3 * (9 - int(number))
+
+@pytest.fixture
+def gaps(tmp_path: Path) -> Reviews:
+    """The same reviews, with other numbers for users, items, features and phrases."""
 
     def spread(line: str) -> str:
         user, item, rating, words = line.split(",")
@@ -70,30 +71,35 @@ def test_gaps_between_numbers_change_nothing(tmp_path: Path):
     texts["features"] = "".join(f"{far(feature)}={feature}\n" for feature in "012")
     texts["phrases_of_reviews"] = f"{far('0')},{far('0')},{far('2')},{far('1')},1\n"
     texts["phrases"] = f"{far('0')}=good\n"
-    (tmp_path / "dense").mkdir()
-    dense, gaps = files(tmp_path / "dense", phrases_of_reviews="0,0,2,1,1\n").load(), files(tmp_path, **texts).load()
+    (folder := tmp_path / "gaps").mkdir()
+    return files(folder, **texts).load()
+
+
+NAMED = "user_numbers", "item_numbers", "feature_names", "phrase_names", "item_names"
+
+
+def test_gaps_between_numbers_change_no_array(gaps: Reviews, tmp_path: Path):
+    dense = files(tmp_path, phrases_of_reviews="0,0,2,1,1\n").load()
     for field in fields(dense):
-        if field.name not in ("user_numbers", "item_numbers", "feature_names", "phrase_names", "item_names"):
+        if field.name not in NAMED:
             np.testing.assert_array_equal(getattr(gaps, field.name), getattr(dense, field.name), field.name)
     assert (dense.user_numbers, dense.item_numbers) == (None, None)
-    assert gaps.numbers("user").tolist() == [far(user) for user in "0123"]
-    assert [gaps.place("item", far(item)) for item in "01234"] == [0, 1, 2, 3, 4]
-    assert gaps.item_name(3) == "Item 3"
-    assert gaps.feature_names == ("0", "1", "2")
-    assert gaps.phrase_names == ("good", f"phrase {far('1')}")
-    assert replace(gaps, item_names=()).item_name(3) == f"item {far('3')}"
     assert gaps.fingerprint != dense.fingerprint
-    with pytest.raises(ValueError, match=rf"explain\.item must be from {far('0')} to {far('4')}, with gaps, got 17"):
-        gaps.place("item", 17)
     with pytest.raises(ValueError, match=r"explain\.user must be from 0 to 3, got 4"):
         dense.place("user", 4)
 
 
-def test_reviews_without_gaps_keep_their_fingerprint():
-    """The fingerprint of reviews without gaps is that of before.
+def test_names_and_numbers_with_gaps_are_those_of_the_files(gaps: Reviews):
+    assert gaps.numbers("user").tolist() == [far(user) for user in "0123"]
+    assert [gaps.place("item", far(item)) for item in "01234"] == [0, 1, 2, 3, 4]
+    assert (gaps.feature_names, gaps.phrase_names) == (("0", "1", "2"), ("good", f"phrase {far('1')}"))
+    assert (gaps.item_name(3), replace(gaps, item_names=()).item_name(3)) == ("Item 3", f"item {far('3')}")
+    with pytest.raises(ValueError, match=rf"explain\.item must be from {far('0')} to {far('4')}, with gaps, got 17"):
+        gaps.place("item", 17)
 
-    Of the fields that reviews had before they had numbers with gaps, in their order.
-    """
+
+def test_reviews_without_gaps_keep_their_fingerprint():
+    """Of the fields that reviews had before they had numbers with gaps, in their order."""
     of, digest = reviews(), hashlib.sha256()
     for name in [field.name for field in fields(of)][:-2]:
         value = getattr(of, name)
@@ -149,7 +155,7 @@ def test_profiles_are_those_of_the_definition():
 
 
 def test_other_splits_are_other_tenths():
-    """Other splits are other tenths, and settings shrink training only."""
+    """Settings shrink training only."""
     given = (60, 40, 10, 2, 0.8, 0)
     loaded = {split: GeneratedReviews(*given, split, None, 1.0, None).load() for split in (0, 1, 2)}
     for of in loaded.values():
@@ -184,7 +190,7 @@ def test_only_training_reviews_choose_features():
 
 
 def test_new_users_are_the_same_for_every_number_observed():
-    """New users are the same for every number of observed reviews, and have none for training."""
+    """They have none for training."""
     given, of_users = (60, 40, 10, 2, 0.8, 0), []
     for observed in range(6):
         of = GeneratedReviews(*given, 1, None, 1.0, observed).load()
@@ -218,12 +224,5 @@ def test_table_4_1(data_dir: Path, capsys: pytest.CaptureFixture[str]):
     if not (data_dir / "reviews").is_dir():
         pytest.skip(f"no reviews in {data_dir}")
     assert main(["info", "reviews=amazon_cellphones", f"data_dir={data_dir}"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == [
-        "all",
-        "6,285",
-        "12,626",
-        "95",
-        "591",
-        "55,388",
-        "428,331",
-    ]
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split() == ["all", "6,285", "12,626", "95", "591", "55,388", "428,331"]

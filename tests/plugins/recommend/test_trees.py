@@ -69,20 +69,6 @@ def test_the_best_rule_is_that_of_a_search_through_all(seed):
     assert steps == pytest.approx(np.array([np.linalg.solve(loss.a[n] + L2 * np.eye(D), -loss.b[n]) for n in range(4)]))
 
 
-def test_a_tree_of_one_level_has_the_least_loss():
-    """A tree of one level moves its groups to their least loss."""
-    random = np.random.default_rng(7)
-    profiles = random_profiles(random)
-    loss = Quadratic(len(profiles), random)
-    tree, node, values = grow(profiles, loss, D, 1, 20, L2)
-    root = np.linalg.solve(loss.a.sum(0) + L2 * np.eye(D), -loss.b.sum(0))
-    assert tree.vectors[0] == pytest.approx(root)
-    for group in groups(profiles, tree.feature[0], tree.threshold[0]):
-        a, b = loss.a[group].sum(0), loss.b[group].sum(0)
-        assert tree.residual[node[group[0]]] == pytest.approx(np.linalg.solve(a + L2 * np.eye(D), -b - a @ root))
-    assert values[2] == pytest.approx(loss.value(tree.vectors[node]) + L2 / 2 * (tree.residual**2).sum())
-
-
 @pytest.mark.parametrize("parent_factors", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_tree_is_that_of_its_definition(seed, parent_factors):
@@ -124,7 +110,6 @@ def test_no_level_raises_the_objective(known, parent_factors):
 
 
 def test_profiles_find_the_nodes_of_the_fit():
-    """Profiles find the nodes of the fit by rules that hold for them."""
     random = np.random.default_rng(4)
     profiles = random_profiles(random, 200)
     tree, node, _ = grow(profiles, Quadratic(200, random), D, 3, 20, L2)
