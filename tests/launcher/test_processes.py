@@ -157,7 +157,7 @@ def test_a_job_out_of_time_is_asked_to_stop_and_then_killed(tmp_path, launched):
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_jobs_of_a_stopped_sweep_are_asked_to_stop_and_then_killed(tmp_path, launched):
+def test_jobs_of_a_stopped_sweep_are_asked_and_then_killed(tmp_path, launched):
     launcher = launched()
     jobs = [does(SLEEPS.format(""), tmp_path), does(STUBBORN, tmp_path, 1)]
     launcher.submit(jobs)

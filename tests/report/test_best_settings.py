@@ -21,7 +21,7 @@ def names(root, *keep: str) -> list[str]:
 CELLS = ((1, 0.9, (0.1, 0.5)), (2, 0.1, (0.4, 0.3)), (3, 0.9, (0.0, 0.6)))  # l2, test, and validation of two units
 
 
-def test_validation_decides_over_seeds_and_the_test_split_has_no_part(tmp_path):
+def test_validation_decides_and_the_test_split_has_no_part(tmp_path):
     for l2, test, validation in CELLS:
         make(tmp_path, f"ranker.l2={l2}", test=dict.fromkeys((0, 1), test), validation=dict(enumerate(validation)))
     selection, found = chosen(tmp_path)
@@ -57,7 +57,7 @@ def test_settings_are_chosen_for_each_task(tmp_path):
     assert ([*selection.cells.values()], all("l2=2 " in name for name in found)) == ([4] * 3, True)
 
 
-def test_settings_are_chosen_for_each_exploration_and_kept_setting(tmp_path):
+def test_settings_are_chosen_by_exploration_and_kept_setting(tmp_path):
     for exploration in ("confidence", "none"):
         for pairs in ("matching", "all"):
             for l2 in (1, 2):

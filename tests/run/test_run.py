@@ -79,7 +79,7 @@ def test_a_running_run_is_killed_without_its_lock(tmp_path):
         assert found(tmp_path / "moved").state == "running"
 
 
-def test_a_run_of_another_machine_runs_while_it_renews_its_manifest(tmp_path):
+def test_a_run_elsewhere_runs_while_it_renews_its_manifest(tmp_path):
     path, states = make(tmp_path, "running", host="node7"), []
     for seconds in 0, -600, 600:  # of the clock of another machine
         os.utime(path / "run.json", (time.time() + seconds,) * 2)

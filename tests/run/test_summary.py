@@ -203,7 +203,7 @@ def test_an_absolute_value_is_printed_between_bars(run):
         *((word, True) for word in ("dataset.group_ratio=.9", "measures=[unfairness]", "beta=2", "exposure=log")),
     ],
 )
-def test_unfairness_is_shown_to_users_who_chose_something_about_it(run, word, shown):
+def test_unfairness_is_shown_to_those_who_chose_about_it(run, word, shown):
     choices = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect", "fairness": "none"}
     assert ("unfairness" in text_of(run, choices=choices, command=f"ol2r run {word}")) is shown
 

@@ -205,7 +205,7 @@ def printed(published, joined, capfd):
     return next(row for row in cells if row and row[0].startswith("Our & ranker"))
 
 
-def test_a_latex_table_has_the_printed_row_and_says_what_is_left_out(paper_tables, printed):
+def test_a_latex_table_says_which_rows_are_left_out(paper_tables, printed):
     latex = paper_tables[".tex"].read_text()
     line = next(line for line in latex.splitlines() if line.startswith(r"Our \& ranker"))
     for written, shown in {r"$\pm$": "±", r"\&": "&", r"$^{\dagger}$": "†", "{[}": "["}.items():
@@ -216,7 +216,7 @@ def test_a_latex_table_has_the_printed_row_and_says_what_is_left_out(paper_table
     assert "SGD" not in latex.partition("Made with")[0].replace("SGD RankNet", "")
 
 
-def test_a_markdown_table_has_one_table_with_the_rows_that_are_wanted(paper_tables, printed):
+def test_a_markdown_table_has_the_rows_that_are_wanted(paper_tables, printed):
     page = paper_tables[".md"].read_text()
     assert printed[0] in page
     assert "SGD" not in page.partition("Made with")[0].replace("SGD RankNet", "")
