@@ -139,7 +139,7 @@ def both(runs, request):
     return protocol.outcome(runs, **request.param), *again(runs, **request.param)
 
 
-def test_values_are_those_of_the_settings_that_a_protocol_chooses(both):
+def test_values_are_those_of_the_settings_that_are_chosen(both):
     found, values, spreads = both
     assert {key: sorted(of_key.values()) for key, of_key in found.values.items()} == {
         key: pytest.approx(sorted(of_key.ravel())) for key, of_key in values.items()

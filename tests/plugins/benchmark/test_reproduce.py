@@ -61,7 +61,7 @@ def test_a_dry_run_counts_runs_and_writes_nothing(choosing, tmp_path, capfd):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_reproduction_draws_and_warns_wherever_it_shows_numbers(reproduced):
+def test_a_reproduction_warns_wherever_it_shows_numbers(reproduced):
     out, shown = reproduced
     folder = out / "reproduce" / "pairrank_x"
     names = ["README.md", "learning_curve.pdf", "learning_curve.png", "learning_curve.svg", "table.csv"]
