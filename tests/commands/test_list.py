@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
-from ol2r_cli.commands.list import main
 from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import translate
+from tests.finished import printed, refused
 
 
 def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    assert main([*arguments]) == 0
-    return capsys.readouterr().out.splitlines()
+    return printed(capsys, "list", *arguments).splitlines()
 
 
 def test_every_choice_has_one_line_with_its_description(capsys):
@@ -64,44 +61,55 @@ def test_a_group_has_a_line_for_each_choice_and_no_settings(capsys):
     assert not lines(capsys, "experiment")[-1].startswith("*"), "no preset is a default"
 
 
-def test_a_word_that_is_no_group_is_told_where_it_is(capsys):
-    for word, told in {
-        "pdgd": "pdgd is a choice of ranker: type ol2r list ranker pdgd",
-        "mlp": "mlp is a choice of ranker/model: type ol2r list ranker/model mlp",
-        "none": "ol2r list exploration none or ol2r list fairness none or ol2r list intent none",
-        "rounds": "rounds is a setting: type ol2r list run",
-        "rankr": "GROUP rankr: did you mean ranker?",
-        "ranker pdg": "CHOICE pdg: did you mean pdgd?",
-    }.items():
-        assert main(word.split()) == 2
-        assert capsys.readouterr().err.endswith(f"{told}\n"), word
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("pdgd", "pdgd is a choice of ranker: type ol2r list ranker pdgd"),
+        ("mlp", "mlp is a choice of ranker/model: type ol2r list ranker/model mlp"),
+        ("none", "ol2r list exploration none or ol2r list fairness none or ol2r list intent none"),
+        ("rounds", "rounds is a setting: type ol2r list run"),
+        ("rankr", "GROUP rankr: did you mean ranker?"),
+        ("ranker pdg", "CHOICE pdg: did you mean pdgd?"),
+        ("ranker/model mpl", "CHOICE mpl: did you mean mlp?"),
+        ("--config-dir nowhere", "--config-dir must be a folder, got nowhere, which does not exist"),
+    ],
+)
+def test_a_word_that_is_no_group_is_told_where_it_is(capsys, words, told):
+    assert refused(capsys, "list", *words.split()).endswith(told)
 
 
-def test_settings_with_defaults_and_comments(capsys):
-    own = lines(capsys, "ranker", "pairrank")
-    assert own[0] == "ranker=pairrank (default)"
-    assert "  brings exploration=confidence" in own
-    (l2,) = [line.split(maxsplit=2) for line in own if line.strip().startswith("ranker.l2 ")]
-    key, default, comment = l2
-    text = (config_dir() / "ranker" / "pairrank.yaml").read_text()
-    assert f"{key.removeprefix('ranker.')}: {default}  # {comment}\n" in text
-    whole = lines(capsys, "run")[1:]
-    of_run = [line.split(maxsplit=2) for line in whole]
-    assert [name for name, *_ in of_run if "." not in name] == list(Catalogue().root.values)
-    names = [name for name, *_ in of_run]
+def rows(lines: list[str]) -> dict[str, list[str]]:
+    """The default and the comment of each setting by its name."""
+    return {name: rest for name, *rest in (line.split(maxsplit=2) for line in lines if line.startswith("  "))}
+
+
+def test_settings_of_a_choice_have_defaults_and_comments(capsys):
+    listed = lines(capsys, "ranker", "pairrank")
+    assert listed[0] == "ranker=pairrank (default)"
+    assert "  brings exploration=confidence" in listed
+    default, comment = rows(listed)["ranker.l2"]
+    assert f"l2: {default}  # {comment}\n" in (config_dir() / "ranker" / "pairrank.yaml").read_text()
+
+
+def test_settings_of_a_run_have_the_order_of_its_file(capsys):
+    listed = lines(capsys, "run")[1:]
+    names = [line.split()[0] for line in listed]
+    assert [name for name in names if "." not in name] == list(Catalogue().root.values)
     assert names[names.index("start") :][:4] == ["start", "start.run", "start.labels", "start.noise"]
-    text = (config_dir() / "run.yaml").read_text()
-    assert "\nrounds: {}  # {}\n".format(*next(rest for name, *rest in of_run if name == "rounds")) in text
-    (line,) = [line for line in whole if line.strip().startswith("data_dir")]
+    default, comment = rows(listed)["rounds"]
+    assert f"\nrounds: {default}  # {comment}\n" in (config_dir() / "run.yaml").read_text()
+    (line,) = [line for line in listed if line.strip().startswith("data_dir")]
     assert "  $OL2R_DATA or ~/.cache/ol2r/data  " in line, "as a shell has it"
-    assert lines(capsys, "ranker/model", "mlp")[0] == "ranker/model=mlp"
-    settings = [line.split()[:2] for line in lines(capsys, "ranker/model", "mlp") if line.startswith("    ")]
-    assert settings[0] == ["ranker.model.width", "100"]
+
+
+def test_settings_of_a_part_have_the_name_of_its_whole(capsys):
+    listed = lines(capsys, "ranker/model", "mlp")
+    assert listed[0] == "ranker/model=mlp"
+    assert rows(listed)["ranker.model.width"][0] == "100"
     assert "  brings ranker/model=mlp1" in lines(capsys, "ranker", "olranknet")
 
 
-def test_measures_are_listed_with_their_columns(capsys):
-    """Measures come with what to type and the columns that they declare."""
+def test_measures_are_listed_with_what_to_type(capsys):
     listed = lines(capsys, "measure", "err")
     assert listed[0] == "measures=[err]"
     assert [line.split()[:2] for line in listed if line.startswith("    ")] == [["measures=[err@CUTOFF]", "10"]]
@@ -109,29 +117,36 @@ def test_measures_are_listed_with_their_columns(capsys):
         assert compose([typed]).settings["measures"] == [typed[10:-1]]
     assert lines(capsys, "measure", "ndcg")[0] == "measures=[ndcg] (default)"
     assert lines(capsys, "measure", "regret")[0] == "measures=[regret]", "it is not in the default list"
-    for name in Catalogue().choices["measure"]:
-        (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
-        (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]
-        tables = (", ".join(column.name for column in columns) for columns in (measure.trace, measure.evaluation))
-        assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables)), name
 
 
-def test_click_models_are_listed_with_their_probabilities(capsys):
-    """Click models have short names and the probabilities of their files."""
-    listed = lines(capsys, "click")
+@pytest.mark.parametrize("name", Catalogue().choices["measure"])
+def test_measures_are_listed_with_the_columns_they_declare(capsys, name):
+    (measure,) = (build(node) for node in compose([f"measures=[{name}]"]).config.measure.values())
+    (told,) = [line.strip() for line in lines(capsys, "measure", name) if line.startswith("  Columns: ")]
+    tables = (", ".join(column.name for column in columns) for columns in (measure.trace, measure.evaluation))
+    assert told.removeprefix("Columns: ") == "; of the evaluation ".join(filter(None, tables))
+
+
+def test_click_models_have_short_names(capsys):
     assert lines(capsys, "click=nav") == lines(capsys, "click", "navigational")
+    listed = "".join(lines(capsys, "click"))
     for short, name in {"per": "perfect", "nav": "navigational", "inf": "informational"}.items():
         assert translate([f"click={short}"]) == [f"click={name}"]
-        assert f"Short: click={short}" in "".join(listed)
-    for grades in 5, 3, 2:
-        start = next(place for place, line in enumerate(listed) if line.startswith(f"{grades} grades"))
-        block = listed[start : listed.index("", start)]
-        assert len({len(line) for line in block}) == 1, "numbers are aligned right"
-        rows = {cells[0]: cells[1:] for cells in map(str.split, block[1:])}
-        for path in (config_dir() / "click").glob("*.yaml"):
-            table = yaml.safe_load(path.read_text())["tables"][grades]
-            stop = [f"{value:.2f}" for value in table.get("stop", ())] or ["-"] * grades
-            assert rows[path.stem] == [f"{value:.2f}" for value in table["click"]] + stop, path.stem
+        assert f"Short: click={short}" in listed
+
+
+@pytest.mark.parametrize("grades", [5, 3, 2])
+def test_click_models_are_listed_with_their_probabilities(capsys, grades):
+    listed = lines(capsys, "click")
+    start = next(place for place, line in enumerate(listed) if line.startswith(f"{grades} grades"))
+    block = listed[start : listed.index("", start)]
+    assert len({len(line) for line in block}) == 1, "numbers are aligned right"
+    expected = {}
+    for path in (config_dir() / "click").glob("*.yaml"):
+        table = yaml.safe_load(path.read_text())["tables"][grades]
+        stop = [f"{value:.2f}" for value in table.get("stop", ())] or ["-"] * grades
+        expected[path.stem] = [f"{value:.2f}" for value in table["click"]] + stop
+    assert {name: cells for name, *cells in map(str.split, block[1:])} == expected
 
 
 def test_presets_and_grids_come_with_the_command_to_type(capsys):
@@ -145,7 +160,7 @@ def test_presets_and_grids_come_with_the_command_to_type(capsys):
     assert [line.split() for line in listed if line.startswith("    ")] == [[*item] for item in grid.items()]
 
 
-def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, tmp_path: Path):
+def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, tmp_path):
     own = tmp_path / "ranker"
     own.mkdir()
     (own / "mine.yaml").write_text("# Mine, 2024.\ndefaults: [pairrank]\nl2: 7  # less of it\n")
@@ -160,15 +175,3 @@ def test_choices_of_the_user_are_listed_and_taken_names_reported(capsys, tmp_pat
     settings = [line.split(maxsplit=2) for line in described if line.strip().startswith("ranker.")]
     assert settings[0] == ["ranker.l2", "7", "less of it"]
     assert "ranker.solver" in [name for name, *_ in settings], "of the choice it builds on"
-
-
-def test_unknown_names_are_one_line_and_2(capsys):
-    for arguments, told in (
-        ("rankr", "GROUP rankr: did you mean ranker?\n"),
-        ("ranker/model mpl", "CHOICE mpl: did you mean mlp?\n"),
-        ("--config-dir nowhere", "--config-dir must be a folder, got nowhere"),
-    ):
-        assert main(arguments.split()) == 2
-        out, error = capsys.readouterr()
-        assert (out, error.count("\n")) == ("", 1)
-        assert error.startswith(f"ol2r list: {told}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -10,104 +11,93 @@ import yaml
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.run.run import Run, find_runs
+from tests.finished import printed
+from tests.worlds import TINY
 
-
-class _Result:
-    code = 0
-
-
-def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]:
-    """The overrides of each run that `ol2r run ARGUMENTS` would start."""
-    seen: list[list[str]] = []
-    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.append(given[2]) or 0)
-    monkeypatch.setattr("ol2r_cli.commands.run._check_first", lambda *_: None)
-    monkeypatch.setattr("ol2r_cli.sweep.sweeper.sweep", lambda jobs, *_, **__: seen.extend(jobs) or _Result())
-    monkeypatch.setattr("ol2r_cli.sweep.sweeper.print_summary", lambda _: None)
-    assert main([*arguments]) == 0
-    return seen
+SMOKE = ["experiment=smoke", "rounds=3", "evaluate_every=3"]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_one_run_without_the_settings_of_the_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    own = ["--config-dir", str(tmp_path)]
-    assert started(monkeypatch, "click=nav", "launcher.jobs=2", *own) == [["click=navigational", *own]]
+def planned(capsys, *words: str) -> list[str]:
+    """The names of the runs that `ol2r run` would start."""
+    table = printed(capsys, "run", "--dry-run", *words).partition("\n\n")[0]
+    return [" ".join(line.split()[1:-1]) for line in table.splitlines()]
 
 
-def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(monkeypatch: pytest.MonkeyPatch):
-    jobs = started(monkeypatch, "-m", "experiment=grid_dbgd", "seed=0,1")
+def test_the_command_of_a_run_means_the_same_later(here):
+    """It has the whole names of choices, also when others are added, and its folders, but not those of the launcher."""
+    words, own = [*TINY, "rounds=2", "exploration.alpha=${ranker.l2}"], ["--config-dir", str(here)]
+    assert main([*words, "click=inf", "launcher.jobs=2", *own]) == 0
+    run = Run.read_finished(next(find_runs("outputs")))
+    assert shlex.split(run.command) == ["ol2r", "run", *words, "click=informational", *own]
+    assert run.settings["exploration"]["alpha"] == run.settings["ranker"]["l2"]
+    assert run.manifest["choices"].items() >= {"click": "informational", "exploration": "confidence"}.items()
+    assert "experiment" not in run.manifest["choices"], "none was chosen"
+
+
+def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(here, capsys):
+    jobs = planned(capsys, "-m", "experiment=grid_dbgd", "seed=0,1")
     values = Catalogue().choices["experiment"]["grid_dbgd"].content["hydra"]["sweeper"]["params"]
     rates = values["ranker.learning_rate"].split(",")
-    assert jobs == [[f"ranker.learning_rate={r}", "experiment=grid_dbgd", f"seed={s}"] for r in rates for s in (0, 1)]
-    assert started(monkeypatch, *jobs[0]) == [jobs[0]]
+    assert jobs == [f"ranker.learning_rate={rate} seed={seed}" for rate in rates for seed in (0, 1)]
+    (alone,) = planned(capsys, "experiment=grid_dbgd", *jobs[0].split())
+    assert alone == f"experiment=grid_dbgd {jobs[0]}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "jobs"),
     [
-        ("rounds=20 -m seed=0,1 positions=5", ["rounds=20 seed=0 positions=5", "rounds=20 seed=1 positions=5"]),
+        ("positions=5 -m seed=0,1", ["seed=0", "seed=1"]),
         ("--multirun seed=range(0,2) --config-dir own", ["seed=0", "seed=1"]),
         ("-m click=per,nav", ["click=perfect", "click=navigational"]),
-        ("-m ranker=glob(ora*) ranker.l2=1", ["ranker=oracle ranker.l2=1"]),
-        ("-m seed=sort(2,1) ~ranker.l2 +a=b", ["seed=1 ~ranker.l2 +a=b", "seed=2 ~ranker.l2 +a=b"]),
-        ("-m evaluate_on=[test],[test,validation]", ["evaluate_on=[test]", "evaluate_on=[test,validation]"]),
-        ("-m --paired seed,rounds seed=1,2 rounds=5,6", ["seed=1 rounds=5", "seed=2 rounds=6"]),
-        ("-m --paired=b,c a=1,2 b=1,2 c=3,4", ["a=1 b=1 c=3", "a=1 b=2 c=4", "a=2 b=1 c=3", "a=2 b=2 c=4"]),
+        ("-m --paired seed,replicas seed=1,2 replicas=5,6", ["seed=1 replicas=5", "seed=2 replicas=6"]),
+        ("-m --paired=seed,replicas seed=1,2 replicas=5,6", ["seed=1 replicas=5", "seed=2 replicas=6"]),
     ],
 )
-def test_the_jobs_of_a_sweep(arguments: str, jobs: list[str], here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_jobs_of_a_sweep(arguments, jobs, here, capsys):
     (here / "own").mkdir()
-    assert [" ".join(job) for job in started(monkeypatch, *arguments.split())] == jobs
+    assert planned(capsys, *SMOKE, *arguments.split()) == jobs
 
 
-def test_a_value_that_is_replaced_is_told(capsys, monkeypatch: pytest.MonkeyPatch):
-    words = ["seed=1", "rounds=5", "seed=2", "rounds=5"]
-    assert started(monkeypatch, *words) == [words], "as Hydra has it, the last one decides"
-    assert capsys.readouterr().err == "ol2r run: seed=1 has no effect: seed=2 stands behind it\n"
-    started(monkeypatch, "-m", "seed=1", "seed=2", "rounds=5,6")
-    assert capsys.readouterr().err == "ol2r run: seed=1 has no effect: seed=2 stands behind it\n"
+@pytest.mark.parametrize("words", [["seed=1", "positions=5", "seed=2", "positions=5"], ["-m", "seed=1", "seed=2"]])
+def test_a_value_that_is_replaced_is_told(here, capsys, words):
+    """As Hydra has it, the last one decides."""
+    assert main([*SMOKE, *words]) == 0
+    assert capsys.readouterr().err.startswith("ol2r run: seed=1 has no effect: seed=2 stands behind it\n")
+    assert Run.read_finished(next(find_runs("outputs"))).settings["seed"] == 2
 
 
-def test_the_command_has_the_whole_names_of_choices(monkeypatch: pytest.MonkeyPatch):
-    """So that it means the same when a choice is added."""
-    assert started(monkeypatch, "exploration=conf", "click=inf") == [["exploration=confidence", "click=informational"]]
-
-
-def test_the_configuration_is_shown(capsys: pytest.CaptureFixture[str]):
-    assert main(["rounds=7", "--cfg", "job", "seed=3", "ranker.l2=.5", "exploration.alpha=${ranker.l2}"]) == 0
-    config = yaml.safe_load(capsys.readouterr().out)
+def test_the_configuration_is_shown(capsys):
+    words = ["ranker.l2=.5", "exploration.alpha=${ranker.l2}"]
+    config = yaml.safe_load(printed(capsys, "run", "rounds=7", "--cfg", "job", "seed=3", *words))
     assert (config["rounds"], config["seed"], config["exploration"]["alpha"]) == (7, 3, "${ranker.l2}")
     assert next(iter(config)) != "hydra"
-    assert (
-        main(["--cfg", "job", "--resolve", "-p", "exploration", "ranker.l2=.5", "exploration.alpha=${ranker.l2}"]) == 0
-    )
-    shown = capsys.readouterr().out
+    shown = printed(capsys, "run", "--cfg", "job", "--resolve", "-p", "exploration", *words)
     assert shown.startswith("# @package exploration\n")
     assert yaml.safe_load(shown)["alpha"] == 0.5
-    assert main(["--cfg", "hydra"]) == 0
-    assert list(yaml.safe_load(capsys.readouterr().out)) == ["hydra"]
-    assert main(["-m", "--cfg", "job", "ranker=pdgd,dbgd"]) == 0
-    assert "pdgd.PDGD" in capsys.readouterr().out
+    assert list(yaml.safe_load(printed(capsys, "run", "--cfg", "hydra"))) == ["hydra"]
+    assert "pdgd.PDGD" in printed(capsys, "run", "-m", "--cfg", "job", "ranker=pdgd,dbgd")
     assert main(["--cfg", "job", "-p", "nothing"]) == 2
     assert "--package must be a part of the configuration" in capsys.readouterr().err
 
 
-def test_a_run_as_json_then_in_a_sweep_then_quietly(here, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_as_json_then_in_a_sweep_then_quietly(here, capsys, monkeypatch):
     monkeypatch.setattr("ol2r_cli.run.runner.Progress.plain_every", -1)
-    assert main(["experiment=smoke", "note=it's 1, a=b", "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
+    smoke = ["run", "experiment=smoke"]
+    run = json.loads(printed(capsys, *smoke, "note=it's 1, a=b", "--json"))
     assert (run["status"], run["note"], run["seeds"]) == ("finished", "it's 1, a=b", [0])
     assert run["metrics"] == json.loads(Path(run["path"], "summary.json").read_bytes())["metrics"]
-    assert main(["experiment=smoke", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == run, "the note is not part of the id, and stays"
-    assert main(["-m", "experiment=smoke", "seed=0,0", "rounds=60", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [run, run]
-    for words in ["experiment=smoke", "seed=1"], ["experiment=smoke", "seed=1"], ["-m", "experiment=smoke", "seed=1,0"]:
-        assert main([*words, "--quiet"]) == 0
+    assert json.loads(printed(capsys, *smoke, "--json")) == run, "the note is not part of the id, and stays"
+    assert json.loads(printed(capsys, *smoke, "-m", "seed=0,0", "rounds=60", "--json")) == [run, run]
+    capsys.readouterr()
+    for words in ["seed=1"], ["seed=1"], ["-m", "seed=1,0"]:
+        assert main([*smoke[1:], *words, "--quiet"]) == 0
         assert capsys.readouterr() == ("", "")
     assert main(["--json", "--quiet"]) == 2
     assert "--quiet/-q: not allowed with argument --json\n" in capsys.readouterr().err

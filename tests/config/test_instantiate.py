@@ -10,14 +10,13 @@ from dataclasses import fields
 from functools import reduce
 from inspect import signature
 from operator import getitem
-from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.config.catalogue import Catalogue, Choice
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build, import_target
 from ol2r_cli.config.ranges import Steps, check_settings
@@ -54,12 +53,17 @@ GOOD |= {"text": "a", "either": "theory", "perhaps": None}
 A_LIST = "a list [..,..] of which each is a number"
 
 
-def test_settings_of_every_kind():
-    check_settings(Part, GOOD, "part")
-    others = {"number": 2, "either": 1, "perhaps": 4, "numbers": (), "table": {}, "anything": object()}
+INFINITE = float("inf")
+
+
+@pytest.mark.parametrize("others", [{}, {"number": 2, "either": 1, "perhaps": 4, "numbers": (), "anything": object()}])
+def test_settings_of_every_kind_are_accepted(others):
     check_settings(Part, GOOD | others, "part")
-    infinite = float("inf")
-    for place, allowed, bad in (
+
+
+@pytest.mark.parametrize(
+    ("place", "allowed", "bad"),
+    [
         *(("number", "a number", bad) for bad in ("0.5", True, None, float("nan"))),
         ("whole", "a whole number", 3.0),
         *(("switch", "true or false", bad) for bad in (1, "no")),
@@ -69,14 +73,15 @@ def test_settings_of_every_kind():
         *(("numbers", A_LIST, bad) for bad in (1, [1, "x"], "12")),
         ("table", "settings in quotes, '{name: value, ..}'", [1]),
         *(("table.2", A_LIST, bad) for bad in (["x"], 5)),
-        *((place, "finite", infinite) for place in ("number", "either")),
-        *((place, "finite", [1, infinite]) for place in ("numbers", "table.2")),
-    ):
-        name, _, key = place.partition(".")
-        with pytest.raises(ValueError) as error:
-            check_settings(Part, GOOD | {name: {1: [1], int(key): bad} if key else bad}, "part")
-        hint = ": type part.whole=3" if place == "whole" else ""
-        assert str(error.value) == f"part.{place} must be {allowed}, got {bad!r}{hint}"
+        *((place, "finite", INFINITE) for place in ("number", "either")),
+        *((place, "finite", [1, INFINITE]) for place in ("numbers", "table.2")),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(place, allowed, bad):
+    name, _, key = place.partition(".")
+    hint = ": type part.whole=3" if place == "whole" else ""
+    with pytest.raises(ValueError, match=f"^{re.escape(f'part.{place} must be {allowed}, got {bad!r}{hint}')}$"):
+        check_settings(Part, GOOD | {name: {1: [1], int(key): bad} if key else bad}, "part")
 
 
 def test_a_class_says_its_settings_in_every_python():
@@ -100,24 +105,32 @@ class Open(nn.Module):
         super().__init__()
 
 
-def test_unknown_and_missing_settings_and_parts():
-    check_settings(nn.Module, {}, "part")
-    check_settings(Open, {"size": 1, "model": None}, "ranker")
-    without = {name: value for name, value in GOOD.items() if name != "whole"}
-    for target, settings, group, message in (
+NO_WHOLE = {name: value for name, value in GOOD.items() if name != "whole"}
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "group", "message"),
+    [
         (Part, GOOD | {"numbr": 1}, "part", "Part has no setting 'numbr': did you mean part.number?"),
-        (Part, without, "", "whole is missing: Part needs it, type whole=VALUE"),
+        (Part, NO_WHOLE, "", "whole is missing: Part needs it, type whole=VALUE"),
         (nn.Module, {"a": 1}, "part", "Module has no setting 'a': it has none"),
         (Open, {"size": 1, "rest": 2}, "ranker", "Open has no setting 'rest': it has size, model"),
-    ):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            check_settings(target, settings, group)
-    of_ranker = {"_target_": TARGET, "learning_rate": 0.1, "decay": 1.0}
-    for bad in ("mlp", 5, [1], {"width": 5}, None):
-        got = re.escape(repr(bad))
-        chosen = r"^ranker\.model must be chosen: type ranker/model=CHOICE, with the methods .*, got "
-        with pytest.raises(ValueError, match=f"{chosen}{got}$"):
-            build(of_ranker | {"model": bad} if bad else of_ranker, "ranker")
+    ],
+    ids=["mistyped", "missing", "no settings", "open"],
+)
+def test_unknown_and_missing_settings(target, settings, group, message):
+    check_settings(nn.Module, {}, "part")
+    check_settings(Open, {"size": 1, "model": None}, "ranker")
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_settings(target, settings, group)
+
+
+@pytest.mark.parametrize("bad", [5, [1], {"width": 5}, None])
+def test_a_part_that_is_no_choice_is_refused(bad):
+    settings = {"_target_": TARGET, "learning_rate": 0.1, "decay": 1.0, **({"model": bad} if bad else {})}
+    chosen = r"^ranker\.model must be chosen: type ranker/model=CHOICE, with the methods .*, got "
+    with pytest.raises(ValueError, match=f"{chosen}{re.escape(repr(bad))}$"):
+        build(settings, "ranker")
 
 
 def test_lists_of_anything_and_numbers_beyond_floats():
@@ -134,13 +147,6 @@ def test_lists_of_anything_and_numbers_beyond_floats():
         check_settings(target, good | {"steps": 10**400}, "")
 
 
-def write(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
 def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The places in nested settings where a number is, or null, which may stand for a number."""
     if isinstance(tree, dict | list):
@@ -153,84 +159,112 @@ def _numbers(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 MAY_BE_INFINITE = {("fairness=fairexp", "epsilon")}  # no bound
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: f"{choice.group}={choice.name}")
-def test_every_choice_spells_out_its_settings_and_is_built(choice):
-    """Every choice spells out its settings, is built, and refuses infinity and NaN.
+def chosen(choice: Choice) -> tuple[DictConfig, str]:
+    """A configuration with a choice, and the node that it is there."""
+    if choice.group == "measure":
+        return composition((f"measures=[{choice.name}]",)).config, f"measure.{choice.name}"
+    return composition(typed(choice.group, choice.name)).config, choice.node
 
-    Counts and checksums that a dataset is compared with are no settings that a run computes with.
-    """
-    is_measure, name = choice.group == "measure", f"{choice.group}={choice.name}"
-    node = f"measure.{choice.name}" if is_measure else choice.node
-    words = (f"measures=[{choice.name}]",) if is_measure else typed(choice.group, choice.name)
-    config = composition(words).config
-    asked = f"measure/{choice.name}" if is_measure else choice.group
-    assert list(setting_faults(OmegaConf.select(config, node), asked)) == [], name
+
+def named(choice: Choice) -> str:
+    return f"{choice.group}={choice.name}"
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=named)
+def test_every_choice_spells_out_its_settings_and_is_built(choice):
+    settings = OmegaConf.select(*chosen(choice))
+    asked = f"measure/{choice.name}" if choice.group == "measure" else choice.group
+    assert list(setting_faults(settings, asked)) == []
     if choice.name != "cuda":  # cannot be built without one
-        built = build(OmegaConf.select(config, node))
-        assert type(built).__name__ == choice.content["_target_"].rpartition(".")[2], name
-        assert all(setting.comment for setting in choice.settings if setting.name != "source"), name
-    settings: Any = OmegaConf.to_container(config, resolve=True)
-    group, *below = node.split(".") if not is_measure else ("measure", choice.name)
-    whole = OmegaConf.create({group: settings[group]})
-    for place in [each for each in _numbers(settings[group]) if [*each[: len(below)]] == below]:
-        above, good = reduce(getitem, (group, *place[:-1]), whole), reduce(getitem, place, settings[group])
-        for bad in (float("inf"), float("nan")) if place[0] != "expected" else ():
-            above[place[-1]] = bad
-            part = OmegaConf.select(whole, node if is_measure else group)
-            if (name, place[-1]) in MAY_BE_INFINITE and bad > 0:
-                build(part)
-                continue
-            prefix = f"measure.{choice.name}.{place[1]}" if is_measure else f"{group}.{place[0]}"
+        assert type(build(settings)).__name__ == choice.content["_target_"].rpartition(".")[2]
+        assert all(setting.comment for setting in choice.settings if setting.name != "source")
+
+
+@pytest.mark.parametrize("bad", [INFINITE, float("nan")], ids=str)
+@pytest.mark.parametrize("choice", CHOICES, ids=named)
+def test_every_choice_refuses_infinity_and_nan(choice, bad):
+    """Counts and checksums that a dataset is compared with are no settings that a run computes with."""
+    config, node = chosen(choice)
+    group, *below = node.split(".")
+    settings: Any = OmegaConf.to_container(config, resolve=True)[group]
+    whole = OmegaConf.create({group: settings})
+    for place in [each for each in _numbers(settings) if [*each[: len(below)]] == below and each[0] != "expected"]:
+        above, good = reduce(getitem, (group, *place[:-1]), whole), reduce(getitem, place, settings)
+        above[place[-1]] = bad
+        part = OmegaConf.select(whole, node if group == "measure" else group)
+        if (named(choice), place[-1]) in MAY_BE_INFINITE and bad > 0:
+            build(part)
+        else:
+            prefix = ".".join([group, *map(str, place[: 2 if group == "measure" else 1])])
             with pytest.raises(ValueError, match=rf"^{re.escape(prefix)}[\w.]* must be "):
                 build(part)
         above[place[-1]] = good
 
 
-def test_no_number_of_a_run_may_be_infinite_or_nan():
+@pytest.mark.parametrize("bad", [INFINITE, float("nan")], ids=str)
+def test_no_number_of_a_run_may_be_infinite_or_nan(bad):
     settings: Any = OmegaConf.to_container(compose([]).config, resolve=True)
     of_run = {field.name: settings[field.name] for field in fields(RunSettings)}
     numbers = of_run.keys() & {str(place[0]) for place in _numbers(settings)}
     assert {"seed", "rounds", "checkpoint_every", "checkpoint_rounds"} <= numbers
-    for bad in (float("inf"), float("nan")):
-        for name, value in [*dict.fromkeys(numbers, bad).items(), ("beta", bad), ("exposure", [1, bad])]:
-            with pytest.raises(ValueError, match=rf"^{name} must be "):
-                check_settings(RunSettings, {**of_run, name: value}, "")
+    for name, value in [*dict.fromkeys(numbers, bad).items(), ("beta", bad), ("exposure", [1, bad])]:
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            check_settings(RunSettings, {**of_run, name: value}, "")
 
 
-def test_a_failed_import_is_one_line_with_file_and_number(tmp_path, monkeypatch):
-    """Why something cannot be imported is one line with file and line number."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    """A folder with modules of the user, in which commands are typed."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "package_x").mkdir()
     nested = "class Outer:\n    class Inner:\n        pass\n"
-    write(
-        tmp_path, {"package_x/__init__.py": nested, "package_x/below.py": "import foo_x\n", "other_x.py": "\n1 / 0\n"}
-    )
+    files = {"package_x/__init__": nested, "package_x/below": "import foo_x\n", "other_x": "\n1 / 0\n"}
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+BROKEN = {
+    "mine_a": ("\nimport os\nimport foo_x\n", "mine_a.py, line 3: ModuleNotFoundError: No module named 'foo_x'"),
+    "mine_b": ("from os import no_x\n", "mine_b.py, line 1: ImportError: cannot import name 'no_x' from 'os' "),
+    "mine_c": ("def f():\n    return a\n\n\nf()\n", "mine_c.py, line 2: NameError: name 'a' is not defined"),
+    "mine_d": ("x = 1\nx = (\n", "mine_d.py, line 2: SyntaxError: '(' was never closed"),
+    "mine_e": ("import other_x\n", "other_x.py, line 2: ZeroDivisionError: division by zero"),
+    "mine_f": ("raise SystemExit(3)\n", "mine_f.py, line 1: SystemExit: 3"),
+    "mine_g": ("class Ranger:\n    pass\n", "mine_g.py has no Ranker"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_failed_import_is_one_line_with_file_and_number(modules, name):
+    text, reason = BROKEN[name]
+    (modules / f"{name}.py").write_text(text)
+    start = f"ranker._target_ must be a class that can be imported, got {name}.Ranker: {reason}"
+    with pytest.raises(ValueError, match=rf"^{re.escape(start)}[^\n]*$"):
+        build(OmegaConf.create({"ranker": {"_target_": f"{name}.Ranker"}}).ranker)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("package_x.below.Ranker", r"^package_x/below\.py, line 1: ModuleNotFoundError: No module named 'foo_x'$"),
+        ("package_x.beneath.Ranker", r"^package_x/__init__\.py has no beneath$"),
+        ("package_y.Ranker", "^there is no module package_y$"),
+        ("sys.nothing", "^sys has no nothing$"),
+        ("", "^it must be names with dots"),
+        ("package_x:Outer", "^it must be names with dots"),
+    ],
+)
+@pytest.mark.usefixtures("modules")
+def test_a_name_that_leads_nowhere_says_where_it_ends(target, message):
+    with pytest.raises(ImportError, match=message):
+        import_target(target)
+
+
+@pytest.mark.usefixtures("modules")
+def test_names_lead_into_classes_and_modules():
     assert import_target("package_x.Outer.Inner").__qualname__ == "Outer.Inner"
     assert import_target("os.path.join") is os.path.join
-    for number, (code, message) in enumerate(
-        (
-            ("\nimport os\nimport foo_x\n", "NAME.py, line 3: ModuleNotFoundError: No module named 'foo_x'"),
-            ("from os import nothing_x\n", "NAME.py, line 1: ImportError: cannot import name 'nothing_x' from 'os' "),
-            ("def f():\n    return missing\n\n\nf()\n", "NAME.py, line 2: NameError: name 'missing' is not defined"),
-            ("x = 1\nx = (\n", "NAME.py, line 2: SyntaxError: '(' was never closed"),
-            ("import other_x\n", "other_x.py, line 2: ZeroDivisionError: division by zero"),
-            ("raise SystemExit(3)\n", "NAME.py, line 1: SystemExit: 3"),
-            ("class Ranger:\n    pass\n", "NAME.py has no Ranker"),
-        )
-    ):
-        name = f"mine_x{number}"
-        write(tmp_path, {f"{name}.py": code})
-        reason = f"got {name}.Ranker: {message.replace('NAME', name)}"
-        start = f"ranker._target_ must be a class that can be imported, {reason}"
-        with pytest.raises(ValueError, match=rf"^{re.escape(start)}[^\n]*$"):
-            build(OmegaConf.create({"ranker": {"_target_": f"{name}.Ranker"}}).ranker)
-    for target, message in {
-        "package_x.below.Ranker": r"^package_x/below\.py, line 1: ModuleNotFoundError: No module named 'foo_x'$",
-        "package_x.beneath.Ranker": r"^package_x/__init__\.py has no beneath$",
-        "package_y.Ranker": "^there is no module package_y$",
-        "sys.nothing": "^sys has no nothing$",
-        "": "^it must be names with dots",
-        "package_x:Outer": "^it must be names with dots",
-    }.items():
-        with pytest.raises(ImportError, match=message):
-            import_target(target)

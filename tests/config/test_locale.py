@@ -11,26 +11,28 @@ import pytest
 import yaml
 
 from ol2r_cli import cli
+from tests.finished import refused
 from tests.worlds import TINY
 
 ROOT = Path(__file__).parents[2]
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
 
 
-def test_text_that_is_none_in_the_locale_is_refused(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "typed",
+    [["note=a\udcc3\udcbc"], ["-m", "note=a\udcc3\udcbc", "seed=1,2"], ["output_dir=a\udcc3\udcbc"]],
+    ids=range(3),
+)
+def test_text_that_is_none_in_the_locale_is_refused(tmp_path, capsys, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
-    words = ["run", *TINY, "rounds=2"]
+    line = refused(capsys, "run", *TINY, "rounds=2", *typed)
     advice = "save it as UTF-8, or type PYTHONUTF8=1 before the command"
-    for typed in (["note=a\udcc3\udcbc"], ["-m", "note=a\udcc3\udcbc", "seed=1,2"], ["output_dir=a\udcc3\udcbc"]):
-        assert cli.main([*words, *typed]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("ol2r run: "), typed
-        assert "a\\udcc3\\udcbc" in error, typed
-        assert error.endswith(f" has bytes that are no text in this locale: {advice}\n"), typed
+    assert "a\\udcc3\\udcbc" in line
+    assert line.endswith(f" has bytes that are no text in this locale: {advice}")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_has_its_text_whatever_the_locale_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_has_its_text_whatever_the_locale_is(tmp_path, monkeypatch):
     """A note of ol2r's own choice files and of ol2r.yaml is read and written as UTF-8."""
     (tmp_path / "choices" / "ranker").mkdir(parents=True)
     text = "# Für Tests.\n_target_: ol2r_cli.ranker.model_ranker.RandomRanker  # größer\n"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import compose
+from tests.finished import refused
 
 # What is typed, and words of the line that answers; $ is its end.
 MISTAKES = r"""
@@ -146,12 +145,12 @@ measure.ndcg=1 | or a setting as in measure.ndcg.discount=1$
 
 
 @pytest.fixture(autouse=True)
-def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.split("\n")[1:-1], ids=lambda mistake: mistake.partition(" | ")[0])
-def test_a_mistake_is_one_line_and_writes_nothing(mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_is_one_line_and_writes_nothing(mistake, tmp_path, capsys):
     line, *answer = mistake.split(" | ")
     assert main(line.split()) == 2
     captured = capsys.readouterr()
@@ -164,19 +163,19 @@ def test_a_mistake_is_one_line_and_writes_nothing(mistake, tmp_path: Path, capsy
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_line_break_and_several_settings_in_one_word(capsys: pytest.CaptureFixture[str]):
-    for word in ("ranker=a\nb", "ranker.l2=a\nb", "rounds=\n", "a\nb=1"):
-        assert main([word, "dataset=mq2008"]) == 2, word
-        assert capsys.readouterr().err.count("\n") == 1, word
-    assert main(["rounds=10 ranker=pdgd", "seed=3"]) == 2
-    assert capsys.readouterr().err.endswith(
-        " 'rounds=10 ranker=pdgd' is several settings: leave out the quotes around them\n"
-    )
+@pytest.mark.parametrize("word", ["ranker=a\nb", "ranker.l2=a\nb", "rounds=\n", "a\nb=1"])
+def test_a_line_break_is_shown_in_one_line(capsys, word):
+    refused(capsys, "run", word, "dataset=mq2008")
+
+
+def test_several_settings_in_one_word_are_told(capsys):
+    told = "'rounds=10 ranker=pdgd' is several settings: leave out the quotes around them"
+    assert refused(capsys, "run", "rounds=10 ranker=pdgd", "seed=3") == told
     note = "it's 1, as seed=3"
     assert compose(["dataset.queries={train: 9, test: 3}", f"note={note}"]).settings["note"] == note
 
 
-def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path, capsys):
     assert main(["-m", "ranker=pairrank,pairnk"]) == 2
     captured = capsys.readouterr()
     assert "did you mean ranker=pairrank?" in captured.err
@@ -186,26 +185,14 @@ def test_a_mistake_in_a_sweep_stops_it_before_its_first_run(tmp_path: Path, caps
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_gpu_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_a_gpu_that_is_not_there(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["device=cuda"]) == 2
     assert "use device=cpu" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch):
-    seen: list[object] = []
-    monkeypatch.setattr("ol2r_cli.run.runner.run_experiment", lambda *given, **_: seen.extend(given) or 0)
-    typed = ["ranker=pairrank", "exploration.alpha=${ranker.l2}", "click=nav"]
-    assert main(typed) == 0
-    settings, choices, overrides = seen
-    assert overrides == [*typed[:2], "click=navigational"]
-    assert settings["exploration"]["alpha"] == settings["ranker"]["l2"]
-    assert (choices["click"], choices["exploration"]) == ("navigational", "confidence")
-    assert "experiment" not in choices, "none was chosen"
-
-
-def test_a_mistake_in_the_program_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_a_mistake_in_the_program_shows_where(capsys, monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("a slip")
 

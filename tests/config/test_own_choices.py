@@ -19,12 +19,13 @@ from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.export import export
 from ol2r_cli.plugins.look_after import clean, verify
 from ol2r_cli.run.run import find_run
+from tests.finished import refused
 
 CODE = "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search_path) -> Path:
+def here(tmp_path, monkeypatch, search_path) -> Path:
     """An empty working directory, and a search path for modules that ends with the test."""
     folder = tmp_path / "here"
     folder.mkdir()
@@ -49,19 +50,26 @@ def install(folder: Path, name: str, value: str, ending: str = "dist-info") -> N
     (metadata / "entry_points.txt").write_text(f"[ol2r.choices]\nmine = {value}\n")
 
 
-def test_names_that_are_values_of_yaml_are_names_of_choices(tmp_path, capsys):
-    names = ("nan", "1e3", "2024", "true", "inf")
-    for name in names:
-        own(tmp_path, name, "valued_a")
-    composer = Composer(["--config-dir", str(tmp_path)])
-    for name in names:
-        assert composer([f"ranker={name}", "exploration=none"]).choices["ranker"] == name
-        assert composer([f"ranker='{name}'"]).choices["ranker"] == name
-        assert composer.jobs([f"ranker={name},pdgd"]) == [[f"ranker='{name}'"], ["ranker=pdgd"]]
-    own(tmp_path, "null", "valued_a")
-    assert run.main(["ranker=null", "--config-dir", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "ol2r run: ranker=null must have quotes: type \"ranker='null'\"\n"
-    assert Composer(["--config-dir", str(tmp_path)])(["ranker='null'"]).choices["ranker"] == "null"
+@pytest.fixture(scope="module")
+def valued(tmp_path_factory) -> Composer:
+    """A composer that knows choices whose names are values of YAML."""
+    folder = tmp_path_factory.mktemp("valued")
+    for name in ("nan", "1e3", "2024", "true", "inf", "null"):
+        own(folder, name, "valued_a")
+    return Composer(["--config-dir", str(folder)])
+
+
+@pytest.mark.parametrize("name", ["nan", "1e3", "2024", "true", "inf"])
+def test_names_that_are_values_of_yaml_are_names_of_choices(valued, name):
+    assert valued([f"ranker={name}", "exploration=none"]).choices["ranker"] == name
+    assert valued([f"ranker='{name}'"]).choices["ranker"] == name
+    assert valued.jobs([f"ranker={name},pdgd"]) == [[f"ranker='{name}'"], ["ranker=pdgd"]]
+
+
+def test_a_choice_with_the_name_null_needs_quotes(valued):
+    with pytest.raises(ValueError, match=r"^ranker=null must have quotes: type .ranker='null'.$"):
+        valued(["ranker=null"])
+    assert valued(["ranker='null'"]).choices["ranker"] == "null"
 
 
 @pytest.mark.parametrize("ending", ["dist-info", "egg-info"])
@@ -108,34 +116,41 @@ def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeyp
     assert "bundle_a" not in sys.modules
 
 
-def test_what_is_no_folder_or_no_package_is_one_line(tmp_path, here, monkeypatch):
-    with pytest.raises(ValueError, match=r"^--config-dir must be a folder, got nowhere, which does not exist$"):
+NOWHERE = "must be a folder, got nowhere, which does not exist$"
+
+
+def test_a_folder_of_the_command_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=f"^--config-dir {NOWHERE}"):
         choice_folders([Path("nowhere")])
+
+
+def test_a_folder_of_the_project_that_is_not_there_is_refused(here):
     (here / "ol2r.yaml").write_text("choices: nowhere\n")
-    with pytest.raises(ValueError, match=r"^choices in ol2r\.yaml must be a folder, got nowhere, which does not exist"):
+    with pytest.raises(ValueError, match=rf"^choices in ol2r\.yaml {NOWHERE}"):
         compose()
-    monkeypatch.setenv("OL2R_CHOICES", "/nowhere")
-    with pytest.raises(ValueError, match=r"^OL2R_CHOICES must be a folder, got /nowhere, which does not exist$"):
-        compose()
-    for value in ("nowhere_d", "json", "sys"):
-        (site := tmp_path / value).mkdir()
-        install(site, "bundle-d", f"{value}.below")
-        message = rf"^ol2r\.choices of bundle-d must be a package that can be found, got '{value}\.below': type pip "
-        with monkeypatch.context() as patch:
-            patch.syspath_prepend(site)
-            with pytest.raises(ValueError, match=message):
-                choice_folders()
 
 
-def test_a_name_that_is_taken_is_refused_in_one_line(tmp_path, capsys):
-    first = own(tmp_path / "first", "twice_e")
-    for name in ("pairrank", "twice_e"):
-        second = own(tmp_path / f"second_{name}", name)
-        assert run.main(["--config-dir", str(first), "--config-dir", str(second), "--cfg", "job"]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert captured.err.startswith(f"ol2r run: {second}/ranker/{name}.yaml must not have the name of ")
-        assert captured.err.endswith(f"/ranker/{name}.yaml: rename it\n")
+def test_a_folder_of_the_environment_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setenv("OL2R_CHOICES", "nowhere")
+    with pytest.raises(ValueError, match=f"^OL2R_CHOICES {NOWHERE}"):
+        compose()
+
+
+@pytest.mark.parametrize("value", ["nowhere_d", "json", "sys"])
+def test_a_package_that_is_not_there_is_refused(tmp_path, monkeypatch, value):
+    install(tmp_path, "bundle-d", f"{value}.below")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = rf"^ol2r\.choices of bundle-d must be a package that can be found, got '{value}\.below': type pip "
+    with pytest.raises(ValueError, match=message):
+        choice_folders()
+
+
+@pytest.mark.parametrize("name", ["pairrank", "twice_e"])
+def test_a_name_that_is_taken_is_refused_in_one_line(tmp_path, capsys, name):
+    first, second = own(tmp_path / "first", "twice_e"), own(tmp_path / "second", name)
+    line = refused(capsys, "run", "--config-dir", first, "--config-dir", second, "--cfg", "job")
+    assert line.startswith(f"{second}/ranker/{name}.yaml must not have the name of ")
+    assert line.endswith(f"/ranker/{name}.yaml: rename it")
 
 
 def test_a_module_whose_name_is_taken_is_refused(tmp_path, monkeypatch):
@@ -154,40 +169,50 @@ def test_a_module_whose_name_is_taken_is_refused(tmp_path, monkeypatch):
         compose(["ranker=second_g", f"--config-dir={second}"])
 
 
-def test_help_and_messages_have_own_choices(tmp_path, here, capsys):
-    typed = str(own(tmp_path / "own", "elsewhere"))
-    for words, end in (
-        (["ranker=qwxyz"], "got 'qwxyz': own choices: --config-dir DIR\n"),
-        (["launcher=qwxyz"], "got 'qwxyz': own choices: --config-dir DIR\n"),
-        (["--config-dir", typed, "ranker=elswhere"], "did you mean ranker=elsewhere?\n"),
-    ):
-        assert run.main(words) == 2
-        assert (err := capsys.readouterr().err).endswith(end), words
-    assert "did you mean ranker=elsewhere?" in err
+@pytest.mark.parametrize(
+    ("typed", "end"),
+    [
+        ("ranker=qwxyz", "got 'qwxyz': own choices: --config-dir DIR"),
+        ("launcher=qwxyz", "got 'qwxyz': own choices: --config-dir DIR"),
+        ("--config-dir ../own ranker=elswhere", "did you mean ranker=elsewhere?"),
+    ],
+)
+def test_messages_have_own_choices(tmp_path, capsys, typed, end):
+    own(tmp_path / "own", "elsewhere")
+    assert refused(capsys, "run", *typed.split()).endswith(end)
+
+
+def test_help_has_own_choices(tmp_path, here, capsys):
     own(here / "choices", "listed_i")
     (here / "ol2r.yaml").write_text("choices: choices\n")
     with pytest.raises(SystemExit):
-        run.main(["--help", "--config-dir", typed])
+        run.main(["--help", "--config-dir", str(own(tmp_path / "own", "elsewhere"))])
     assert {"listed_i", "elsewhere"} <= set(re.split(r"[\s,]+", capsys.readouterr().out))
 
 
-def test_settings_of_the_project_file_are_defaults(here):
-    """The settings of the project file are defaults below what is typed."""
+def test_without_a_project_file_there_are_no_defaults():
     assert read_project() == ProjectFile()
     assert ProjectFile().overrides(with_launcher=True) == []
     assert default_output_dir() == Path("outputs") == Path(compose().config.output_dir)
+
+
+def test_the_launcher_of_the_project_is_a_default(here):
     (here / "ol2r.yaml").write_text("launcher: slurm\n")
-    assert Composer()([]).choices["launcher"] == "slurm"
-    assert Composer()(["launcher=processes"]).choices["launcher"] == "processes"
+    composer = Composer()
+    assert [composer(words).choices["launcher"] for words in ([], ["launcher=processes"])] == ["slurm", "processes"]
+
+
+def test_settings_of_the_project_file_are_defaults(here):
+    """They are not what is typed, and those of a launcher are not those of another."""
     (here / "ol2r.yaml").write_text("output_dir: my results\ndata_dir: /data\nlauncher: {jobs: 4, retries: 1}\n")
     composer = Composer()
     for words, place, jobs in ([], "my results", 4), (["output_dir=typed", "launcher.jobs=2"], "typed", 2):
         config = composer(words).config
-        assert (config.output_dir, config.data_dir) == (place, "/data")
-        assert (config.launcher.jobs, config.launcher.retries) == (jobs, 1)
-    assert "jobs" not in composer(["launcher=slurm"]).config.launcher, "its settings are those of another launcher"
+        found = config.output_dir, config.data_dir, config.launcher.jobs, config.launcher.retries
+        assert found == (place, "/data", jobs, 1)
+    assert "jobs" not in composer(["launcher=slurm"]).config.launcher
     assert composer.shown([], "all").output_dir == "my results"
-    assert composer.jobs(["seed=1,2"]) == [["seed=1"], ["seed=2"]], "they are not what is typed"
+    assert composer.jobs(["seed=1,2"]) == [["seed=1"], ["seed=2"]]
 
 
 def test_its_output_dir_is_the_default_of_reading_commands(here, capsys):
@@ -205,8 +230,9 @@ def test_its_output_dir_is_the_default_of_reading_commands(here, capsys):
     assert plan_of(load_recipe("reproduce", "pairrank_fig3")).output_dir == Path("results")
 
 
-def test_a_slip_in_the_project_file_is_one_line_and_2(here, capsys):
-    for text, message in (
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("choices: [a\n", r"must be a YAML file that can be read: "),
         ("- choices\n", r"must be lines `KEY: VALUE` with the keys choices, output_dir, data_dir, launcher"),
         ("chioces: a\n", r".* has no setting 'chioces': did you mean choices\?$"),
@@ -214,13 +240,18 @@ def test_a_slip_in_the_project_file_is_one_line_and_2(here, capsys):
         ("choices: [1]\n", r"choices must be a list \[\.\.,\.\.\] of which each is text, got \[1\]$"),
         ("output_dir: 3\n", r"output_dir must be null or text, got 3$"),
         ("launcher: [slurm]\n", r"launcher must be null or text or settings in quotes"),
-    ):
-        (here / "ol2r.yaml").write_text(text)
-        with pytest.raises(ValueError, match=rf"^ol2r\.yaml:? {message}"):
-            read_project()
-        for command in (run, status, clean, verify, report):
-            assert command.main([]) == 2, text
-            assert capsys.readouterr().err.count("\n") == 1, text
+    ],
+)
+def test_a_slip_in_the_project_file_is_one_line_and_2(here, capsys, text, message):
+    (here / "ol2r.yaml").write_text(text)
+    with pytest.raises(ValueError, match=rf"^ol2r\.yaml:? {message}"):
+        read_project()
+    for command in (run, status, clean, verify, report):
+        assert command.main([]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_value_that_hydra_does_not_have_is_refused(here):
     (here / "ol2r.yaml").write_text("launcher: {jobs: 2024-01-01}\n")
     with pytest.raises(ValueError, match=r"^launcher\.jobs in ol2r\.yaml must be a number, text, "):
         compose()

@@ -45,11 +45,14 @@ class Plain(nn.Module):
 GOOD = {"_target_": f"{__name__}.Taker", "name": "a", "steps": 3, "rate": 0.5}
 
 
-def test_the_keys_of_a_record_are_settings():
+@pytest.mark.parametrize("taker", [Taker, PlainTaker])
+def test_the_keys_of_a_record_are_settings(taker):
     """Also of a class that is no role, such as a launcher."""
-    for taker in Taker, PlainTaker:
-        assert list(keywords(taker)) == ["name", "steps", "rate"]
-        assert annotations_of(taker) == {"name": str, "steps": Count, "rate": Positive}
+    assert list(keywords(taker)) == ["name", "steps", "rate"]
+    assert annotations_of(taker) == {"name": str, "steps": Count, "rate": Positive}
+
+
+def test_what_is_no_record_has_no_keys():
     assert list(settings_signature(Plain).parameters) == ["name", "others"]
     assert list(keywords(Plain)) == ["name"]
 

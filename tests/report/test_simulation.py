@@ -52,24 +52,32 @@ def coverage(folds: int, seeds: int, spread: float, flat: bool = False) -> float
     return right / DRAWS
 
 
-def test_the_family_wise_error_rate_is_five_percent_at_most():
-    for test, seeds in ("t", 10), ("permutation", 15):
-        rate = significant(test, 4, 1, seeds)
-        assert 0.015 < rate < 0.05 + NEAR, "Holm is a little conservative where comparisons share a ranker"
+@pytest.mark.parametrize(("test", "seeds"), [("t", 10), ("permutation", 15)])
+def test_the_family_wise_error_rate_is_five_percent_at_most(test, seeds):
+    """Holm is a little conservative where comparisons share a ranker."""
+    assert 0.015 < significant(test, 4, 1, seeds) < 0.05 + NEAR
+
+
+def test_folds_that_suit_a_ranker_are_no_independent_values():
     assert significant("t", 2, 5, 5, 1.0) == pytest.approx(0.05, abs=NEAR)
-    assert significant("t", 2, 5, 5, 1.0, flat=True) > 0.2, "folds that suit a ranker are no independent values"
+    assert significant("t", 2, 5, 5, 1.0, flat=True) > 0.2
 
 
-def test_intervals_cover_the_mean_in_95_percent():
-    for folds, seeds, spread in (1, 3, 0.0), (1, 10, 0.0), (5, 5, 0.0), (5, 5, 1.0), (2, 10, 1.0):
-        assert coverage(folds, seeds, spread) == pytest.approx(0.95, abs=NEAR), (folds, seeds, spread)
-    assert coverage(5, 5, 1.0, flat=True) < 0.75, "intervals that ignore the folds are too narrow"
+@pytest.mark.parametrize(
+    ("folds", "seeds", "spread"), [(1, 3, 0.0), (1, 10, 0.0), (5, 5, 0.0), (5, 5, 1.0), (2, 10, 1.0)]
+)
+def test_intervals_cover_the_mean_in_95_percent(folds, seeds, spread):
+    assert coverage(folds, seeds, spread) == pytest.approx(0.95, abs=NEAR)
 
 
-def test_power_is_that_of_the_noncentral_t():
-    for folds, seeds, effect in (1, 10, 1.0), (1, 5, 1.0), (5, 5, 0.5):
-        units, on_units = (seeds, effect) if folds == 1 else (folds, effect * seeds**0.5)
-        found = significant("t", 2, folds, seeds, shift=effect * 2**0.5)  # the noise of two rankers
-        shifted, critical = nct(units - 1, on_units * units**0.5), t.ppf(1 - ALPHA / 2, units - 1)
-        expected = float(shifted.sf(critical) + shifted.cdf(-critical))
-        assert found == pytest.approx(expected, abs=3 * (0.25 / DRAWS) ** 0.5), (folds, seeds)
+def test_intervals_that_ignore_the_folds_are_too_narrow():
+    assert coverage(5, 5, 1.0, flat=True) < 0.75
+
+
+@pytest.mark.parametrize(("folds", "seeds", "effect"), [(1, 10, 1.0), (1, 5, 1.0), (5, 5, 0.5)])
+def test_power_is_that_of_the_noncentral_t(folds, seeds, effect):
+    units, on_units = (seeds, effect) if folds == 1 else (folds, effect * seeds**0.5)
+    found = significant("t", 2, folds, seeds, shift=effect * 2**0.5)  # the noise of two rankers
+    shifted, critical = nct(units - 1, on_units * units**0.5), t.ppf(1 - ALPHA / 2, units - 1)
+    expected = float(shifted.sf(critical) + shifted.cdf(-critical))
+    assert found == pytest.approx(expected, abs=3 * (0.25 / DRAWS) ** 0.5)

@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from ol2r_cli.report.names import Labels, Legend
+from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.tasks import find_row, fixed_names, task_name, tasks
 from tests.report.runs import groups_and_labels, groups_below, make
 
@@ -19,24 +20,35 @@ def test_a_task_is_of_dataset_users_and_settings_of_the_run(tmp_path):
     assert sorted(len(task) for task in tasks(groups_below(tmp_path))) == [1] * len(tasks_of) + [2 + len(same)]
 
 
-def test_words_for_a_baseline(tmp_path):
-    make(tmp_path / "a", "ranker.l2=0.1")
-    make(tmp_path / "a", "ranker.l2=2")
-    make(tmp_path / "a", "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
-    (task,) = tasks(groups_below(tmp_path / "a"))
-    for row, several in enumerate(
-        (
-            ("ranker=pairrank ranker.l2=0.1", "pairrank ranker.l2=1e-1"),
-            ("ranker.l2=2.0",),
-            ("pdgd", "ranker=pdgd", "ranker.pairs=all", "exploration=none"),
-            ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2"),
-        )
-    ):
-        for words in several:
-            assert find_row(words, task, Labels(task)) is [*task, None][row], words
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> tuple[list[Group], Labels]:
+    """The rows of a task, and their labels: two of pairrank, and one of pdgd."""
+    root = tmp_path_factory.mktemp("three")
+    for l2 in ("0.1", "2"):
+        make(root, f"ranker.l2={l2}")
+    make(root, "ranker=pdgd", "exploration=none", "ranker.l2=7", "ranker.pairs=all")
+    (task,) = tasks(groups_below(root))
+    return task, Labels(task)
+
+
+@pytest.mark.parametrize(
+    ("words", "row"),
+    [
+        *((words, 0) for words in ("ranker=pairrank ranker.l2=0.1", "pairrank ranker.l2=1e-1")),
+        ("ranker.l2=2.0", 1),
+        *((words, 2) for words in ("pdgd", "ranker=pdgd", "ranker.pairs=all", "exploration=none")),
+        *((words, None) for words in ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2")),
+    ],
+)
+def test_words_name_a_row(three, words, row):
+    task, labels = three
+    assert find_row(words, task, labels) is (None if row is None else task[row])
+
+
+def test_words_must_name_one_row_of_each_task(tmp_path):
     for other in ("ranker.l2=1 rounds=9", "ranker.l2=2 rounds=9", "rounds=8"):
-        make(tmp_path / "b", *other.split())
-    rows, labels = groups_and_labels(tmp_path / "b")
+        make(tmp_path, *other.split())
+    rows, labels = groups_and_labels(tmp_path)
     first, second = tasks(rows)
     assert find_row("pairrank", second, labels) is second[0]
     message = (
@@ -64,45 +76,75 @@ def test_words_that_match_several_rows_are_completed(tmp_path):
     assert find_row("pairrank ranker.pairs='two words'", task, labels) is task[4]
 
 
-def test_names_of_rows_are_given_by_words(tmp_path):
-    """A row has its name in every task in which the words match one row."""
+@pytest.fixture(scope="module")
+def six(tmp_path_factory) -> tuple[list[Group], Labels]:
+    """Three rows in each of two tasks, and their labels."""
+    root = tmp_path_factory.mktemp("six")
     for click in ("perfect", "informational"):
         for words in ((), ("ranker=pdgd",), ("ranker=pdgd", "ranker/model=mlp")):
-            make(tmp_path, f"click={click}", *words)
-    groups, labels = groups_and_labels(tmp_path)
+            make(root, f"click={click}", *words)
+    return groups_and_labels(root)
+
+
+def test_names_of_rows_are_given_by_words(six):
+    """A row has its name in every task in which the words match one row."""
+    groups, labels = six
     called, rankers = fixed_names({"pairrank": "ours", "ranker=pdgd ranker/model=mlp": "a network"}, groups, labels)
     assert (sorted(called.values()), rankers) == (["a network"] * 2 + ["ours"] * 2, {})
     named = Labels(groups, called)
     assert {named.ranker(group) for group in groups} == {"ours", "a network", "pdgd"}
     assert list(Legend(groups, named).styles) == ["ours", "PDGD", "a network"]
-    for names, message in (
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
         ({"pairank": "ours"}, r"must begin with .* of some row, got pairank: did you mean pairrank\?"),
         (
             {"pdgd exploration=plackett_luce": "theirs"},
             "must match one row of each task, got pdgd exploration=plackett_luce, which matches 2 .*: type 'pdgd ",
         ),
         ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
-        ({"pairrank": "x", "ranker/model=mlp": "x"}, "must give each row of a task another name, got x for 2"),
-        ({"ranker/model=mlp": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
-        ({"pdgd": "x", "pairrank": "x"}, "must give each row of a task another name, got x for 2"),
-        ({"pdgd": "pairrank"}, "must give each row of a task another name, got pairrank for 2"),
-    ):
-        with pytest.raises(ValueError, match=f"^--name {message}"):
-            fixed_names(names, groups, labels)
+        *(
+            (names, f"must give each row of a task another name, got {next(iter(names.values()))} for 2")
+            for names in (
+                {"pairrank": "x", "ranker/model=mlp": "x"},
+                {"ranker/model=mlp": "pairrank"},
+                {"pdgd": "x", "pairrank": "x"},
+                {"pdgd": "pairrank"},
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_names_that_tell_no_rows_apart_are_refused(six, names, message):
+    with pytest.raises(ValueError, match=f"^--name {message}"):
+        fixed_names(names, *six)
 
 
-def test_all_rows_of_a_ranker_have_its_name(tmp_path):
-    """They are told apart as before, and one of them may have a name of its own."""
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory) -> tuple[list[Group], Labels]:
+    """Three rows of PDGD and one of PairRank in each of two tasks, and their labels."""
+    root = tmp_path_factory.mktemp("eight")
     for click in ("perfect", "informational"):
         for words in (("ranker.learning_rate=1",), ("ranker.learning_rate=2",), ("ranker/model=mlp",)):
-            make(tmp_path, "ranker=pdgd", f"click={click}", *words)
-        make(tmp_path, f"click={click}")
-    groups, labels = groups_and_labels(tmp_path)
-    for words in ("pdgd", "ranker=pdgd"):
-        called, rankers = fixed_names({words: "ours"}, groups, labels)
-        named = Labels(groups, called, one_row_each=True, rankers=rankers)
-        assert {named.ranker(group) for group in groups} == {"ours", "ours ranker/model=mlp", "pairrank"}
-        assert list(Legend(groups, named).styles) == ["PairRank", "ours η=1", "ours η=2", "Neural-ours"]
+            make(root, "ranker=pdgd", f"click={click}", *words)
+        make(root, f"click={click}")
+    return groups_and_labels(root)
+
+
+@pytest.mark.parametrize("words", ["pdgd", "ranker=pdgd"])
+def test_all_rows_of_a_ranker_have_its_name(eight, words):
+    """They are told apart as before."""
+    groups, labels = eight
+    called, rankers = fixed_names({words: "ours"}, groups, labels)
+    named = Labels(groups, called, one_row_each=True, rankers=rankers)
+    assert {named.ranker(group) for group in groups} == {"ours", "ours ranker/model=mlp", "pairrank"}
+    assert list(Legend(groups, named).styles) == ["PairRank", "ours η=1", "ours η=2", "Neural-ours"]
+
+
+def test_a_row_of_a_named_ranker_may_have_a_name_of_its_own(eight):
+    groups, labels = eight
     called, rankers = fixed_names({"pdgd": "ours", "pdgd ranker.learning_rate=2": "fast"}, groups, labels)
     named = Labels(groups, called, one_row_each=True, rankers=rankers)
     assert list(Legend(groups, named).styles) == ["PairRank", "ours η=1", "fast", "Neural-ours"]
