@@ -17,7 +17,6 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 def test_every_choice_has_one_line_with_its_description(capsys):
-    """Every choice has one line with its description and defaults are marked."""
     listed = lines(capsys, "--all")
     catalogue = Catalogue()  # without Hydra's own groups, and without recipes, which are no choices
     for path in [choice.path for group in catalogue.groups for choice in catalogue.choices[group].values()]:
@@ -27,6 +26,10 @@ def test_every_choice_has_one_line_with_its_description(capsys):
         typed = typed.replace(f"measure={path.stem}", f"measures=[{path.stem}]")
         (line,) = [line for line in listed if typed in line.split()[:2]]
         assert first.rstrip(":") in line
+
+
+def test_defaults_are_marked_and_parts_stand_behind_their_groups(capsys):
+    listed, catalogue = lines(capsys, "--all"), Catalogue()
     own = ("measures=", *(f"{group}=" for group in catalogue.groups))  # those of other commands are behind them
     listed = [line for line in listed if line[3:].startswith(own)]
     starred = {line.split()[1] for line in listed if line.startswith("*  ")}
