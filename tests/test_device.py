@@ -15,9 +15,7 @@ import torch
 from ol2r_cli import loops
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer, compose
-from ol2r_cli.config.ranges import check_settings
 from ol2r_cli.device import HISTORY, NETWORKS, ONE_STEP, BreakEven, Device
-from ol2r_cli.interfaces import Ranker
 from ol2r_cli.ranker.model.mlp import MLP
 from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.sweep.plan import Plan
@@ -32,18 +30,19 @@ PAGE = (Path(__file__).parents[1] / "docs" / "explanation/performance.md").read_
 
 
 @pytest.fixture
-def gpu(monkeypatch):
-    """Three GPUs, on which nothing is computed, and what compiles loops for them."""
+def gpu(request, monkeypatch):
+    """Three GPUs, on which nothing is computed, and what compiles loops for them, unless a test says what lacks."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(loops, "gpu_is_missing", str)  # also where numba-cuda is not installed
+    monkeypatch.setattr(loops, "gpu_is_missing", lambda: getattr(request, "param", ""))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 @pytest.fixture
-def set_up(monkeypatch):
-    """Parts that nothing allocates on the GPUs, and that fit each other."""
-    monkeypatch.setattr(Experiment, "setup_error", lambda self: "")
+def set_up(request, monkeypatch):
+    """Parts that nothing allocates on the GPUs, and that fit each other, or are refused there with what a test says."""
+    error = getattr(request, "param", "")
+    monkeypatch.setattr(Experiment, "setup_error", lambda self: error if self.needs_gpu else "")
 
 
 @pytest.fixture
@@ -56,18 +55,25 @@ def experiment(*overrides: str) -> Experiment:
     return Experiment(composition.settings, composition.choices)
 
 
-def test_all_parts_of_a_run_have_its_precision():
-    """All parts of a run have its precision, and its id names it."""
-    for words, own, other in (LINEAR, "float64", "float32"), (NETWORK, "float32", "float64"):
-        ids = {}
-        for setting, name in ("auto", own), (own, own), (other, other):
-            made, expected = experiment(*words, f"device.dtype={setting}"), getattr(torch, name)
-            simulation, ids[setting] = made.simulation(), made.id
-            assert simulation.context.dtype == expected, (words, setting)
-            assert {evaluator.split.dtype for evaluator in made.evaluators()} == {expected}
-            _, interaction = next(simulation.play())
-            assert interaction.prediction.scores.dtype == expected
-        assert ids["auto"] == ids[own] != ids[other]
+@pytest.mark.parametrize(
+    ("words", "own", "other"),
+    [(LINEAR, "float64", "float32"), (NETWORK, "float32", "float64")],
+    ids=["linear", "network"],
+)
+def test_all_parts_of_a_run_have_its_precision(words, own, other):
+    """And its id names it."""
+    ids = {}
+    for setting, name in ("auto", own), (own, own), (other, other):
+        made = experiment(*words, f"device.dtype={setting}")
+        simulation, ids[setting] = made.simulation(), made.id
+        _, interaction = next(simulation.play())
+        found = (
+            simulation.context.dtype,
+            interaction.prediction.scores.dtype,
+            *(each.split.dtype for each in made.evaluators()),
+        )
+        assert {*found} == {getattr(torch, name)}, setting
+    assert ids["auto"] == ids[own] != ids[other]
 
 
 def tables() -> list[list[list[str]]]:
@@ -113,15 +119,12 @@ def test_where_a_gpu_overtakes_a_core_for_networks():
     assert BreakEven(math.ceil(max(crossings)), 0) == NETWORKS
 
 
-def test_a_kind_of_ranker_has_its_numbers():
-    for words, rounds, least in (
-        (["ranker=olranknet"], 40, 2),
-        (LINEAR, 100_000, 14 + 19),
-        (["ranker=dbgd"], 5_000, 14 + 364),
-        (["ranker=pairrank"], 5_000, 5 + 24),
-    ):
-        made = experiment(*words, f"rounds={rounds}")
-        assert made.break_even.replicas_of(rounds) == least, words
+@pytest.mark.parametrize(
+    ("ranker", "rounds", "least"),
+    [("olranknet", 40, 2), ("pdgd", 100_000, 14 + 19), ("dbgd", 5_000, 14 + 364), ("pairrank", 5_000, 5 + 24)],
+)
+def test_a_kind_of_ranker_has_its_numbers(ranker, rounds, least):
+    assert experiment(f"ranker={ranker}", f"rounds={rounds}").break_even.replicas_of(rounds) == least
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,6 @@ SINGLE = [
 
 @pytest.mark.parametrize("words", SINGLE)
 def test_auto_takes_no_gpu_for_single_rounds(words, gpu, two_cores):
-    """`device=auto` takes no GPU where roles that are set up play single rounds."""
     jobs = [*words.split(), "replicas=100000", "rounds=10000", "device=auto"]
     made = experiment(*jobs)
     assert (made.device.torch.type, made.needs_gpu) == ("cpu", False)
@@ -174,20 +176,26 @@ def test_auto_takes_a_gpu_from_so_many_replicas_on(words, least, gpu):
     assert not few.warnings() + many.warnings() + made("cuda", least).warnings()
 
 
-def test_auto_takes_a_gpu_for_an_own_network(gpu, monkeypatch):
-    assert experiment(*NETWORK, "device=auto").device.torch.type == "cpu"
-    monkeypatch.setattr(MLP, "__module__", "mine")
-    assert experiment(*NETWORK, "device=auto").device.torch.type == "cuda"
+class OwnNetwork(MLP):
+    """One whose loops are not of ol2r."""
 
 
-def test_without_a_gpu_auto_takes_the_cpu_and_says_nothing():
-    for words in LINEAR, NETWORK:
-        made = experiment(*words, "replicas=1000", "device=auto")
-        assert (made.device.torch.type, made.reason_of_device, made.needs_gpu) == ("cpu", "", False)
+def test_auto_takes_a_gpu_for_an_own_network(gpu):
+    devices = [
+        experiment(*NETWORK, *words, "device=auto").device.torch.type
+        for words in ([], [f"ranker.model._target_={__name__}.OwnNetwork"])
+    ]
+    assert devices == ["cpu", "cuda"]
+
+
+@pytest.mark.parametrize("words", [LINEAR, NETWORK], ids=["linear", "network"])
+def test_without_a_gpu_auto_takes_the_cpu_and_says_nothing(words):
+    made = experiment(*words, "replicas=1000", "device=auto")
+    assert (made.device.torch.type, made.reason_of_device, made.needs_gpu) == ("cpu", "", False)
 
 
 def test_a_run_on_the_cpu_beside_a_gpu_says_why_once(gpu, tmp_path, capsys):
-    """A run on the CPU beside a GPU says why, once, and is found again."""
+    """And is found again."""
     words = [*TINY, *LINEAR, "rounds=2", f"output_dir={tmp_path}"]
     assert main(words) == 0
     output = capsys.readouterr()
@@ -198,25 +206,29 @@ def test_a_run_on_the_cpu_beside_a_gpu_says_why_once(gpu, tmp_path, capsys):
     assert json.loads(run.read_text())["device"] == "cpu"
 
 
-def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, set_up, tmp_path):
-    composer, few = Composer(), [*TINY, *LINEAR, f"output_dir={tmp_path}"]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    for jobs, slots in (
-        ([[*few, "device=auto"], [*few, "device=auto", "seed=1"]], cores),
-        ([[*few, "device=auto"], [*few, *NETWORK, "device=auto", "replicas=2"]], 3),
-        ([[*few, "device=cuda"]], 3),
-        ([[*few, "device=cpu"]], cores),
-    ):
-        planned = Plan(jobs, composer)
-        assert not [sweep_job.reason for sweep_job in planned.bad]
-        assert planned.launcher.free_slots() == slots
-        for words, sweep_job in zip(jobs, planned.sweep_jobs, strict=True):
-            composition = compose(words)
-            assert sweep_job.directory == Experiment(composition.settings, composition.choices).directory.path
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def test_a_sweep_checks_each_device_that_auto_takes(gpu, monkeypatch):
-    monkeypatch.setattr(Experiment, "setup_error", lambda self: "not there" if self.needs_gpu else "")
+@pytest.mark.parametrize(
+    ("jobs", "slots"),
+    [
+        ([["device=auto"], ["device=auto", "seed=1"]], CORES),
+        ([["device=auto"], [*NETWORK, "device=auto", "replicas=2"]], 3),
+        ([["device=cuda"]], 3),
+        ([["device=cpu"]], CORES),
+    ],
+)
+def test_a_sweep_gives_gpus_to_runs_that_use_them(gpu, set_up, tmp_path, jobs, slots):
+    jobs = [[*TINY, *LINEAR, f"output_dir={tmp_path}", *words] for words in jobs]
+    planned = Plan(jobs, Composer())
+    assert not planned.bad
+    assert planned.launcher.free_slots() == slots
+    alone = [Experiment(composed.settings, composed.choices).directory.path for composed in map(compose, jobs)]
+    assert [job.directory for job in planned.sweep_jobs] == alone
+
+
+@pytest.mark.parametrize("set_up", ["not there"], indirect=True)
+def test_a_sweep_checks_each_device_that_auto_takes(gpu, set_up):
     planned = Plan([[*TINY, *NETWORK, "device=auto", f"replicas={replicas}"] for replicas in (1, 100, 1)], Composer())
     assert [(sweep_job.number, sweep_job.reason) for sweep_job in planned.bad] == [(1, "not there")]
 
@@ -225,10 +237,7 @@ GRID = [[*TINY, *LINEAR, "device=auto", "rounds=1500", "replicas=1000", f"seed={
 
 
 def test_a_sweep_takes_gpus_where_they_are_faster(gpu, two_cores):
-    """A sweep takes GPUs where its batches are faster than all cores.
-
-    Two cores are as fast as 2 (14 + 1,820,000 / 1,500) = 2,456 replicas; three jobs have 3,000, two have 2,000.
-    """
+    """Two cores are as fast as 2 (14 + 1,820,000 / 1,500) = 2,456 replicas; three jobs have 3,000, two have 2,000."""
     planned = Plan(GRID, Composer())
     assert planned.launcher.free_slots() == 2
     reason = "device: cuda, with 3,000 replicas faster than 2 cores (or type device=cpu)"
@@ -257,29 +266,20 @@ def test_a_sweep_takes_gpus_for_all_of_its_jobs_or_none(other, gpu, set_up, two_
 
 
 def test_jobs_share_a_gpu_where_they_play_rounds_together(gpu, set_up):
-    """Jobs that ask for a GPU share it where they play rounds together."""
     words = [[*TINY, "device=cuda", ranker] for ranker in ("ranker=pdgd", "ranker=toprank", "ranker=olranknet")]
     planned = Plan(words, Composer())
     assert planned.share_gpus(planned.sweep_jobs) == ""
     assert [job.shares_gpu for job in planned.sweep_jobs] == [True, False, False]
 
 
-def test_settings_outside_their_range_are_refused():
-    assert Ranker.dtype == torch.float64
-    settings = {"name": "cpu", "dtype": "auto", "threads": 1}
-    for name, value, message in (
-        ("dtype", "half", "must be one of auto, float64, float32, got 'half'"),
-        ("threads", 0, "must be from 1 to 1024, got 0"),
-    ):
-        with pytest.raises(ValueError, match=f"^device.{name} {message}$"):
-            check_settings(Device, settings | {name: value}, "device")
-    with pytest.raises(ValueError, match=r"^device\.name must be auto, cpu, cuda or cuda:N, got 'tpu9'$"):
-        Device("tpu9", "auto", 1)
-
-
-def test_a_gpu_without_what_compiles_its_loops_is_not_taken(gpu, monkeypatch):
-    monkeypatch.setattr(loops, "gpu_is_missing", lambda: "numba-cuda is not installed")
+@pytest.mark.parametrize("gpu", ["numba-cuda is not installed"], indirect=True)
+def test_a_gpu_without_what_compiles_its_loops_is_not_taken(gpu):
     with pytest.raises(ValueError, match=r"numba-cuda is not installed: type pip install 'ol2r\[gpu\]'$"):
         Device("cuda", "auto", 1)
     made = experiment(*LINEAR, "replicas=1000", "device=auto")
     assert (made.device.torch.type, made.reason_of_device.partition(",")[0]) == ("cpu", "device: cpu")
+
+
+def test_a_device_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match=r"^device\.name must be auto, cpu, cuda or cuda:N, got 'tpu9'$"):
+        Device("tpu9", "auto", 1)

@@ -35,7 +35,7 @@ FAST = ("ranker=sgd_ranknet", "click=perfect", "ranker.learning_rate=0.1")
 
 
 @pytest.fixture
-def by_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_python(monkeypatch) -> None:
     """Loops are not compiled."""
     loops_by(one_lane, monkeypatch)
 
@@ -172,6 +172,7 @@ def test_changed_methods_have_other_numbers(by_python):
     """Each of them is called: theta goes the other way, half as far, and users never click."""
     original, copied = (played(words) for words in (FAST, (*FAST, f"ranker._target_={own(CopiedRanker)}")))
     assert original.together == []
+    assert original.ranker.own_stages() is not None
     before, after = original.ranker.theta, copied.ranker.theta
     assert (before * after).sum() < 0
     lazy = played((*FAST, f"click._target_={own(Lazy)}"))
@@ -196,19 +197,18 @@ def doubled(self, direction, moved):
     GradientRanker.move(self, 2 * direction, moved)
 
 
-def test_methods_that_are_set_on_an_object_or_a_class_play(by_python, monkeypatch: pytest.MonkeyPatch):
-    first = played(FIRST, rounds=1)
-    for target in "object", "class":
-        running = simulation(FIRST, rounds=1, regret=False)
-        with monkeypatch.context() as patch, torch.inference_mode():
-            if target == "object":
-                patch.setattr(running.ranker, "move", types.MethodType(doubled, running.ranker))
-            else:
-                patch.setattr(PDGD, "move", doubled, raising=False)
-            running.advance(1)
-        torch.testing.assert_close(running.ranker.theta, 2 * first.ranker.theta, msg=target)
-    assert first.ranker.theta.any()
-    assert first.ranker.own_stages() is not None
+@pytest.mark.parametrize("target", ["object", "class"])
+def test_methods_that_are_set_on_an_object_or_a_class_play(by_python, monkeypatch, target):
+    first = played(FIRST, rounds=1).ranker
+    running = simulation(FIRST, rounds=1, regret=False)
+    if target == "object":
+        running.ranker.move = types.MethodType(doubled, running.ranker)
+    else:
+        monkeypatch.setattr(PDGD, "move", doubled, raising=False)
+    with torch.inference_mode():
+        running.advance(1)
+    torch.testing.assert_close(running.ranker.theta, 2 * first.theta)
+    assert first.theta.any()
 
 
 def test_a_class_of_a_notebook_is_not_of_ol2r():
