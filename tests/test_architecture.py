@@ -58,34 +58,40 @@ def graph(types: bool = False, package: Path = PACKAGE) -> dict[str, set[str]]:
     that composes the name of one that it imports imports all modules of that package.
     """
     paths = {name(path, package): path for path in sorted(package.rglob("*.py"))}
-    return {module: _imports(module, path, paths.keys(), types) for module, path in paths.items()}
+    return {module: _Imports(module, path, paths.keys(), types).found for module, path in paths.items()}
 
 
-def _imports(own: str, path: Path, modules: Collection[str], types: bool) -> set[str]:
-    leaves_out_types = not types or path.stem == "__init__"
-    found: set[str] = set()
+class _Imports(ast.NodeVisitor):
+    """The modules that a module imports: `found`."""
 
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.If) and leaves_out_types and "TYPE_CHECKING" in ast.unparse(node.test):
+    def __init__(self, own: str, path: Path, modules: Collection[str], types: bool):
+        self.own, self.modules, self.leaves_out_types = own, modules, not types or path.stem == "__init__"
+        self.found = set[str]()
+        self.visit(ast.parse(path.read_text()))
+        self.found -= {"", "__init__", own}
+
+    def visit_If(self, node: ast.If) -> None:
+        if self.leaves_out_types and "TYPE_CHECKING" in ast.unparse(node.test):
             for other in node.orelse:
-                visit(other)
-            return
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ol2r_cli":
+                self.visit(other)
+        else:
+            self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if (node.module or "").split(".")[0] == "ol2r_cli":
             above = node.module.removeprefix("ol2r_cli").removeprefix(".")
             for alias in node.names:
                 below = f"{above}.{alias.name}".lstrip(".")
-                found.add(below if below in modules else above)
-        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-        if called == "lazy":
-            found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])
-        if called == "import_module" and node.args and own != "plugins":  # it finds plug-ins, whose records it returns
-            package = re.match(r"f?'ol2r_cli\.([\w.]+)\.\{", ast.unparse(node.args[0]))
-            found.update(module for module in modules if package and module.startswith(f"{package[1]}."))
-        for child in ast.iter_child_nodes(node):
-            visit(child)
+                self.found.add(below if below in self.modules else above)
 
-    visit(ast.parse(path.read_text()))
-    return found - {"", "__init__", own}
+    def visit_Call(self, node: ast.Call) -> None:
+        called = ast.unparse(node.func)
+        if called == "lazy":
+            self.found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])
+        if called == "import_module" and self.own != "plugins":  # it finds plug-ins, whose records it returns
+            package = re.match(r"f?'ol2r_cli\.([\w.]+)\.\{", ast.unparse(node.args[0]))
+            self.found.update(module for module in self.modules if package and module.startswith(f"{package[1]}."))
+        self.generic_visit(node)
 
 
 def circles(graph: Mapping[str, Collection[str]]) -> set[frozenset[str]]:
@@ -255,15 +261,13 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
 """
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
-    kinds = ("bars", "blocks", "by_setting", "lda", "over_rounds", "trial")
-    drawn = [f"plugins.figures.drawn.{module}" for module in kinds]
-    figures = ["plugins.figures.curves", *drawn, "plugins.figures.panels"]
-    searches = [f"plugins.search.{module}" for module in ("result", "searcher", "study")]
-    need_them = [
-        "plugins.advise.page",
-        "plugins.authoring.completion",
-        "plugins.executor.dask_executor",
-        *figures,
-        *searches,
-    ]
-    assert done.stdout.split() == [module for module in need_them if plugin_of(module) in installed().plugins]
+    drawn = ("bars", "blocks", "by_setting", "lda", "over_rounds", "trial")
+    need_them = {
+        "advise": ["page"],
+        "authoring": ["completion"],
+        "executor": ["dask_executor"],
+        "figures": ["curves", *(f"drawn.{kind}" for kind in drawn), "panels"],
+        "search": ["result", "searcher", "study"],
+    }
+    there = {name: modules for name, modules in need_them.items() if name in installed().plugins}
+    assert done.stdout.split() == [f"plugins.{name}.{module}" for name, modules in there.items() for module in modules]

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
@@ -36,63 +37,63 @@ def logged(folder: Path) -> None:
         logging.getLogger("ol2r_cli").info("a line")
 
 
-OUTPUTS: dict[str, tuple[str, Callable[[Path], object]]] = {  # to files that the user names
-    "text": ("report.md", lambda folder: write_text(folder / "report.md", "new")),
-    "frame": ("report.parquet", lambda folder: write_parquet(folder / "report.parquet", pl.DataFrame({"a": [1]}))),
-    "figure": ("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
-}
-WRITERS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "torch": ("ranker.pt", lambda folder: RunDirectory(folder).write_torch("ranker.pt", torch.ones(2))),
-    "table": ("trace.parquet", recorded),
-    "log": ("log.txt", logged),
-}
+def each(**writers: tuple[str, Callable[[Path], object]]) -> pytest.MarkDecorator:
+    """A parameter for each writer: the name of its file, and a function of the folder."""
+    return pytest.mark.parametrize(("name", "write"), [*writers.values()], ids=[*writers])
 
 
-def test_no_writer_follows_a_link(tmp_path):
-    for writer, (name, write) in WRITERS.items():
-        outside, folder = tmp_path / "outside", tmp_path / writer
-        outside.write_bytes(before := b"of another")
-        folder.mkdir()
-        for link in (name, f".{name}.partial"):
-            (folder / link).symlink_to(outside)
-        if writer == "log":
-            with pytest.raises(OSError, match="symbolic links"):
-                write(folder)
-        else:
-            write(folder)
-            links = [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
-            assert not links, writer
-        assert outside.read_bytes() == before, writer
+each_output = each(  # to a file that the user names
+    text=("report.md", lambda folder: write_text(folder / "report.md", "new")),
+    frame=("report.parquet", lambda folder: write_parquet(folder / "report.parquet", pl.DataFrame({"a": [1]}))),
+    figure=("curve.svg", lambda folder: save(Figure(), folder / "curve.svg")),
+)
+each_writer = each(
+    torch=("ranker.pt", lambda folder: RunDirectory(folder).write_torch("ranker.pt", torch.ones(2))),
+    table=("trace.parquet", recorded),
+    log=("log.txt", logged),
+)
 
 
-def test_an_output_goes_through_a_link_to_its_target(tmp_path):
-    """Also through two links, and to a target that does not exist yet. Both links stay."""
-    for writer, (name, write) in OUTPUTS.items():
-        (folder := tmp_path / writer).mkdir()
-        (folder / name).symlink_to("second")
-        (folder / "second").symlink_to(target := tmp_path / f"target of {writer}")
-        for _ in range(2):
-            write(folder)
-            assert target.stat().st_size > 0, writer
-            assert sorted(path.name for path in folder.iterdir()) == sorted([name, "second"])
-            assert all(path.is_symlink() for path in folder.iterdir())
-            target.write_bytes(b"")
-
-
-def test_an_output_goes_into_what_is_no_regular_file(tmp_path):
-    """A FIFO stands for the devices: /dev/null was replaced by a file where its folder could be written."""
-    for writer, (name, write) in OUTPUTS.items():
-        (folder := tmp_path / writer).mkdir()
+@each_writer
+def test_no_writer_follows_a_link(tmp_path, name, write):
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.write_bytes(before := b"of another")
+    folder.mkdir()
+    for link in (name, f".{name}.partial"):
+        (folder / link).symlink_to(outside)
+    with pytest.raises(OSError, match="symbolic links") if name == "log.txt" else nullcontext():
         write(folder)
-        expected = (folder / name).read_bytes()
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
-        with ThreadPoolExecutor() as reader:
-            received = reader.submit((folder / name).read_bytes)
-            write(folder)
-            assert len(received.result(timeout=60)) == len(expected), writer
-        assert (folder / name).is_fifo(), writer
-        assert os.listdir(folder) == [name]
+        links = [path for path in folder.iterdir() if path.is_symlink() and path.suffix != ".partial"]
+        assert not links
+    assert outside.read_bytes() == before
+
+
+@each_output
+def test_an_output_goes_through_a_link_to_its_target(tmp_path, name, write):
+    """Also through two links, and to a target that does not exist yet. Both links stay."""
+    (folder := tmp_path / "folder").mkdir()
+    (folder / name).symlink_to("second")
+    (folder / "second").symlink_to(target := tmp_path / "target")
+    for _ in range(2):
+        write(folder)
+        assert target.stat().st_size > 0
+        assert {path.name: path.is_symlink() for path in folder.iterdir()} == {name: True, "second": True}
+        target.write_bytes(b"")
+
+
+@each_output
+def test_an_output_goes_into_what_is_no_regular_file(tmp_path, name, write):
+    """A FIFO stands for the devices: /dev/null was replaced by a file where its folder could be written."""
+    write(tmp_path)
+    expected = (tmp_path / name).read_bytes()
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with ThreadPoolExecutor() as reader:
+        received = reader.submit((tmp_path / name).read_bytes)
+        write(tmp_path)
+        assert len(received.result(timeout=60)) == len(expected)
+    assert (tmp_path / name).is_fifo()
+    assert os.listdir(tmp_path) == [name]
 
 
 def test_two_writers_of_a_file_leave_one_complete_file(tmp_path, monkeypatch):

@@ -8,10 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from ol2r_cli.config.composer import compose
-from ol2r_cli.run.experiment import Experiment
 from ol2r_cli.text.program import commands
 
 ROOT = Path(__file__).parents[1]
@@ -26,15 +22,6 @@ def test_set_up_stands_first_and_then_a_command_that_works():
 
 def test_it_is_one_page():
     assert len(README.split()) <= 900
-
-
-def test_the_first_run_has_this_id():
-    pytest.importorskip("numba", reason="the README installs numba, and the engine is part of the id")
-    composed = compose(["device=cpu"])
-    experiment = Experiment(composed.settings, composed.choices)
-    (told,) = re.findall(r"^    finished: run (\w+)$", README, re.MULTILINE)
-    assert told == experiment.id
-    assert f"  files            {experiment.directory.path}\n" in README
 
 
 def test_every_command_has_its_line():
