@@ -13,7 +13,7 @@ from ol2r_cli.exploration.order import PlackettLuce
 from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
 from ol2r_cli.ranker.pdgd import PDGD
-from tests.choices import SEEDS, combinations, each_choice, names, play, seen, simulation, world
+from tests.choices import SEEDS, each_choice, names, play, seen, simulation, world
 
 ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
 FEW = 8
@@ -82,16 +82,23 @@ def test_every_choice():
         check(overrides)
 
 
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.slow) for share in (1, 2))])
-def test_every_setting_with_code_of_its_own(share):
-    for overrides in SETTINGS[share::3]:
-        check(overrides)
+def of_shares(cases: Sequence[tuple[str, ...]]) -> list:
+    """Every third is played in every test run, the others in the long one."""
+    return [pytest.param(case, marks=[pytest.mark.slow] * bool(number % 3)) for number, case in enumerate(cases)]
 
 
-def test_other_sizes():
-    for ranker in ("pdgd", "mgd", "pairrank", "pepairrank"):
-        for kind in {"positions": 1}, {"positions": 7}, {"seeds": SEEDS[:1]}:
-            check((f"ranker={ranker}",), **kind)
+@pytest.mark.parametrize("overrides", of_shares(SETTINGS), ids=" ".join)
+def test_every_setting_with_code_of_its_own(overrides):
+    check(overrides)
+
+
+@pytest.mark.parametrize("kind", [{"positions": 1}, {"positions": 7}, {"seeds": SEEDS[:1]}], ids=str)
+@pytest.mark.parametrize("ranker", ["pdgd", "mgd", "pairrank", "pepairrank"])
+def test_other_sizes(ranker, kind):
+    check((f"ranker={ranker}",), **kind)
+
+
+def test_more_places_than_documents():
     check(("ranker=pdgd",), positions=40)
 
 
@@ -220,12 +227,13 @@ ONE_BY_ONE = {
 }
 
 
-def test_others_are_played_one_by_one():
-    for why, (overrides, kind) in ONE_BY_ONE.items():
-        running = simulation(overrides, **{"rounds": 2, "regret": False, **kind})
-        assert running.together is None, why
-        with torch.inference_mode():
-            assert all(happened is not None for _, happened in running.play_until(lambda t: False)), why
+@pytest.mark.parametrize("why", ONE_BY_ONE)
+def test_others_are_played_one_by_one(why):
+    overrides, kind = ONE_BY_ONE[why]
+    running = simulation(overrides, **{"rounds": 2, "regret": False, **kind})
+    assert running.together is None
+    with torch.inference_mode():
+        assert all(happened is not None for _, happened in running.play_until(lambda t: False))
 
 
 def test_measures_that_are_not_taken_are_asked_for():
@@ -266,11 +274,3 @@ def test_no_more_rounds_are_played_than_can_be_measured():
         running.advance(24)
         first, measures = running.measurement.measures()
     assert (first, len(measures["clicks"]), int(running.round)) == (1, 1024, 1024)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("share", range(8))
-def test_every_combination(share):
-    for overrides in combinations()[share::8]:
-        if is_together(overrides):
-            check(overrides)

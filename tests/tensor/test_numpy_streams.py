@@ -23,9 +23,8 @@ def test_permutations_are_those_of_numpy_2_1():
 
 
 @pytest.mark.parametrize("method", numpy_streams._LAST)
-def test_what_numpy_draws_otherwise_is_told(method, monkeypatch):
+@pytest.mark.parametrize(("factor", "more", "is_told"), [(1 + 1e-7, 0, False), (1, 20, True)])
+def test_what_numpy_draws_otherwise_is_told(method, factor, more, is_told, monkeypatch):
     """But not what only rounds otherwise."""
-    monkeypatch.setitem(numpy_streams._LAST, method, numpy_streams._LAST[method] * (1 + 1e-7))
-    assert other_numbers.__wrapped__() == []
-    monkeypatch.setitem(numpy_streams._LAST, method, numpy_streams._LAST[method] + 20)
-    assert len(other_numbers.__wrapped__()) == len(numpy_streams._LAST)
+    monkeypatch.setitem(numpy_streams._LAST, method, factor * numpy_streams._LAST[method] + more)
+    assert len(other_numbers.__wrapped__()) == is_told * len(numpy_streams._LAST)

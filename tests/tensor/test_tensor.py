@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from zlib import crc32
 
 import numpy as np
 import pytest
@@ -19,16 +18,6 @@ from ol2r_cli.tensor import memory
 from ol2r_cli.tensor.gather import gather, unique_rows
 from ol2r_cli.tensor.memory import MemoryLimit, available_memory
 from ol2r_cli.tensor.streams import Streams
-from tests.reference.philox import philox4x32
-
-
-def test_a_number_is_the_philox_word_of_its_place():
-    """A number is the Philox word of its seed, round, stream and index."""
-    seed, round, index = 5 + (7 << 32), 300, 6
-    drawn = Streams(torch.tensor([1, seed])).at("click", round).uniform(9, "x")[1, index]
-    block = philox4x32((index // 4, round, crc32(b"click/x"), 0), (5, 7))
-    assert float(drawn) == (block[index % 4] + 0.5) / 2**32
-    assert Streams(torch.tensor([seed]), ahead=1).at("click", round).uniform(index + 1, "x")[0, index] == drawn
 
 
 def test_numbers_have_their_distributions():
@@ -141,24 +130,28 @@ def test_the_limit_imports_no_compiler():
     subprocess.run([sys.executable, "-c", run], check=True)
 
 
-def test_what_fits_is_made_and_counted():
-    for number, allocate in enumerate(
-        (
-            lambda: torch.zeros(2, 3),
-            lambda: torch.zeros(size=(2, 3), dtype=torch.bool),
-            lambda: torch.ones(0, 5, dtype=torch.float64),
-            lambda: torch.empty([4]),
-            lambda: torch.full((2, 2), True),
-            lambda: torch.eye(3, 4, dtype=torch.float64),
-            lambda: torch.arange(7),
-            lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
-            lambda: BYTES.new_full((5,), 3),
-            lambda: BYTES.repeat((2, 3)),
-        )
-    ):
-        with MemoryLimit(2**20) as limit:
-            made = allocate()
-        assert limit.allocated == made.nbytes, number
+@pytest.mark.parametrize(
+    "allocate",
+    [
+        lambda: torch.zeros(2, 3),
+        lambda: torch.zeros(size=(2, 3), dtype=torch.bool),
+        lambda: torch.ones(0, 5, dtype=torch.float64),
+        lambda: torch.empty([4]),
+        lambda: torch.full((2, 2), True),
+        lambda: torch.eye(3, 4, dtype=torch.float64),
+        lambda: torch.arange(7),
+        lambda: BYTES.new_zeros((2, 3), dtype=torch.int64),
+        lambda: BYTES.new_full((5,), 3),
+        lambda: BYTES.repeat((2, 3)),
+    ],
+)
+def test_what_fits_is_made_and_counted(allocate):
+    with MemoryLimit(2**20) as limit:
+        made = allocate()
+    assert limit.allocated == made.nbytes
+
+
+def test_what_is_made_at_several_times_is_added_up():
     limit = MemoryLimit(1000)
     for _ in range(6):
         with limit:
@@ -171,11 +164,9 @@ def test_what_fits_is_made_and_counted():
 def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     (tmp_path / "limit").write_text("12345\n")
     (tmp_path / "none").write_text("max\n")
-    cpu = torch.device("cpu")
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "missing")))
-    assert available_memory(cpu) > 10**8
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "limit")))
-    assert available_memory(cpu) == 12345
+    assert available_memory(torch.device("cpu")) > 10**8
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", [str(tmp_path / name) for name in ("none", "missing", "limit")])
+    assert available_memory(torch.device("cpu")) == 12345
 
 
 def test_shapes_are_checked_while_testing():
