@@ -30,7 +30,13 @@ VERDICTS = {"yes", "no", "undecided"}  # on a claim of a paper; a comma and the 
 GROUPS = {"click", "ranker", "exploration", "fairness", "dataset"}  # whose objects are built
 GROUPS |= {group for kind in other_kinds() for group in (kind.data, kind.ranker)}
 CLICK_MODELS = {"perfect", "navigational", "informational"}
-FOLDS = {"mq2008": 5, "clueweb09": 2, "mslr_web10k": 5, "mslr_web30k": 5}  # that are played; others have one split
+FOLDS = {
+    "mq2008": 5,
+    "ohsumed": 5,
+    "clueweb09": 2,
+    "mslr_web10k": 5,
+    "mslr_web30k": 5,
+}  # that are played; others have one split
 OF_PAPERS = {name: load_recipe("reproduce", name) for name in recipe_names("reproduce")}
 OF_BENCHMARK = {name: load_recipe("benchmark", name) for name in recipe_names("benchmark")}
 
