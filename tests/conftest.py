@@ -36,6 +36,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from ol2r_cli import source  # noqa: E402
 from tests.finished import runs  # noqa: E402, F401  (a fixture)
 
 torch.set_num_threads(1)
@@ -111,6 +112,16 @@ def without_package(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that are added to the search path for modules are left out after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.fixture
+def ol2r_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that stands for the sources of ol2r."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    monkeypatch.setattr(source, "PACKAGE", folder)
+    monkeypatch.setattr(source, "IN_MEMORY", {})
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -78,7 +79,8 @@ class OwnRanker:
         self.forget()
 
     def forget(self) -> None:
-        """Make the next import of the ranker the first."""
+        """Make the next import of the ranker the first: also of what was edited within a second."""
+        shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
         for module in "mine", "steps":
             sys.modules.pop(module, None)
         importlib.invalidate_caches()

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from ol2r_cli import api, cli, source
-from ol2r_cli.run import versions
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.sweep import sweeper
 from tests.moments import at_round
@@ -25,17 +24,16 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def own_ranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnRanker]:
+def own_ranker(tmp_path, monkeypatch) -> Iterator[OwnRanker]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within a second would not be noticed
     ranker = OwnRanker(tmp_path)
     yield ranker
     ranker.forget()
 
 
 def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys):
-    """A fix in an imported file is another run and another row."""
+    """And another row of reports."""
     own_ranker.run("replicas=2")
     own_ranker.write("steps.py", FIXED)
     fixed = api.run(*WORDS, "replicas=2")
@@ -60,12 +58,13 @@ def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys)
     assert line.split() == ["ranker.own_code", *codes]
 
 
-def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker, monkeypatch, capsys):
+def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker, package, monkeypatch, capsys):
     stopped = own_ranker.interrupt(monkeypatch)
     own_ranker.write("steps.py", FIXED)
     own_ranker.run()
     own_ranker.write("steps.py", STEPS)
-    monkeypatch.setattr(versions, "code_hash", lambda *packages: f"another version of {packages}")
+    (package / "kind.py").write_text("A = 2\n")
+    in_a_new_process()
     capsys.readouterr()
     own_ranker.run()
     runs = {run.path: run for run in own_ranker.runs()}
@@ -108,7 +107,7 @@ def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, 
     assert own_ranker.runs() == []
 
 
-def test_a_trained_ranker_of_other_code_is_not_used(own_ranker: OwnRanker, capsys: pytest.CaptureFixture[str]):
+def test_a_trained_ranker_of_other_code_is_not_used(own_ranker: OwnRanker, capsys):
     """Neither to score documents nor to export values by query, which would not be those of the run."""
     own_ranker.run()
     (run,) = own_ranker.runs()
@@ -145,36 +144,46 @@ def test_an_offline_fit_is_that_of_the_present_model(own_ranker: OwnRanker, monk
     assert torch.equal(after, fit("features * (features > 0.5)", "empty"))
 
 
-@pytest.mark.slow
-def test_what_is_cached_is_of_the_present_ol2r(tmp_path: Path):
+@pytest.fixture
+def copied(tmp_path) -> Path:
+    """A copy of the repository."""
     for name in "ol2r_cli", "configs":
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def python(copied: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python with ol2r as it is in the copy."""
+    env = {**os.environ, "PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([sys.executable, *words], cwd=copied, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_what_is_cached_is_of_the_present_ol2r(copied: Path):
     words = ["dataset=letor", f"dataset.path={ROOT / 'tests/data/tiny'}", "dataset.normalise=query_minmax"]
     script = f"from ol2r_cli import api\nprint(api.experiment(*{words}, 'cache_dir=c').dataset.features.tolist())"
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    edited, printed = tmp_path / "ol2r_cli/dataset/prepare.py", set()
-    for factor in "", "2 * ":
-        text = edited.read_text()
-        edited.write_text(text.replace("return (x - np.repeat(low", f"return {factor}(x - np.repeat(low"))
-        command = [sys.executable, "-c", script]
-        printed.add(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True).stdout)
-    assert len(printed) == 2
+    edited = copied / "ol2r_cli/dataset/prepare.py"
+    before = python(copied, "-c", script).stdout
+    edited.write_text(edited.read_text().replace("return (x - np.repeat(low", "return 2 * (x - np.repeat(low"))
+    assert python(copied, "-c", script).stdout not in ("", before)
+
+
+def in_a_new_process() -> None:
+    """What is in memory is of the files as they are now."""
+    source.IN_MEMORY.update(source.hashes())
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(ol2r_source: Path) -> Path:
     """Two files that stand for those of ol2r."""
-    path = tmp_path / "package"
-    path.mkdir()
-    (path / "kind.py").write_text("A = 1\n")
-    (path / "other.py").write_text("B = 1\n")
-    monkeypatch.setattr(source, "PACKAGE", path)
-    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
-    return path
+    (ol2r_source / "kind.py").write_text("A = 1\n")
+    (ol2r_source / "other.py").write_text("B = 1\n")
+    in_a_new_process()
+    return ol2r_source
 
 
-def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path, monkeypatch, capsys):
+def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path, monkeypatch, capsys):
     """It goes on from its last checkpoint, which is of one version. A process with old modules starts no run."""
     words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", "evaluate_every=5", f"output_dir={tmp_path}/runs"]
     with monkeypatch.context() as patch:
@@ -187,30 +196,33 @@ def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path: Path,
     assert cli.main([*words, "seed=1"]) == 2
     assert "ol2r run: ol2r was changed while this process ran (kind.py): type" in capsys.readouterr().err
     assert [*find_runs(tmp_path / "runs")] == [path]
-    source.IN_MEMORY.update(source.hashes())  # a new process
+    in_a_new_process()
     before = Run.read(path).manifest["ran"][0]["ol2r_code"]
     assert cli.main(words) == 0
     assert f"goes on after round 10 with ol2r_code {before} -> {source.code_hash()[:12]}" in capsys.readouterr().err
 
 
-def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package: Path):
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda package: (package / "new.py").write_text(""),
+        lambda package: (package / "kind.py").unlink(),
+        lambda package: (package / "kind.py").unlink() or (package / "kind.py").symlink_to("nowhere.py"),
+        shutil.rmtree,
+    ],
+)
+def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package: Path, edit):
     source.check_unchanged()
-    for edit in (
-        lambda: (package / "new.py").write_text(""),
-        lambda: (package / "kind.py").unlink(),
-        lambda: (package / "kind.py").symlink_to("nowhere.py"),
-        lambda: shutil.rmtree(package),
-    ):
-        edit()
-        with pytest.raises(source.ChangedSource, match="ol2r was changed while this process ran"):
-            source.check_unchanged()
+    edit(package)
+    with pytest.raises(source.ChangedSource, match="ol2r was changed while this process ran"):
+        source.check_unchanged()
 
 
 def test_a_file_of_ol2r_that_cannot_be_read_is_no_change(package: Path):
     """A network may be down, or a ticket may have ended. What cannot be read cannot be imported, either."""
     (package / "kinds").mkdir()
     (package / "kinds" / "one.py").write_text("C = 1\n")
-    source.IN_MEMORY.update(source.hashes())
+    in_a_new_process()
     (package / "kind.py").unlink()
     (package / "kind.py").symlink_to("kind.py")  # an OSError for every user: too many levels of links
     shutil.rmtree(package / "kinds")
@@ -235,41 +247,33 @@ def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path):
     whole = source.code_hash(), source.code_hash("loops")
     (package / "kind.py").write_text("A = 2\n")
     assert (source.code_hash(), source.code_hash("loops")) == whole
-    source.IN_MEMORY.update(source.hashes())
+    in_a_new_process()
     assert source.code_hash() != whole[0]
     assert source.code_hash("loops") == whole[1]
     (package / "kind_loops.py").write_text("")
-    source.IN_MEMORY.update(source.hashes())
+    in_a_new_process()
     assert source.code_hash("loops", "_loops.py") != whole[1] == source.code_hash("loops")
 
 
 @pytest.mark.slow
-def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(tmp_path: Path):
+def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(copied: Path):
     """The first job edits a kind that the second one imports. Every job that is left says what to do."""
-    for name in "ol2r_cli", "configs":
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    kind = tmp_path / "ol2r_cli" / "ranker" / "batchrank.py"
-    (tmp_path / "editing.py").write_text(
+    (copied / "editing.py").write_text(
         "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Editing(RandomRanker):\n"
         "    def learn(self, interaction, random):\n"
-        f"        with open({str(kind)!r}, 'a') as file:\n            file.write('# changed')\n"
+        "        with open('ol2r_cli/ranker/batchrank.py', 'a') as file:\n            file.write('# changed')\n"
     )
-    (tmp_path / "choices" / "ranker").mkdir(parents=True)
-    (tmp_path / "choices" / "ranker" / "editing.yaml").write_text("# Edits.\n_target_: editing.Editing\n")
+    (copied / "choices" / "ranker").mkdir(parents=True)
+    (copied / "choices" / "ranker" / "editing.yaml").write_text("# Edits.\n_target_: editing.Editing\n")
     words = [
+        "--config-dir=choices",
         *TINY,
         "rounds=5",
         "ranker=editing,batchrank",
         "exploration=none",
         "launcher.jobs=1",
     ]
-    command = [sys.executable, "-m", "ol2r_cli", "run", "-m", "--config-dir=choices", *words]
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = python(copied, "-m", "ol2r_cli", "run", "-m", *words)
     assert done.returncode == 3, done.stderr
-    assert (
-        done.stderr.count("\n  ol2r was changed while this process ran (ranker/batchrank.py): type the same command")
-        == 2
-    )
-    assert "Traceback" not in done.stderr
+    failed = "\n  ol2r was changed while this process ran (ranker/batchrank.py): type the same command"
+    assert (done.stderr.count(failed), "Traceback" in done.stderr) == (2, False)

@@ -7,11 +7,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
 
@@ -35,6 +37,8 @@ from ol2r_cli.loops.lanes import barrier, lane, lanes
 from tests.launch import ended, execute
 from tests.reference.philox import philox4x32
 from tests.worlds import TINY
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_random_numbers_are_those_of_philox():
@@ -93,7 +97,13 @@ def test_the_top_labels_are_those_of_sorted_keys(seed, tied, slack):
         assert top[s, b, q].tolist() == expected
 
 
-def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
+@pytest.fixture
+def kept_in(monkeypatch):
+    """What has the machine code of loops that are made from now on kept in a folder; "": it is compiled anew."""
+    return lambda folder: monkeypatch.setattr(compiling, "FOLDER", str(folder))
+
+
+def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch, kept_in):
     njit = compiling.numba.njit
 
     def without_cache(*functions, cache=False, **options):
@@ -102,7 +112,7 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
         return njit(*functions, **options)
 
     monkeypatch.setattr(compiling.numba, "njit", without_cache)
-    monkeypatch.setattr(compiling, "FOLDER", compiling._folder())
+    kept_in(compiling._folder())
 
     @compiling.compiled
     def twice(x):
@@ -111,19 +121,16 @@ def test_loops_work_where_their_machine_code_cannot_be_kept(monkeypatch):
     assert twice(3) == 6
 
 
-def test_loops_of_a_file_that_was_changed_meanwhile_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_loops_of_a_file_that_was_changed_meanwhile_are_not_kept(ol2r_source):
     """Their machine code would be in the folder of the sources that this process has hashed."""
-    monkeypatch.setattr(source, "PACKAGE", tmp_path)
     text = "from ol2r_cli.loops.compile import compiled\n\n@compiled\ndef value():\n    return 1\n"
     for name in "as_hashed", "edited":
-        (tmp_path / f"{name}.py").write_text(text)
-    monkeypatch.setattr(source, "IN_MEMORY", source.hashes())
-    (tmp_path / "edited.py").write_text(text.replace("1", "2"))
+        (ol2r_source / f"{name}.py").write_text(text)
+    source.IN_MEMORY.update(source.hashes())
+    (ol2r_source / "edited.py").write_text(text.replace("1", "2"))
     is_kept = {}
     for name in "as_hashed", "edited":
-        spec = importlib.util.spec_from_file_location(f"ol2r_cli.loops.{name}", tmp_path / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
+        spec = importlib.util.spec_from_file_location(f"ol2r_cli.loops.{name}", ol2r_source / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         is_kept[name] = not _is_nowhere(module.value)
@@ -134,33 +141,30 @@ def _is_nowhere(loop: Any) -> bool:
     return all(isinstance(each._cache, NullCache) for each in (loop.called_by_python, loop.inner))
 
 
-def test_settings_of_numba_have_folders_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    """Those that change machine code, and no others."""
-    folders = [compiling._folder()]
-    for name, value in (("OPT", 0), ("BOUNDSCHECK", 2), ("CPU_NAME", "generic"), ("LOOP_VECTORIZE", 0)):
-        with monkeypatch.context() as patch:
-            patch.setattr(compiling.numba.config, name, value)
-            folders.append(compiling._folder())
-    assert len({*folders}) == (5 if compiling.FOLDER else 1)
-    monkeypatch.setattr(compiling.numba.config, "DEBUG_CACHE", 0)
-    monkeypatch.setattr(compiling.numba.config, "NUMBA_NUM_THREADS", 1)
-    assert compiling._folder() == folders[0]
+@pytest.mark.parametrize(
+    ("name", "value", "is_decisive"),
+    [
+        *[("OPT", 0, True), ("BOUNDSCHECK", 2, True), ("CPU_NAME", "generic", True), ("LOOP_VECTORIZE", 0, True)],
+        *[("DEBUG_CACHE", 1, False), ("NUMBA_NUM_THREADS", 1, False)],
+    ],
+)
+def test_settings_of_numba_that_change_machine_code_have_folders(monkeypatch, name, value, is_decisive):
+    before = compiling._folder()
+    monkeypatch.setattr(compiling.numba.config, name, value)
+    assert (compiling._folder() != before) == (is_decisive and bool(compiling.FOLDER))
 
 
-def test_keys_are_sorted_and_equal_ones_stay_in_order():
-    """Keys are sorted from the smallest; equal ones stay as they stand."""
-    for count in range(40):
-        keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
-        order = np.full(count, -1)
-        orders.ascending(keys, order)
-        assert order.tolist() == np.argsort(keys, kind="stable").tolist(), keys
+@pytest.mark.parametrize("count", range(40))
+def test_keys_are_sorted_and_equal_ones_stay_in_order(count):
+    keys = np.random.default_rng(count).integers(0, 8, count).astype(float)
+    order = np.full(count, -1)
+    orders.ascending(keys, order)
+    assert order.tolist() == np.argsort(keys, kind="stable").tolist()
 
 
-def test_the_clock_stands_still_from_first_stop_to_last_start(monkeypatch: pytest.MonkeyPatch):
-    """The clock stands still between the first stop and the last start."""
+def test_the_clock_stands_still_from_first_stop_to_last_start(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "process_time", lambda: 10 * now[0])
+    monkeypatch.setattr(loops, "time", SimpleNamespace(monotonic=lambda: now[0], process_time=lambda: 10 * now[0]))
     clock, seen = Clock(), []
     for moment, what in ((1, None), (2, clock.stop), (3, clock.stop), (5, clock.start), (9, clock.start), (10, None)):
         now[0] = moment
@@ -179,7 +183,7 @@ def test_the_clock_of_runs_stands_still_while_numba_compiles():
 
 
 @pytest.mark.slow
-def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
+def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path):
     words = ["ranker=random", "click=perfect", "rounds=20", "device=cpu", "output_dir=out", "measures=[ndcg]"]
     data = ["dataset.queries={train: 5, validation: 0, test: 2}", "dataset.documents=6"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
@@ -190,24 +194,23 @@ def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path: Path):
     assert manifest["cpu_seconds"] < 1
 
 
-def test_a_run_reads_and_writes_within_its_arrays(tmp_path: Path):
-    words = ["run", *TINY, "ranker=random", "click=perfect", "rounds=20", "measures=[ndcg]", "output_dir=out"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_BOUNDSCHECK": "1"}
-    command = [sys.executable, "-m", "ol2r_cli", *words]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"ol2r_cli run {shlex.join(TINY)} ranker=random click=perfect rounds=20 measures=[ndcg] output_dir=OUT",
+        # The golden traces play all loops.
+        pytest.param("pytest -q -p no:cacheprovider tests/test_golden.py", marks=pytest.mark.slow),
+    ],
+    ids=["a run", "every loop"],
+)
+def test_loops_read_and_write_within_their_arrays(words, tmp_path):
+    command = [sys.executable, "-m", *shlex.split(words.replace("OUT", str(tmp_path)))]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NUMBA_BOUNDSCHECK": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
 
 
-@pytest.mark.slow
-def test_every_loop_reads_and_writes_within_its_arrays():
-    """The golden traces play all of them."""
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_golden.py"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
-ROOT = Path(__file__).parents[2]
 CALLER = """
 import numba
 from ol2r_cli.loops.callee import value
@@ -224,12 +227,6 @@ def own():
 print(call(), own())
 """
 CALLEE = "from ol2r_cli.loops.compile import compiled\n\n@compiled\ndef value():\n    return {value}\n"
-CLICKS = (
-    "import sys, polars; from ol2r_cli import api as ol2r; "
-    "run = ol2r.run(rounds=300, device='cpu', evaluate_on=[], output_dir=sys.argv[1]); "
-    "print(run.id, run.trace['clicks'].sum())"
-)
-
 MAKER = f"""
 import math
 import sys
@@ -283,8 +280,7 @@ def printed(script: Path, module: str, kept: Path, *words: str) -> list[str]:
     return file.read_text().split()
 
 
-def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
-    """A changed callee in another file is compiled into its callers."""
+def test_a_changed_callee_is_compiled_into_its_callers(tmp_path):
     shutil.copytree(ROOT / "ol2r_cli" / "loops", tmp_path / "ol2r_cli" / "loops", ignore=lambda *_: ["__pycache__"])
     (tmp_path / "ol2r_cli" / "plugins").mkdir()
     shutil.copy(ROOT / "ol2r_cli" / "plugins" / "__init__.py", tmp_path / "ol2r_cli" / "plugins")
@@ -299,7 +295,7 @@ def test_a_changed_callee_is_compiled_into_its_callers(tmp_path: Path):
     assert len(list((tmp_path / "kept").glob("*/ol2r-*"))) == 2, "a folder for each version"
 
 
-def test_loops_compiled_by_other_processes_are_told_apart(tmp_path: Path):
+def test_loops_compiled_by_other_processes_are_told_apart(tmp_path):
     """Loops that processes have compiled by themselves are told apart in one.
 
     The function that makes them is one, and so are their arguments and, in a fresh process, numba's number.
@@ -309,23 +305,6 @@ def test_loops_compiled_by_other_processes_are_told_apart(tmp_path: Path):
         found = printed(tmp_path / "maker.py", "ol2r_cli.loops.maker", tmp_path / "kept", *words)
         assert found == [{"one": "1", "two": "2"}[word] for word in words]
     assert len(list((tmp_path / "kept").glob("*/launch.for_each_replica.*.nbi"))) == 2, "of both loops"
-
-
-@pytest.mark.slow
-def test_a_run_after_a_change_of_the_clicks_has_their_numbers(tmp_path: Path):
-    """Clicks of 300 rounds by default, in the first three places only: 425, where the code before has 1,005."""
-    for folder in "ol2r_cli", "configs":
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=lambda *_: ["__pycache__"])
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # or it would be an installation
-    clicks, found = tmp_path / "ol2r_cli" / "loops" / "users.py", {}
-    for name, cache in ("original", "kept"), ("edited", "kept"), ("edited, empty cache", "empty"):
-        if name == "edited":
-            before = clicks.read_text()
-            clicks.write_text(before.replace("clicked = int(chance", "clicked = int(place < 3 and chance"))
-            assert clicks.read_text() != before
-        found[name] = output(tmp_path, tmp_path / cache, "-c", CLICKS, str(tmp_path / name))
-    assert found["edited"] == found["edited, empty cache"], found
-    assert found["edited"][1] != found["original"][1], found
 
 
 OWN_LOOP = """
@@ -356,7 +335,7 @@ if len(sys.argv) > 1:
 """
 
 
-def test_a_loop_that_contains_one_of_others_is_compiled_anew(tmp_path: Path):
+def test_a_loop_that_contains_one_of_others_is_compiled_anew(tmp_path):
     """After an edit in another process, after a reload in this one, and in another folder with a module of that name:
     what is on disk may be of another code."""
     write = "\n@compiled\ndef write(b, space, grades, found):\n    found[b] = clicks(grades[b])\n"
@@ -382,44 +361,32 @@ DAMAGES = {
 }
 
 
+def successor_of_another_process() -> Any:
+    """A loop of ol2r as another process has it."""
+
+    def successor(x):
+        return x + 1
+
+    successor.__module__ = "ol2r_cli.loops.successor"
+    return compiling.compiled(successor)
+
+
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-def test_damaged_machine_code_is_compiled_and_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind):
-    """An index or machine code that is cut off, emptied or garbled, and a folder that became read-only."""
-    monkeypatch.setattr(compiling, "FOLDER", str(tmp_path))
-
-    def fresh() -> Any:
-        """A loop of ol2r as another process has it."""
-
-        def successor(x):
-            return x + 1
-
-        successor.__module__ = "ol2r_cli.loops.successor"
-        return compiling.compiled(successor)
-
-    assert fresh()(1) == 2
+def test_damaged_machine_code_is_compiled_and_written_again(tmp_path, kept_in, kind):
+    """An index or machine code that is cut off, emptied or garbled, and what cannot be written."""
+    kept_in(tmp_path)
+    assert successor_of_another_process()(1) == 2
     (file,) = tmp_path.rglob(f"*.{kind}")
     whole = file.read_bytes()
     for name, damage in DAMAGES.items():
         file.write_bytes(damage(whole))
-        loop = fresh()
-        assert loop(1) == 2, name
-        assert not loop.called_by_python.stats.cache_hits, name
-        again = fresh()
-        assert again(1) == 2
-        assert again.called_by_python.stats.cache_hits, name
-    file.write_bytes(b"")
-    monkeypatch.setattr(compiling.caching.IndexDataCacheFile, "save", refused)
-    assert fresh()(1) == 2
-
-
-def refused(*_: object) -> None:
-    raise OSError("no space left on device")
-
-
-def test_what_a_numba_lacks_is_found(monkeypatch: pytest.MonkeyPatch):
-    assert loops.parts.lacking() == []
-    monkeypatch.setitem(loops.parts._USED, loops.parts._Library, ("finalize", "_of_another_version"))
-    assert loops.parts.lacking() == ["CPUCodeLibrary._of_another_version"]
+        for has_it in False, True:
+            loop = successor_of_another_process()
+            assert loop(1) == 2, name
+            assert bool(loop.called_by_python.stats.cache_hits) == has_it, name
+    file.unlink()
+    file.mkdir()
+    assert successor_of_another_process()(1) == 2
 
 
 EARLIER = """
@@ -441,41 +408,31 @@ from ol2r_cli import loops
 numbers, order = np.zeros(9), np.zeros(9, np.int64)
 loops.random_numbers.uniform(7, 1, 2, numbers[:8])
 loops.orders.ascending(numbers, order)
-print(*numbers, *order, *loops.parts.LACKING)
+print(*numbers, *order, loops.slow_compilation())
 """
 
 
-def test_a_numba_without_an_internal_compiles_as_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_numba_without_an_internal_compiles_as_it_does(tmp_path):
     """As versions before 0.63, which lack it: the numbers are the same."""
+    assert loops.parts.lacking() == []
     expected = output(ROOT, tmp_path / "usual", "-c", SMALL_LOOPS)
     found = output(ROOT, tmp_path / "earlier", "-c", EARLIER + SMALL_LOOPS)
-    assert found == [*expected, "CPUCodeLibrary._reload_init"]
-    assert loops.slow_compilation() == ""
-    monkeypatch.setattr(loops.parts, "LACKING", ["CPUCodeLibrary._reload_init"])
-    assert loops.slow_compilation().startswith("numba ")
-    assert "\n" not in loops.slow_compilation()
+    said = ["numba", compiling.numba.__version__, "lacks", "CPUCodeLibrary._reload_init,"]
+    assert (len(expected), found[: 18 + len(said)]) == (18, [*expected, *said])
 
 
 @pytest.mark.slow
-def test_a_run_with_such_a_numba_says_so_once(tmp_path: Path):
+def test_a_run_with_such_a_numba_says_so_once(tmp_path):
     words = ["run", *TINY, "ranker=sgd_ranknet", "click=perfect", "rounds=20", "output_dir=out", "--json"]
-    run = f"from ol2r_cli import cli; sys.exit(cli.main({words}))"
-    results = []
-    for text in "import sys\n", EARLIER:
-        folder = tmp_path / str(len(results))
-        folder.mkdir()
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
-        command = [sys.executable, "-c", text + run]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        results.append((json.loads(done.stdout)["metrics"], done.stderr.count("lacks CPUCodeLibrary._reload_init")))
-    assert results == [(results[0][0], 0), (results[0][0], 1)]
+    run = f"{EARLIER}from ol2r_cli import cli; sys.exit(cli.main({words}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", run], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("lacks CPUCodeLibrary._reload_init")) == (0, 1), done.stderr
 
 
 @pytest.fixture
-def not_kept(monkeypatch):
-    """Loops that are made meanwhile are compiled anew in every process."""
-    monkeypatch.setattr(compiling, "FOLDER", "")
+def not_kept(kept_in):
+    kept_in("")
 
 
 def test_a_loop_that_only_loops_call_is_no_machine_code(not_kept):

@@ -200,10 +200,10 @@ def adds_in_one_lane(b, space, numbers):
     numbers[2] = lanes()
 
 
-def test_what_all_lanes_do_is_done_by_each_of_them(monkeypatch):
-    for order in ORDERS:
-        assert launched(adds_in_all_lanes, monkeypatch, order).tolist() == [3, 0, 0]
-        assert launched(adds_in_one_lane, monkeypatch, order).tolist() == [1, 1 + 2 + 3, 3]
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_all_lanes_do_is_done_by_each_of_them(monkeypatch, order):
+    assert launched(adds_in_all_lanes, monkeypatch, order).tolist() == [3, 0, 0]
+    assert launched(adds_in_one_lane, monkeypatch, order).tolist() == [1, 1 + 2 + 3, 3]
 
 
 @compiled
@@ -251,17 +251,20 @@ def raises_in_one_lane(b, space, numbers):
     barrier()
 
 
-def test_lanes_that_do_not_meet_are_failures_and_do_not_wait(monkeypatch):
-    with pytest.raises(AssertionError, match=r"lanes \[0, 2\] have ended; lanes \[1\] wait in waits_in_one_lane"):
-        launched(waits_in_one_lane, monkeypatch)
-    with pytest.raises(AssertionError, match=r"lanes \[0, 2\] wait in .* lanes \[1\] wait in waits_in_different"):
-        launched(waits_in_different_places, monkeypatch)
-    with pytest.raises(AssertionError, match=r"lanes \[0\] have ended; lanes \[1, 2\] wait in waits_as_often"):
-        launched(waits_as_often_as_its_number, monkeypatch)
-    with pytest.raises(AssertionError, match=r"lanes have taken \[0, 1, 2\] numbers .* in takes_as_much"):
-        launched(takes_as_much_as_its_number, monkeypatch)
-    with pytest.raises(IndexError):
-        launched(raises_in_one_lane, monkeypatch)
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [
+        (waits_in_one_lane, r"lanes \[0, 2\] have ended; lanes \[1\] wait in waits_in_one_lane"),
+        (waits_in_different_places, r"lanes \[0, 2\] wait in .* lanes \[1\] wait in waits_in_different"),
+        (waits_as_often_as_its_number, r"lanes \[0\] have ended; lanes \[1, 2\] wait in waits_as_often"),
+        (takes_as_much_as_its_number, r"lanes have taken \[0, 1, 2\] numbers .* in takes_as_much"),
+        (raises_in_one_lane, "index 3 is out of bounds"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_lanes_that_do_not_meet_are_failures_and_do_not_wait(monkeypatch, loop, message):
+    with pytest.raises((AssertionError, IndexError), match=message):
+        launched(loop, monkeypatch)
 
 
 def test_released_memory_is_not_a_number_after_a_barrier(monkeypatch):
@@ -296,8 +299,8 @@ def takes_twice(b, space, numbers):
 def test_a_workspace_that_is_too_small_is_not_written_over():
     """Also after a launch that had more, whose memory is used again."""
     numbers = torch.zeros(1, dtype=torch.float64)
-    for room, error in ((100, nullcontext()), (69, pytest.raises(RuntimeError)), (70, nullcontext())):
-        with error:
+    for room in 100, 69, 70:
+        with pytest.raises(RuntimeError) if room < 70 else nullcontext():
             launch(takes_twice, 1, room, numbers)
         assert numbers == 10
 

@@ -35,16 +35,16 @@ def check(folder: Path, *words: str) -> None:
         assert_frame_equal(uncompiled, compiled, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def test_a_run_without_compiled_loops(tmp_path: Path):
+def test_a_run_without_compiled_loops(tmp_path):
     check(tmp_path, *TINY, "rounds=20", "ranker=pdgd")
 
 
 @pytest.mark.slow
-def test_the_default_run_without_compiled_loops(tmp_path: Path):
+def test_the_default_run_without_compiled_loops(tmp_path):
     check(tmp_path, "rounds=50")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", [*staged.staged("ranker"), NETWORK])
-def test_a_ranker_without_compiled_loops(tmp_path: Path, ranker: str):
+def test_a_ranker_without_compiled_loops(tmp_path, ranker: str):
     check(tmp_path, *TINY, "rounds=50", *with_setting("ranker", ranker))
