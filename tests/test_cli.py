@@ -13,7 +13,9 @@ import pytest
 from ol2r_cli import __version__
 from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import Catalogue
+from ol2r_cli.run.run import find_runs
 from ol2r_cli.text.program import as_called, commands
+from tests.finished import printed, refused
 from tests.report.runs import make
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +31,7 @@ def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
 
 
-def test_help_imports_nothing_heavy(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_help_imports_nothing_heavy(tmp_path, capsys):
     modules, out = imported("--help", cwd=tmp_path)
     assert main(["help"]) == 0
     assert capsys.readouterr().out.split() == out.split()
@@ -65,41 +67,50 @@ def test_the_first_screen_says_what_to_type(capsys, on_terminal):
             assert main(["run", *arguments, "--dry-run", "output_dir=nowhere"]) == 0
 
 
-def test_what_is_read_or_shown_imports_neither_torch_nor_tables(tmp_path: Path):
+def test_the_configuration_is_shown_without_torch_or_tables(tmp_path):
     modules, out = imported("run", "--cfg", "job", "click=nav", cwd=tmp_path)
     assert "hydra" in modules
     assert not modules & HEAVY
     assert "ranker:\n  _target_: ol2r_cli.ranker.pairrank.PairwiseRanker" in out
     assert list(tmp_path.iterdir()) == []
-    for number in range(3):
-        make(tmp_path / "outputs", test={number: 0.5})
-    commands = {"list click": "click=perfect", "status": "3 finished", "report": "3 runs", "run --help": "rounds="}
-    for command, told in commands.items():
-        modules, out = imported(*command.split(), cwd=tmp_path)
-        heavy = HEAVY | {"hydra", "rich", "scipy.stats"}
-        assert not modules & (heavy - {"numpy", "scipy"} if command == "report" else heavy), command
-        assert told in out, command
 
 
-def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path: Path, capsys, monkeypatch, on_terminal):
+@pytest.mark.parametrize(
+    ("command", "told", "needed"),
+    [
+        ("list click", "click=perfect", set()),
+        ("status", "3 finished", set()),
+        ("report", "3 runs", {"numpy", "scipy"}),
+        ("run --help", "rounds=", set()),
+    ],
+)
+def test_what_is_read_imports_neither_torch_nor_tables(outputs, command, told, needed):
+    modules, out = imported(*command.split(), cwd=outputs.parent)
+    assert modules & (HEAVY | {"hydra", "rich", "scipy.stats"}) <= needed
+    assert told in out
+
+
+@pytest.mark.parametrize(
+    ("command", "last"),
+    [
+        ("list fairness", ""),
+        ("list", ""),
+        ("benchmark claims PairRank", "claims.yaml"),
+        ("clean", "--help)"),
+        ("data info dataset=synthetic dataset.features=90", ""),
+    ],
+)
+def test_sentences_are_wrapped_between_words_on_a_terminal(tmp_path, capsys, monkeypatch, on_terminal, command, last):
     monkeypatch.chdir(tmp_path)
     on_terminal(80)
     (tmp_path / "outputs").mkdir()
-    for command, last in {
-        "list fairness": "",
-        "list": "",
-        "benchmark claims PairRank": "claims.yaml",
-        "clean": "--help)",
-        "data info dataset=synthetic dataset.features=90": "",
-    }.items():
-        assert main(command.split()) == 0
-        text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
-        assert max(len(line) for line in text.splitlines() if "claims.yaml" not in line) <= 80, command
-        assert text.rstrip().endswith(last)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", printed(capsys, *command.split()))
+    assert max(len(line) for line in text.splitlines() if "claims.yaml" not in line) <= 80
+    assert text.rstrip().endswith(last)
 
 
 def test_the_help_of_run_names_every_choice_and_true_defaults(tmp_path, capsys, monkeypatch):
-    """The help of `run` is short, and names every choice and true defaults."""
+    """And is short."""
     shown = {}
     for columns in 82, 122:  # of which argparse leaves two free
         monkeypatch.setenv("COLUMNS", str(columns))
@@ -118,31 +129,51 @@ def test_the_help_of_run_names_every_choice_and_true_defaults(tmp_path, capsys, 
     assert pairs == {name: written[name] for name in pairs}
 
 
-def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch: pytest.MonkeyPatch):
-    for git, told in (
+@pytest.mark.parametrize(
+    ("git", "told"),
+    [
         (None, ""),
         ({"commit": "0123456789", "dirty": False}, " (commit 0123456)"),
         ({"commit": "0123456789", "dirty": True}, " (commit 0123456, modified)"),
-    ):
-        monkeypatch.setattr("ol2r_cli.run.versions.checkout", lambda git=git: git)
-        assert main(["--version"]) == 0
-        assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
+    ],
+    ids=["no checkout", "checkout", "modified checkout"],
+)
+def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch, git, told):
+    monkeypatch.setattr("ol2r_cli.run.versions.checkout", lambda: git)
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 
 
-def test_an_unknown_command_is_one_line_and_2(capsys: pytest.CaptureFixture[str]):
-    for word, advice in {
-        "xyz": f"choose from {', '.join(commands())}; or its plug-in is not installed",
-        "statsu": "did you mean ol2r status?",
-        "--verson": "did you mean ol2r --version?",
-        "compare": "type ol2r report --compare all",
-        "resume": "type the command of the run again, which goes on from its checkpoint: `ol2r status` shows it",
-        "–version": "it has a hyphen of typography, type --version",
-    }.items():
-        assert main([word]) == 2
-        assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("xyz", f"choose from {', '.join(commands())}; or its plug-in is not installed"),
+        ("statsu", "did you mean ol2r status?"),
+        ("--verson", "did you mean ol2r --version?"),
+        ("compare", "type ol2r report --compare all"),
+        ("resume", "type the command of the run again, which goes on from its checkpoint: `ol2r status` shows it"),
+        ("–version", "it has a hyphen of typography, type --version"),
+    ],
+)
+def test_an_unknown_command_is_one_line_and_2(capsys, word, advice):
+    assert main([word]) == 2
+    assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
 
 
-def test_commands_begin_with_the_program_as_it_was_called(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("called", "path", "typed"),
+    [
+        (".venv/bin/ol2r", "", ".venv/bin/ol2r"),
+        ("HERE/.venv/bin/ol2r", "other", ".venv/bin/ol2r"),
+        ("HERE/.venv/bin/ol2r", ".venv/bin", "ol2r"),
+        ("HERE/.venv/bin/ol2r", "linked", "ol2r"),
+        ("../my env/ol2r", "", "'../my env/ol2r'"),
+        ("removed/ol2r", ".venv/bin", "removed/ol2r"),
+        ("/usr/lib/python3/ipykernel_launcher.py", "", "ol2r"),
+        ("ol2r_cli/__main__.py", "", "ol2r"),
+    ],
+)
+def test_commands_begin_with_the_program_as_it_was_called(tmp_path, capsys, monkeypatch, called, path, typed):
     """After `make run` no environment is active: a shell has no `ol2r`, or that of another one."""
     for folder in (".venv/bin", "other"):
         (tmp_path / folder).mkdir(parents=True)
@@ -150,67 +181,66 @@ def test_commands_begin_with_the_program_as_it_was_called(tmp_path: Path, capsys
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "ol2r").symlink_to(tmp_path / ".venv/bin/ol2r")
     monkeypatch.chdir(tmp_path)
-    own = str(tmp_path / ".venv/bin/ol2r")
-    for called, path, typed in (
-        (".venv/bin/ol2r", "", ".venv/bin/ol2r"),
-        (own, "other", ".venv/bin/ol2r"),
-        (own, ".venv/bin", "ol2r"),
-        (own, "linked", "ol2r"),
-        ("../my env/ol2r", "", "'../my env/ol2r'"),
-        ("removed/ol2r", ".venv/bin", "removed/ol2r"),
-        ("/usr/lib/python3/ipykernel_launcher.py", "", "ol2r"),
-        ("ol2r_cli/__main__.py", "", "ol2r"),
-    ):
-        monkeypatch.setattr("sys.argv", [called])
-        monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
-        assert main(["status"]) == 2
-        assert capsys.readouterr().err.endswith(f"which does not exist: start a run with `{typed} run`\n")
-        assert main(["help"]) == 0
-        assert f"  {typed} run dataset=mq2008 dataset.path=$HOME/MQ2008" in capsys.readouterr().out
-        assert as_called("an ol2r of `ol2r list`, my-ol2r list") == f"an ol2r of `{typed} list`, my-ol2r list"
+    monkeypatch.setattr("sys.argv", [called.replace("HERE", str(tmp_path))])
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
+    assert refused(capsys, "status").endswith(f"which does not exist: start a run with `{typed} run`")
+    assert f"  {typed} run dataset=mq2008 dataset.path=$HOME/MQ2008" in printed(capsys, "help")
+    assert as_called("an ol2r of `ol2r list`, my-ol2r list") == f"an ol2r of `{typed} list`, my-ol2r list"
 
 
-def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys: pytest.CaptureFixture[str]):
-    for command in commands():
-        with pytest.raises(SystemExit) as stop:
-            main([command, "--help"])
-        assert stop.value.code == 0
-        assert f"ol2r {command}" in capsys.readouterr().out
-        assert main([command, "--nonsense"]) == 2
-        out, error = capsys.readouterr()
-        assert (out, error.count("\n")) == ("", 1), command
+@pytest.mark.parametrize("command", commands())
+def test_every_command_has_help_and_answers_a_slip_in_one_line(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"ol2r {command}" in capsys.readouterr().out
+    refused(capsys, command, "--nonsense")
 
 
-def test_words_behind_an_option_of_several_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    """Folders and settings of runs that stand behind the names of an option are not taken for names."""
-    runs = [make(tmp_path / "outputs", test={number: 0.5}) for number in range(3)]
-    folder = str(tmp_path / "outputs")
-    for words in (
-        ["report", "--metric", "test_ndcg_10", folder],
-        ["report", "--metric", "test_ndcg_10", folder, "ranker=pairrank"],
-        ["report", folder, "--metric", "test_ndcg_10", "ranker=pairrank", "--json"],
-        ["report", "--select", "validation", "--keep", "ranker.l2", folder],
-        ["report", "--name", "pairrank=ours", folder],
-        ["diff", "--metric", "test_ndcg_10", *map(str, runs[:2])],
-        ["clean", "--state", "failed", folder],
-    ):
-        assert main(words) == 0, words
-        assert capsys.readouterr().out, words
-    for words, told in (
-        (["report", folder, "--metric", "test_ndgc_10"], "--metric test_ndgc_10: did you mean test_ndcg_10?"),
-        (["report", folder, "--metric", "ranker=pdgd", "test_ndcg_10"], "ranker"),
-        (["report", "--figure", "learning_curve", "--option", "ranker=pdgd"], "settings of runs stand before --option"),
-        (["clean", "--state", "faild"], "invalid choice: 'faild'"),
-        (["bench", "--replicas", "x"], "--replicas"),
-        (["report", "—metric", "test_ndcg_10"], "—metric has a hyphen of typography: type --metric"),
-    ):
-        assert main(words) == 2, words
-        err = capsys.readouterr().err
-        assert told in err
-        assert err.count("\n") == 1
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory) -> Path:
+    """A folder with three runs."""
+    folder = tmp_path_factory.mktemp("runs") / "outputs"
+    for number in range(3):
+        make(folder, test={number: 0.5})
+    return folder
 
 
-def test_windows_is_answered_by_one_line_that_says_wsl(tmp_path: Path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report --metric test_ndcg_10 OUTPUTS",
+        "report --metric test_ndcg_10 OUTPUTS ranker=pairrank",
+        "report OUTPUTS --metric test_ndcg_10 ranker=pairrank --json",
+        "report --select validation --keep ranker.l2 OUTPUTS",
+        "report --name pairrank=ours OUTPUTS",
+        "diff --metric test_ndcg_10 RUN OTHER",
+        "clean --state failed OUTPUTS",
+    ],
+)
+def test_words_behind_an_option_are_not_taken_for_names(outputs, capsys, words):
+    """Folders and settings of runs that stand behind the names of an option."""
+    run, other, *_ = find_runs(outputs)
+    places = {"OUTPUTS": outputs, "RUN": run, "OTHER": other}
+    assert printed(capsys, *(places.get(word, word) for word in words.split()))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("report OUTPUTS --metric test_ndgc_10", "--metric test_ndgc_10: did you mean test_ndcg_10?"),
+        ("report OUTPUTS --metric ranker=pdgd test_ndcg_10", "ranker"),
+        ("report --figure learning_curve --option ranker=pdgd", "settings of runs stand before --option"),
+        ("clean --state faild", "invalid choice: 'faild'"),
+        ("bench --replicas x", "--replicas"),
+        ("report —metric test_ndcg_10", "—metric has a hyphen of typography: type --metric"),
+    ],
+)
+def test_a_mistyped_word_behind_an_option_is_named(outputs, capsys, words, told):
+    assert told in refused(capsys, *words.replace("OUTPUTS", str(outputs)).split())
+
+
+def test_windows_is_answered_by_one_line_that_says_wsl(tmp_path):
     """In a process that has none of the modules which only Unix has."""
     script = (
         "import sys; sys.modules.update(dict.fromkeys(('fcntl', 'grp', 'pty', 'pwd', 'resource', 'termios', 'tty')));"
@@ -225,67 +255,60 @@ def test_windows_is_answered_by_one_line_that_says_wsl(tmp_path: Path):
     assert set(lines) == {"ol2r runs on Linux and macOS; on Windows type wsl --install, and install it inside WSL"}
 
 
-def test_a_removed_working_folder_is_one_line(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("words", ["list", "run rounds=5", "status", "help", ""])
+def test_a_removed_working_folder_is_one_line(tmp_path, capsys, monkeypatch, words):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    for words in ["list"], ["run", "rounds=5"], ["status"], ["help"], []:
-        assert main(words) == 2, words
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert re.fullmatch(r"ol2r: there is no working folder \(.*\): type cd FOLDER first\n", captured.err), words
+    assert main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"ol2r: there is no working folder \(.*\): type cd FOLDER first\n", err)
 
 
-def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("status NAME", "report NAME", "report --metric NAME", "new ranker NAME", "run --config-dir NAME"),
+        *("data check dataset=letor dataset.path=NAME", "verify NAME", "clean NAME"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path, capsys, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
-    name = 300 * "a"
-    for words in (
-        ["status", name],
-        ["report", name],
-        ["report", "--metric", name],
-        ["new", "ranker", name],
-        ["run", "--config-dir", name],
-        ["data", "check", "dataset=letor", f"dataset.path={name}"],
-        ["verify", name],
-        ["clean", name],
-    ):
-        assert main(words) == 2, words
-        captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n")) == ("", 1), words
-        assert captured.err.startswith(f"ol2r {words[0]}: ")
+    assert not refused(capsys, *words.replace("NAME", 300 * "a").split()).startswith("ol2r"), "another command"
 
 
-def test_a_terminal_of_a_column_is_no_error(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("columns", ["1", "2", "3"])
+def test_a_terminal_of_a_column_is_no_error(outputs, capsys, monkeypatch, columns):
     """Help is for forty columns or more; the terminal breaks its lines."""
-    make(tmp_path, test={0: 0.5})
-    for columns in "1", "2", "3":
-        monkeypatch.setenv("COLUMNS", columns)
-        for words in (["status", str(tmp_path)], ["report", str(tmp_path)], ["list", "ranker", "pdgd"], ["help"]):
-            assert main(words) == 0, (columns, words)
-        with pytest.raises(SystemExit):
-            main(["run", "--help"])
-        out, err = capsys.readouterr()
-        assert "one experiment" in out
-        assert err.count("\n") <= 1, "what report says of the run"
-        assert max(map(len, out[out.index("usage: ol2r COMMAND") :].splitlines())) <= 40
+    monkeypatch.setenv("COLUMNS", columns)
+    for words in ["status", outputs], ["report", outputs], ["list", "ranker", "pdgd"]:
+        assert printed(capsys, *words), words
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    told = capsys.readouterr().out + printed(capsys, "help")
+    assert "one experiment" in told
+    assert max(map(len, told.splitlines())) <= 40
 
 
-def test_nobody_reads_along(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("arguments", "buffered", "code"),
+    [
+        *(("list", "", 141), ("list", "1", 141), ("run --cfg job", "", 141), ("run --help", "", 141)),
+        *(("new ranker mine", "", 141), ("verify no", "1", 2)),  # commands that say what is wrong with files
+    ],
+)
+def test_nobody_reads_along(tmp_path, arguments, buffered, code):
     """Python notices it when it writes, or at the end. The code is that of a program which SIGPIPE ends."""
-    of_files = "new ranker mine"  # a command that says what is wrong with files
-    for buffered, arguments, code in (
-        *(("", "list", 141), ("1", "list", 141), ("", "run --cfg job", 141), ("", "run --help", 141)),
-        *(("", of_files, 141), ("1", "verify no", 2)),
-    ):
-        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": buffered}
-        reading, writing = os.pipe()
-        os.close(reading)
-        command = [sys.executable, "-m", "ol2r_cli", *arguments.split()]
-        pipes = {"stdout": writing, "stderr": subprocess.PIPE, "text": True}
-        done = subprocess.run(command, env=env, cwd=tmp_path, timeout=60, **pipes)
-        os.close(writing)
-        assert (done.stderr.count("\n"), done.returncode) == (1 if code == 2 else 0, code), done.stderr
-    assert (tmp_path / "choices" / "mine.py").is_file()
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": buffered}
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ol2r_cli", *arguments.split()]
+    pipes = {"stdout": writing, "stderr": subprocess.PIPE, "text": True}
+    done = subprocess.run(command, env=env, cwd=tmp_path, timeout=60, **pipes)
+    os.close(writing)
+    assert (done.stderr.count("\n"), done.returncode) == (1 if code == 2 else 0, code), done.stderr
+    assert (tmp_path / "choices" / "mine.py").is_file() == arguments.startswith("new")
 
 
 def interruptible() -> None:
@@ -331,14 +354,12 @@ sys.exit(cli.main(["run"]))
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_any_moment_is_one_line(tmp_path):
+@pytest.mark.parametrize("pause", [0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0])
+def test_ctrl_c_at_any_moment_is_one_line(tmp_path, pause):
     command = [sys.executable, "-m", "ol2r_cli", "run", "experiment=smoke", "rounds=100000", f"output_dir={tmp_path}"]
-    for pause in (0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, cwd=ROOT, preexec_fn=interruptible, **pipes) as process:
-            time.sleep(pause)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=120)
-        assert process.returncode == 130, errors
-        assert errors.startswith("interrupted"), errors
-        assert errors.count("\n") == 1
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, preexec_fn=interruptible, **pipes) as process:
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors[:11], errors.count("\n")) == (130, "interrupted", 1), errors

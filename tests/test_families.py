@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -76,7 +75,7 @@ def test_no_other_choice_brings_one_of_a_family(family: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", CONFIGS)
-def test_a_copy_without_a_family_works(family: str, tmp_path: Path):
+def test_a_copy_without_a_family_works(family: str, tmp_path):
     """Lists do not name its choices, nor does what is said where one is typed. The default ranker is another than
     PairRank."""
     without(files(family), tmp_path)

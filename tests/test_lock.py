@@ -35,13 +35,13 @@ def results(root: Path) -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+def undisturbed(tmp_path_factory) -> list[bytes]:
     folder = tmp_path_factory.mktemp("undisturbed")
     assert Launched(words(folder / "runs"), folder).wait() == 0
     return results(folder / "runs")
 
 
-def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[bytes]):
+def test_one_of_two_processes_plays_a_run(tmp_path, undisturbed: list[bytes]):
     root = tmp_path / "runs"
     both = [Launched(words(root), tmp_path / name) for name in "ab"]
     codes = [process.wait() for process in both]
@@ -53,7 +53,7 @@ def test_one_of_two_processes_plays_a_run(tmp_path: Path, undisturbed: list[byte
     assert results(root) == undisturbed
 
 
-def test_unseen_processes_report_no_wrong_result(tmp_path: Path, undisturbed: list[bytes]):
+def test_unseen_processes_report_no_wrong_result(tmp_path, undisturbed: list[bytes]):
     """Processes that do not see each other report no wrong result."""
     both = [Launched(words(tmp_path / "runs"), tmp_path / name, without_locks) for name in "ab"]
     codes = [process.wait() for process in both]
@@ -65,7 +65,7 @@ def test_unseen_processes_report_no_wrong_result(tmp_path: Path, undisturbed: li
     assert results(tmp_path / "runs") == undisturbed
 
 
-def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_locks_the_last_process_has_the_directory(tmp_path, monkeypatch):
     for name, flock in {"refused": refuse, "without effect": lambda *_: None}.items():
         monkeypatch.setattr(fcntl, "flock", flock)
         path = tmp_path / name
@@ -77,7 +77,7 @@ def test_without_locks_the_last_process_has_the_directory(tmp_path: Path, monkey
         assert not (path / ".lock").exists(), name
 
 
-def test_a_lock_is_taken_once_and_its_file_removed(tmp_path: Path):
+def test_a_lock_is_taken_once_and_its_file_removed(tmp_path):
     file = tmp_path / "folder" / "lock"
     with Lock(file), pytest.raises(LockHeld, match=f"^pid {os.getpid()} on "), Lock(file, wait=False):
         pass

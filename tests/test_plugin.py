@@ -25,7 +25,7 @@ def python(folder: Path, *words: str, package: Path = ROOT) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("groups", [("click",), pytest.param(ROLES, marks=pytest.mark.slow)], ids=["one", "all"])
-def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path: Path, monkeypatch, groups: tuple[str, ...]):
+def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path, monkeypatch, groups: tuple[str, ...]):
     """The steps of CONTRIBUTING.md ("Add a component")."""
     monkeypatch.chdir(tmp_path)
     for name in "ol2r_cli", "configs", "tests":
@@ -69,7 +69,7 @@ print(run.score("../new.txt").equals(again.score("../new.txt")))
 """
 
 
-def test_its_runs_are_scored_where_its_folder_is_found(tmp_path: Path):
+def test_its_runs_are_scored_where_its_folder_is_found(tmp_path):
     """Its runs are scored and exported where its folder is found.
 
     In a command and from Python; elsewhere the folder has to be named, and nothing of the class is imported.

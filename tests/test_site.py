@@ -51,7 +51,7 @@ class References(HTMLParser):
 
 
 @pytest.mark.slow
-def test_the_site_needs_no_network_and_has_all_its_files(tmp_path: Path):
+def test_the_site_needs_no_network_and_has_all_its_files(tmp_path):
     """It is the one of a version beside others, as it is published: pages lead to the list of versions, too."""
     pytest.importorskip("sphinx")
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "-c", str(SITE), "-d", str(tmp_path / "state")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+import pytest
+
 from ol2r_cli.commands.command import HelpFormatter
 from ol2r_cli.text.formatting import byte_size, duration, nearest, shortened
 
@@ -17,18 +19,23 @@ def test_sizes_durations_and_nearest_names():
     assert nearest("xyz", ["pairrank", "oracle"]) == ""
 
 
-def test_labels_without_room_lose_what_they_share():
-    labels = ["ranker=pdgd ranker.l2=0.1 seed=1", "ranker=pdgd ranker.l2=0.25 seed=2"]
-    for width, short in (
-        (33, labels),
-        (32, ["ranker.l2=0.1 seed=1", "ranker.l2=0.25 seed=2"]),
-        (20, ["l2=0.1 seed=1", "l2=0.25 seed=2"]),
-        (13, ["0.1 1", "0.25 2"]),
-        (5, ["0.1 1", "…25 2"]),
-    ):
-        assert shortened(labels, width) == short
-    assert shortened(["ranker=pdgd ranker/model=mlp"], 20) == ["pdgd mlp"]
-    assert shortened(["a long name"], 5) == ["…name"]
+LABELS = ["ranker=pdgd ranker.l2=0.1 seed=1", "ranker=pdgd ranker.l2=0.25 seed=2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "width", "short"),
+    [
+        (LABELS, 33, LABELS),
+        (LABELS, 32, ["ranker.l2=0.1 seed=1", "ranker.l2=0.25 seed=2"]),
+        (LABELS, 20, ["l2=0.1 seed=1", "l2=0.25 seed=2"]),
+        (LABELS, 13, ["0.1 1", "0.25 2"]),
+        (LABELS, 5, ["0.1 1", "…25 2"]),
+        (["ranker=pdgd ranker/model=mlp"], 20, ["pdgd mlp"]),
+        (["a long name"], 5, ["…name"]),
+    ],
+)
+def test_labels_without_room_lose_what_they_share(labels, width, short):
+    assert shortened(labels, width) == short
 
 
 def test_help_is_no_wider_than_the_terminal(monkeypatch):

@@ -50,60 +50,71 @@ def command(tmp_path: Path, *words: str, closed: tuple[int, ...] = (), **setting
     return done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode()
 
 
-def test_what_cannot_be_printed_is_no_success(tmp_path: Path):
-    """Where stdout is closed or full the code is not 0, and that of a command that has failed before is its own."""
-    cases = [((1,), os.devnull, "Bad file descriptor")]
-    cases += [((), str(FULL), "No space left on device")] if FULL.exists() else []
-    for closed, target, reason in cases:
-        for words, code, line in (
-            (("run", "0"), 2, "ol2r run: what it prints cannot be written"),
-            (("run", "0", "unbuffered"), 2, "ol2r run: what it prints cannot be written"),
-            (("search", "3"), 3, "ol2r search: what it prints cannot be written"),
-            (("list", "0"), 2, "ol2r list: what it prints cannot be written"),
-        ):
-            with open(target, "w") as stdout:
-                found = command(tmp_path, *words, closed=closed, stdout=stdout)
-            assert found == (code, "", f"{LOG}\n{line} ({reason})\n"), words
+no_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 
 
-def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("closed", "target", "reason"),
+    [((1,), os.devnull, "Bad file descriptor"), pytest.param((), FULL, "No space left on device", marks=no_full)],
+    ids=["closed", "full"],
+)
+@pytest.mark.parametrize(
+    ("words", "code"), [("run 0", 2), ("run 0 unbuffered", 2), ("search 3", 3), ("list 0", 2)], ids=str
+)
+def test_what_cannot_be_printed_is_no_success(tmp_path, closed, target, reason, words, code):
+    """The code is not 0, and that of a command that has failed before is its own."""
+    with open(target, "w") as stdout:
+        found = command(tmp_path, *words.split(), closed=closed, stdout=stdout)
+    assert found == (code, "", f"{LOG}\nol2r {words.split()[0]}: what it prints cannot be written ({reason})\n")
+
+
+@pytest.fixture
+def unread():
+    """A pipe that nobody reads."""
     reading, writing = os.pipe()
     os.close(reading)
-    printed = "mean ± 0.1 · ü\n"
-    for code in 0, 1:
-        assert command(tmp_path, "run", str(code), closed=(2,)) == (code, printed, "")
-        assert command(tmp_path, "run", str(code), stderr=writing) == (code, printed, "")
-        assert command(tmp_path, "run", str(code), closed=(0, 1, 2)) == (code or 2, "", "")
-        if FULL.exists():
-            with FULL.open("w") as full:
-                assert command(tmp_path, "run", str(code), stderr=full) == (code, printed, "")
+    yield writing
     os.close(writing)
 
 
-def test_lines_come_at_once_in_an_unbuffered_process(tmp_path: Path):
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_command_ends_as_usual_where_nobody_reads_stderr(tmp_path, code, unread):
+    usual = code, "mean ± 0.1 · ü\n", ""
+    assert command(tmp_path, "run", str(code), closed=(2,)) == usual
+    assert command(tmp_path, "run", str(code), stderr=unread) == usual
+    assert command(tmp_path, "run", str(code), closed=(0, 1, 2)) == (code or 2, "", "")
+    if FULL.exists():
+        with FULL.open("w") as full:
+            assert command(tmp_path, "run", str(code), stderr=full) == usual
+
+
+@pytest.mark.parametrize(("unbuffered", "stream"), [("", "stderr"), ("1", "stderr"), ("1", "stdout")])
+def test_lines_come_at_once_in_an_unbuffered_process(tmp_path, unbuffered, stream):
     """As without PYTHONUNBUFFERED, a line on stderr is there before the process goes on; here it is killed."""
-    script = (
-        "import os, sys; from ol2r_cli.text.terminal import printing\nwith printing():\n    print('{}', file=sys.{})"
+    code = (
+        "import os, sys; from ol2r_cli.text.terminal import printing\nwith printing():\n"
+        f"    print('a line', file=sys.{stream})\n    os._exit(0)"
     )
-    for unbuffered, streams in ("", ["stderr"]), ("1", ["stderr", "stdout"]):
-        for stream in streams:
-            code = script.format("a line", stream) + "\n    os._exit(0)"
-            env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
-            done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
-            assert done.stdout + done.stderr == "a line\n", (unbuffered, stream)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout + done.stderr == "a line\n"
 
 
-def test_characters_that_a_stream_lacks_are_printed_in_others(tmp_path: Path):
-    for variables in (
+@pytest.mark.parametrize(
+    "variables",
+    [
         {"PYTHONIOENCODING": "ascii"},
         {"PYTHONIOENCODING": "", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    ):
-        found = command(tmp_path, "run", "0", env=variables)
-        assert found == (0, "mean +- 0.1 - \\xfc\n", "a line for the log: \\xfc\n"), variables
+    ],
+    ids=["by Python's variable", "by the locale"],
+)
+def test_characters_that_a_stream_lacks_are_printed_in_others(tmp_path, variables):
+    found = command(tmp_path, "run", "0", env=variables)
+    assert found == (0, "mean +- 0.1 - \\xfc\n", "a line for the log: \\xfc\n")
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
-def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path: Path):
+@no_full
+def test_a_run_whose_summary_cannot_be_printed_is_finished(tmp_path):
     words = ["run", *TINY, "rounds=2", "output_dir=outputs"]
     with FULL.open("w") as full:
         done = subprocess.run(
