@@ -71,7 +71,6 @@ def test_every_preset_has_the_choices_and_values_that_it_states():
 
 
 def test_choices_that_do_not_work_together_are_refused():
-    """Choices that do not work together are refused, with the override to type."""
     refused = [pair for pair in [*choices.pairings(), *choices.arrangements()] if refusal(pair)]
     assert len(refused) > 50
     for overrides in refused:
@@ -82,7 +81,6 @@ def test_choices_that_do_not_work_together_are_refused():
 
 
 def test_the_small_world_has_lists_of_different_lengths():
-    """The small world has lists of different lengths in every batch."""
     batches = [one.candidates.mask.sum(1) for one in play(simulation(("ranker=random",)))]
     assert len(batches) == ROUNDS
     assert sum(len(set(lengths.tolist())) > 1 for lengths in batches) > ROUNDS / 2
@@ -138,33 +136,33 @@ def test_every_choice_works_in_single_precision():
         assert report.ok, report
 
 
-def test_a_run_goes_on_to_the_same_files():
-    """A ranker with a history, and those with a network; the slow test has all combinations."""
-    for overrides in ("ranker=pepairrank",), ("ranker=olranknet",):
-        report = held(overrides, [run_and_resume])
-        assert report.passed == ("run and resume",), report
+@pytest.mark.parametrize("ranker", ["pepairrank", "olranknet"])
+def test_a_run_goes_on_to_the_same_files(ranker):
+    """A ranker with a history, and one with a network; the slow test has all combinations."""
+    assert held((f"ranker={ranker}",), [run_and_resume]).passed == ("run and resume",)
 
 
-def test_every_click_model_keeps_the_laws():
-    for name in choices.names("click"):
-        laws = [role_laws.shapes, role_laws.clicks, role_laws.order, role_laws.repeatable]
-        report = held(("ranker=random", f"click={name}"), laws)
-        assert report.ok, report
-        whole = composition((f"click={name}",))
-        report = check_composition(whole, ("click",), name, laws=[role_laws.stages])
-        assert report.passed == ("stages",), report
+@pytest.mark.parametrize("name", choices.names("click"))
+def test_every_click_model_keeps_the_laws(name):
+    laws = [role_laws.shapes, role_laws.clicks, role_laws.order, role_laws.repeatable]
+    report = held(("ranker=random", f"click={name}"), laws)
+    assert report.ok, report
+    report = check_composition(composition((f"click={name}",)), ("click",), name, laws=[role_laws.stages])
+    assert report.passed == ("stages",), report
 
 
-def test_every_measure_and_schedule_keeps_the_laws():
-    """Every measure and every schedule of intents keeps the laws."""
+def test_every_measure_keeps_the_laws():
     names = choices.names("measure")
     whole = composition((f"measures=[{','.join(names)}]",))
     report = check_composition(whole, [f"measure/{name}" for name in names], "all measures")
     assert report.ok, report
     assert not report.left_out, report
-    for name in choices.names("intent"):
-        report = check_composition(composition((f"intent={name}",)), ("intent",), f"intent={name}")
-        assert report.ok, report
+
+
+@pytest.mark.parametrize("name", choices.names("intent"))
+def test_every_schedule_keeps_the_laws(name):
+    report = check_composition(composition((f"intent={name}",)), ("intent",), f"intent={name}")
+    assert report.ok, report
 
 
 @pytest.mark.slow
