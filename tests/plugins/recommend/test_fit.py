@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 import polars as pl
 import pytest
 import yaml
-from scipy.stats import t
 
 from ol2r_cli.commands.data import main as data
 from ol2r_cli.commands.list import main as listed
@@ -29,6 +29,8 @@ from ol2r_cli.plugins.recommend.fact import FacT
 from ol2r_cli.plugins.recommend.fit import PER_USER, Fit
 from ol2r_cli.plugins.recommend.recommend import main
 from ol2r_cli.plugins.recommend.reviews import Reviews
+from ol2r_cli.plugins.recommend.users import Users
+from ol2r_cli.report.estimates import of_values, paired_t, unit_values
 from ol2r_cli.run.run import Run, find_runs
 from tests.plugins.recommend.small import mean_ndcg, model
 from tests.plugins.recommend.small import reviews as small
@@ -113,52 +115,72 @@ def test_a_fit_that_was_killed_starts_again_to_the_same_files(
     assert contents(Run.read_finished(path)) == whole
 
 
-def test_a_sweep_and_its_report_with_tests_paired_over_users(capsys: Output):
-    words = ["-m", *SMALL, "model=most_popular,nmf", "seed=0,1", "launcher.jobs=2"]
-    assert main([*words, "--dry-run"]) == 0
-    assert "4 new" in capsys.readouterr().out
-    assert main(words) == 0
-    assert main(words) == 0
-    assert "4 finished before" in capsys.readouterr().out
+SWEEP = ["-m", *SMALL, "model=most_popular,nmf", "seed=0,1", "launcher.jobs=2"]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a sweep, and of fits to other splits."""
+    folder = f"output_dir={tmp_path_factory.mktemp('swept')}"
+    assert main([*SWEEP, folder]) == 0
     for name, split in ("most_popular", 1), ("nmf", 1), ("most_popular", 2):
-        fitted(f"model={name}", f"reviews.split={split}")
-    assert status(["outputs", "model=nmf"]) == 0
+        assert main([*SMALL, f"model={name}", f"reviews.split={split}", folder]) == 0
+    return folder.partition("=")[2]
+
+
+def test_a_sweep_makes_each_fit_once(swept: str, capsys: Output):
+    assert main([*SWEEP, "--dry-run"]) == 0
+    assert "4 new" in capsys.readouterr().out
+    assert main([*SWEEP, f"output_dir={swept}"]) == 0
+    assert "4 finished before" in capsys.readouterr().out
+    assert status([swept, "model=nmf"]) == 0
     assert "3 runs: 3 finished" in capsys.readouterr().out
-    assert verify(["outputs"]) == 0
-    capsys.readouterr()
-    assert report(["outputs", "--baseline", "most_popular", "--metric", "test_ndcg_10", "--json", "--differences"]) == 0
+    assert verify([swept]) == 0
+
+
+BASELINE = ["--baseline", "most_popular", "--metric", "test_ndcg_10"]
+
+
+def of_users(root: str, name: str) -> pl.DataFrame:
+    """Means over seeds, by split and user."""
+    runs = [Run.read_finished(path) for path in find_runs(root) if path.name.startswith(name)]
+    frames = [of.table(PER_USER).with_columns(split=of.settings["reviews"]["split"]) for of in runs]
+    return pl.concat(frames).drop_nulls("test_ndcg_10").group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
+
+
+def test_differences_are_paired_over_users(swept: str, capsys: Output):
+    """A user of two splits is one unit."""
+    assert report([swept, *BASELINE, "--json", "--differences"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    users: dict[str, dict[tuple[int, int], float]] = {}
-    for name in ("nmf", "most_popular"):
-        runs = [Run.read_finished(path) for path in find_runs("outputs") if path.name.startswith(name)]
-        frames = [of.table(PER_USER).with_columns(split=of.settings["reviews"]["split"]) for of in runs]
-        rows = pl.concat(frames).drop_nulls("test_ndcg_10")
-        of_users = rows.group_by("split", "user").agg(pl.col("test_ndcg_10").mean())
-        users[name] = {(split, user): value for split, user, value in of_users.iter_rows()}
-    differences = {unit: value - users["most_popular"][unit] for unit, value in users["nmf"].items()}
-    n, mean = len(differences), np.mean([*differences.values()])
-    errors: dict[int, float] = {}  # a user of two splits is one unit
-    for (_, user), difference in differences.items():
-        errors[user] = errors.get(user, 0) + difference - mean
-    units = len(errors)
-    error = np.sqrt(units / (units - 1) * sum(np.square([*errors.values()]))) / n
-    assert units < n
-    assert row["difference"] == pytest.approx(mean)
-    assert row["difference_half_width"] == pytest.approx(t.ppf(0.975, units - 1) * error)
-    assert row["p"] == pytest.approx(2 * t.sf(abs(mean) / error, units - 1))
-    assert row["pairs"] == n
-    assert report(["outputs", "--baseline", "most_popular", "--metric", "test_ndcg_10"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "with the users as units (degrees of freedom: users - 1), whatever the number of splits" in out
-    assert f"{n} of {units} users" in out
-    assert "Not all (user, split) are in both rows of 1 comparison." in out
-    assert report(["outputs", "--metric", "test_ndcg_10", "--format", "latex"]) == 0
-    assert r"\caption{Test NDCG@10 on generated: means $\pm$ half" in capsys.readouterr().out
-    assert report(["outputs", "--figure", "bar"]) == 0
-    assert "No intervals" not in capsys.readouterr().err, "they are over users, of whom there are enough"
-    assert report(["outputs", "--select", "validation", "--overrides"]) == 0
-    assert "reviews=generated model=nmf" in capsys.readouterr().out
-    assert report(["outputs", "--out", "report.html"]) == 0
+    pairs = of_users(swept, "nmf").join(of_users(swept, "most_popular"), on=["user", "split"])
+    difference = pl.col("test_ndcg_10") - pl.col("test_ndcg_10_right")
+    values = {(user, split): value for user, split, value in pairs.select("user", "split", difference).iter_rows()}
+    estimate, p = of_values(values, Users().independent), paired_t(unit_values(values, Users().independent))
+    assert estimate.units < estimate.n
+    expected = {"difference": estimate.mean, "difference_half_width": estimate.half_width, "p": p, "pairs": estimate.n}
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+    assert report([swept, *BASELINE]) == 0
+    assert f"{estimate.n} of {estimate.units} users" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (BASELINE, "with the users as units (degrees of freedom: users - 1), whatever the number of splits"),
+    (BASELINE, "Not all (user, split) are in both rows of 1 comparison."),
+    (["--metric", "test_ndcg_10", "--format", "latex"], r"\caption{Test NDCG@10 on generated: means $\pm$ half"),
+    (["--select", "validation", "--overrides"], "reviews=generated model=nmf"),
+])  # fmt: skip
+def test_a_report_is_about_users(swept: str, capsys: Output, words: list[str], told: str):
+    assert report([swept, *words]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_figures_have_intervals_over_users(swept: str, capsys: Output):
+    assert report([swept, "--figure", "bar"]) == 0
+    assert "No intervals" not in capsys.readouterr().err, "there are enough users"
+
+
+def test_a_page_has_fits_by_split_and_seed(swept: str):
+    assert report([swept, "--out", "report.html"]) == 0
     page = re.sub(r"(\s|<[^>]*>)+", " ", Path("report.html").read_text())
     assert re.search(r"2 groups of 7 runs: .* values of each metric", page)
     assert re.search(r"ranker nmf seeds of fold 0 0–1 seeds of fold 1 0 ", page)
@@ -171,8 +193,7 @@ def test_verify_names_a_summary_that_is_not_that_of_the_users(capsys: Output):
     summary["metrics"]["test_ndcg_10"]["mean"] += 0.01
     (of.path / "summary.json").write_text(json.dumps(summary))
     assert verify(["outputs"]) == 1
-    out = capsys.readouterr().out
-    assert "summary.json has" in out
+    assert "summary.json has" in capsys.readouterr().out
 
 
 def test_users_with_a_hit_are_fewer_and_come_with_a_warning(capsys: Output):
@@ -193,10 +214,7 @@ class _Texts(HTMLParser):
 
 
 def test_new_users_are_ranked_by_rules_and_known_reviews():
-    """New users are ranked by the rules and the reviews that are known of them.
-
-    Also with the stored model; what is observed is not recommended; with planted rules more reviews help FacT.
-    """
+    """Also with the stored model; what is observed is not recommended; with planted rules more reviews help FacT."""
     large, means = ["reviews.users=400", "reviews.items=60", "reviews.of_user=12"], {}
     for name, observed in (("most_popular", 0), ("fmf", 3), ("fact", 0), ("fact", 5)):
         assert main([*large, f"model={name}", f"reviews.observed={observed}"]) == 0
@@ -224,41 +242,67 @@ def test_new_users_are_ranked_by_rules_and_known_reviews():
     assert means["fact", 5] > means["most_popular", 0]
 
 
-def test_an_explanation_is_the_same_as_text_json_and_page(capsys: Output):
-    """An explanation is the same as text, as JSON and as a page."""
-    words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
-    assert main([*words, "explain.user=7", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)["recommended"][0]["item"]
-    words += ["explain.user=7", f"explain.item={first}"]
+@pytest.fixture(scope="module")
+def fact(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The words of a fit of FacT, which is made once."""
+    few = ["model.start_epochs=20", "model.epochs=2", "model.alternations=1"]
+    words = [*SMALL, "model=fact", *few, f"output_dir={tmp_path_factory.mktemp('fact')}"]
     assert main(words) == 0
-    text = capsys.readouterr().out
-    assert main([*words, "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    explanation = content["explanation"]
-    assert explanation["sentence"] in text
-    profile = {side: explanation["paths"][side] for side in ("user", "item")}
-    named = {rule["feature"] for path in profile.values() for rule in path}
-    assert set(explanation["features"]) <= named, "only features on the paths"
-    for rule in (rule for path in profile.values() for rule in path):
-        value, holds = rule["value"], {"left": "at least", "right": "below", "unknown": "never mentioned"}
-        agrees = "unknown" if value is None else "left" if value >= rule["threshold"] else "right"
-        assert rule["branch"] == agrees
-        assert re.search(rf"└─ {rule['feature']}: .*{holds[agrees]}", text)
-    assert explanation["by"] in text
-    assert explanation["features"]
-    contributions = dict(zip(explanation["features"], explanation["contributions"], strict=True))
-    assert sorted(contributions.values(), reverse=True) == [*contributions.values()]
-    for feature, contribution in contributions.items():
-        assert contribution > 0
-        assert f"{feature} +{contribution:.2g}" in text
-    assert len(content["recommended"]) == 10
+    return words
+
+
+def printed(words: list[str], capsys: Output) -> str:
+    capsys.readouterr()
+    assert main(words) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def explained(fact: list[str], capsys: Output) -> tuple[list[str], dict[str, Any], str]:
+    """The words that explain the first item of a user, and what is said as JSON and as text."""
+    listed = json.loads(printed([*fact, "explain.user=7", "--json"], capsys))
+    words = [*fact, "explain.user=7", f"explain.item={listed['recommended'][0]['item']}"]
+    return words, json.loads(printed([*words, "--json"], capsys)), printed(words, capsys)
+
+
+HOLDS = {"left": "at least", "right": "below", "unknown": "never mentioned"}
+
+
+def test_the_rules_of_an_explanation_hold(explained):
+    _, content, text = explained
+    for rule in chain(*content["explanation"]["paths"].values()):
+        value = rule["value"]
+        branch = "unknown" if value is None else "left" if value >= rule["threshold"] else "right"
+        assert rule["branch"] == branch
+        assert re.search(rf"└─ {rule['feature']}: .*{HOLDS[branch]}", text)
+
+
+def test_the_features_of_an_explanation_are_on_its_paths(explained):
+    explanation, text = explained[1]["explanation"], explained[2]
+    features, contributions = explanation["features"], explanation["contributions"]
+    assert set() < set(features) <= {rule["feature"] for rule in chain(*explanation["paths"].values())}
+    assert contributions == sorted(contributions, reverse=True)
+    assert contributions[-1] > 0
+    added = [f"{feature} +{number:.2g}" for feature, number in zip(features, contributions, strict=True)]
+    assert [words for words in (explanation["sentence"], explanation["by"], *added) if words not in text] == []
+
+
+def test_an_explanation_may_be_a_page(explained):
+    words, content, _ = explained
     assert main([*words, "explain.out=page.html"]) == 0
     page, html = _Texts(), Path("page.html").read_text()
     page.feed(html)
-    assert {explanation["sentence"], *(item["name"] for item in content["recommended"])} <= set(page.texts)
+    named = [item["name"] for item in content["recommended"]]
+    assert len(named) == 10
+    assert {content["explanation"]["sentence"], *named} <= set(page.texts)
     assert Path(html_page.__file__).with_name("page.css").read_text() in html, "the style of report.html"
-    tree = json.loads((Run.read_finished(next(find_runs("outputs"))).path / "tree.json").read_text())
-    assert tree["user"]["feature"] == profile["user"][0]["feature"]
+
+
+def test_the_rules_of_users_are_a_file(explained):
+    words, content, _ = explained
+    (path,) = find_runs(next(word for word in words if word.startswith("output_dir=")).partition("=")[2])
+    tree = json.loads((path / "tree.json").read_text())
+    assert tree["user"]["feature"] == content["explanation"]["paths"]["user"][0]["feature"]
 
 
 @pytest.mark.parametrize("name", ["most_popular", "nmf", "bprmf", "efm", "fmf", "fact", "mter"])
@@ -284,25 +328,24 @@ def test_large_numbers_of_users_and_no_mentions_at_all(name: str, capsys: Output
     assert "explain.user must be from 1900000000 to 1900000019, got 3" in capsys.readouterr().err
 
 
-def test_a_list_has_the_numbers_that_explain_item_takes(capsys: Output):
-    words = [*SMALL, "model=fact", "model.start_epochs=5", "model.epochs=1", "model.alternations=1", "explain.user=7"]
-    assert main(words) == 0
-    out = capsys.readouterr().out
-    listed = [int(number) for number in re.findall(r"^ +\d+ item (\d+)$", out, re.MULTILINE)]
-    assert main([*words, "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
-    assert [item["item"] for item in content["recommended"]] == listed
-    assert len(listed) == 10
+LISTED = re.compile(r"^ +\d+ item (\d+)$", re.MULTILINE)
+
+
+def test_a_list_has_the_numbers_that_explain_item_takes(fact: list[str], capsys: Output):
+    out = printed([*fact, "explain.user=7"], capsys)
+    listed = [int(number) for number in LISTED.findall(out)]
     assert "explain.item=NUMBER" in out
-    assert main([*words, f"explain.item={listed[1]}", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(printed([*fact, "explain.user=7", "--json"], capsys))
+    assert [item["item"] for item in content["recommended"]] == listed
+    content = json.loads(printed([*fact, "explain.user=7", f"explain.item={listed[1]}", "--json"], capsys))
     assert (content["item"], content["name"]) == (listed[1], f"item {listed[1]}")
-    assert main([*SMALL, "model=most_popular", "explain.user=7"]) == 0
-    assert "explain.item=" not in capsys.readouterr().out, "it has no explanations"
+    assert "explain.item=" not in printed([*SMALL, "model=most_popular", "explain.user=7"], capsys), "none explains"
 
 
-def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.MonkeyPatch, capsys: Output, typed):
-    ask, words = FacT.interview, [*SMALL, "model=fact", "model.start_epochs=5", "model.epochs=1"]
+def test_names_of_items_and_features_are_made_printable(
+    fact: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Output, typed
+):
+    ask = FacT.interview
 
     def interview(self: FacT, answer: Any) -> Any:
         self.names = tuple(f"{name}\x1b[31m\n\ud800" for name in self.names)
@@ -311,24 +354,20 @@ def test_names_of_items_and_features_are_made_printable(monkeypatch: pytest.Monk
     monkeypatch.setattr(FacT, "interview", interview)
     monkeypatch.setattr(Reviews, "item_name", lambda self, item: f"bell\x07 and\nline \udcff {item}")
     typed(*"1" * 20)
-    assert main([*words, "interview=true", "explain.user=3"]) == 0
-    out = capsys.readouterr().out
+    out = printed([*fact, "interview=true", "explain.user=3"], capsys)
     assert all(char.isprintable() for line in out.split("\n") for char in line)
-    assert r"feature 0\x1b[31m\n\ud800?" in out
+    assert re.search(r"feature \d\\x1b\[31m\\n\\ud800\?", out)
     assert len(re.findall(r"^ +\d+ item \d+: bell\\x07 and\\nline \\udcff \d+$", out, re.MULTILINE)) == 20
 
 
-def test_an_interview_recommends_and_ends_with_its_input(capsys: Output, typed):
-    """An interview asks, recommends, and ends with its input."""
-    words = [*SMALL, "model=fact", "model.start_epochs=20", "model.epochs=2", "model.alternations=1", "interview=true"]
+def test_an_interview_recommends_and_ends_with_its_input(fact: list[str], capsys: Output, typed):
     typed("7", "a lot", *"3" * 20)
-    assert main(words) == 0
-    out = capsys.readouterr().out
+    out = printed([*fact, "interview=true"], capsys)
     assert "How do you like this" in out
     assert "type a number from 1 to 3" in out
-    assert len(re.findall(r"^ +\d+ item \d+$", out, re.MULTILINE)) == 10
+    assert len(LISTED.findall(out)) == 10
     typed()
-    assert main(words) == 0
+    assert main([*fact, "interview=true"]) == 0
 
 
 @pytest.mark.parametrize(
