@@ -130,7 +130,7 @@ def test_a_folder_of_the_project_that_is_not_there_is_refused(here):
         compose()
 
 
-def test_a_folder_of_the_environment_that_is_not_there_is_refused(monkeypatch):
+def test_a_folder_of_the_environment_that_is_missing_is_refused(monkeypatch):
     monkeypatch.setenv("OL2R_CHOICES", "nowhere")
     with pytest.raises(ValueError, match=f"^OL2R_CHOICES {NOWHERE}"):
         compose()

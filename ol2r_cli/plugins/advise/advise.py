@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 from ol2r_cli.commands.command import argument, command
 from ol2r_cli.config.catalogue import Catalogue
-from ol2r_cli.config.composer import compose
 from ol2r_cli.config.own_choices import add_config_dir, as_options, choice_folders, default_output_dir
 from ol2r_cli.lazy import lazy
 from ol2r_cli.plugins.click_logs.log_options import FORM, data_of, read_log, split_data
@@ -40,12 +39,14 @@ from ol2r_cli.text.table import show
 if TYPE_CHECKING:
     import numpy as np
 
+    from ol2r_cli.config import composer
     from ol2r_cli.plugins.advise import check, evidence, forecast, play, shop, worlds
     from ol2r_cli.plugins.advise.evidence import Evidence
     from ol2r_cli.plugins.advise.forecast import Forecast
     from ol2r_cli.plugins.click_logs.click_log import ClickLog
 else:
     np = lazy("numpy")
+    composer = lazy("ol2r_cli.config.composer")
     check, evidence = lazy("ol2r_cli.plugins.advise.check"), lazy("ol2r_cli.plugins.advise.evidence")
     forecast, play = lazy("ol2r_cli.plugins.advise.forecast"), lazy("ol2r_cli.plugins.advise.play")
     shop, worlds = lazy("ol2r_cli.plugins.advise.shop"), lazy("ol2r_cli.plugins.advise.worlds")
@@ -150,7 +151,7 @@ def _refuse_unknown(given: argparse.Namespace) -> None:
     for name, _, value in (word.partition("=") for word in whole):
         if name in vars(given):
             raise ValueError(f"{name} is an option: type --{name} {value}")
-    compose([*whole, *as_options(given.config_dir)])
+    composer.compose([*whole, *as_options(given.config_dir)])
 
 
 def _ranker(learner: Sequence[str]) -> str:

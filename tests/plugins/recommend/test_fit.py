@@ -432,9 +432,10 @@ def test_other_commands_say_where_it_is(capsys: Output):
 
 def test_models_are_listed_apart_from_the_choices_of_runs(capsys: Output):
     assert listed([]) == 0
-    runs, *others = capsys.readouterr().out.split("\n\n")
-    assert "model=most_popular" not in runs
-    assert "batch fits on reviews without rounds and clicks" in "".join(others)
-    assert "\n*  model=most_popular " in "".join(others)
+    runs, *_, fits = capsys.readouterr().out.split("\n\n")
+    assert not {"model", "reviews"} & {line.split()[0] for line in runs.splitlines()}
+    assert "batch fits on reviews without rounds and clicks" in fits
+    assert listed(["model"]) == 0
+    assert "\n*  model=most_popular " in capsys.readouterr().out
     assert listed(["fact"]) == 2
     assert capsys.readouterr().err.endswith("fact is a choice of model: type ol2r list model fact\n")
