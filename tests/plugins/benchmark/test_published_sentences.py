@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -237,6 +238,27 @@ def finding_10() -> Iterator[str]:
 def count_of_verdicts() -> dict[str, int]:
     lines = dict(tables_in((published_dir() / "claims.md").read_text()))["Verdicts"]
     return {name: sum(int(line[name] or 0) for line in lines) for name in ("holds", "fails", "undecided")}
+
+
+def index_in_five_lines() -> Iterator[str]:
+    for table, user in product(("MQ2008", "OHSUMED"), THREE):
+        of_test = corrected("linear", table, user, TEST, "PDGD")
+        better = {name for name, (mean, p) in of_test.items() if p < 0.05 and mean > 0}
+        assert not better & set(learners("linear", table, user)), (table, user)
+    of = {table: apart("linear", (table,), THREE, "PairRank", "PDGD", CUMULATIVE) for table in BOTH}
+    yield (
+        f"PairRank is {with_half(of['generated'], 1)} of cumulative NDCG above PDGD on generated data, "
+        f"{with_half(of['MQ2008'], 1)} on MQ2008."
+    )
+    mean, half_width = apart("users", ("MQ2008",), ("yandex_dcm",), "PairRank", "PDGD", CUMULATIVE)
+    yield f"with those of Yandex PairRank is {with_half((-mean, half_width), 0)} below PDGD on MQ2008."
+    counts = count_of_verdicts()
+    whole, holds, fails = sum(counts.values()), counts["holds"], counts["fails"]
+    yield f"Of {whole} comparative claims of the papers {holds} hold and {fails} fail."
+    told = r"from a difference of ([\d.]+) test NDCG@10 or ([\d.]+) cumulative"
+    medians = re.search(told, text_of("benchmark/linear.md"))
+    test, online = map(float, medians.groups())
+    yield f"would have to differ by more than {test:.3f} test NDCG@10, or {online:.0f} of cumulative NDCG."
 
 
 def verdicts() -> Iterator[str]:
@@ -506,6 +528,7 @@ FINDINGS = (
 FINDINGS += (no_learner_is_better_on_ohsumed, verdicts, offline_is_not_online, other_lessons, findings_about_clicks)
 SENTENCES: list[tuple[str, Callable[[], Iterator[str]]]] = [
     *(("benchmark/findings.md", sentences) for sentences in FINDINGS),
+    ("benchmark/README.md", index_in_five_lines),
     ("explanation/tuning_without_labels.md", tuning_without_labels),
     ("reference/reproduced.md", reproduced),
     ("explanation/reproduced.md", diagonal),
