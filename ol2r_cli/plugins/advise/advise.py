@@ -89,13 +89,7 @@ def main(given: argparse.Namespace) -> int:
     if given.shop is not None:
         return _write_shop(given)
     say_start("the log is read")
-    if given.pages < 1000:
-        raise ValueError(f"--pages must be 1000 or more, got {given.pages}")
-    if given.worlds < 16:
-        raise ValueError(f"--worlds must be 16 or more, got {given.worlds}")
-    if given.out is not None and given.out.suffix != ".html":
-        raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
-    _refuse_unknown(given)
+    _check(given)
     with exits_when_interrupted():
         known, words = _evidence(given)
         logging.info("fitting users")
@@ -123,15 +117,20 @@ def main(given: argparse.Namespace) -> int:
             print(f"users fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones")
         print(f"verdict for {given.pages:,} pages: {VERDICTS[found.verdict]}\n")
         show([*lines, *truth])
-        print("", *(f"assumed: {line}" for line in assumptions), sep="\n")
-        if found.interleaving_pages and found.verdict == "gain":
-            print(f"next: interleave both on {found.interleaving_pages:,} pages, before the learner serves all of them")
+        print("", *(f"assumed: {line}" for line in assumptions), *_next(found), sep="\n")
     if given.out is not None:
         from ol2r_cli.plugins.advise import page
 
         page.write(given.out, VERDICTS[found.verdict], lines, found, checked, assumptions)
         print(f"written: {given.out}", file=sys.stderr if given.json else sys.stdout)
     return DONE
+
+
+def _next(found: Forecast) -> list[str]:
+    """Return what to do with a learner that gains: the line that says so."""
+    if found.verdict != "gain" or not found.interleaving_pages:
+        return []
+    return [f"next: interleave both on {found.interleaving_pages:,} pages, before the learner serves all of them"]
 
 
 def _write_shop(given: argparse.Namespace) -> int:
@@ -142,11 +141,17 @@ def _write_shop(given: argparse.Namespace) -> int:
     return DONE
 
 
-def _refuse_unknown(given: argparse.Namespace) -> None:
-    """Refuse settings that no run has before the log is read, which takes long; ValueError, which says what is meant.
+def _check(given: argparse.Namespace) -> None:
+    """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long.
 
     Settings of components, which have a point, wait for the learner.
     """
+    if given.pages < 1000:
+        raise ValueError(f"--pages must be 1000 or more, got {given.pages}")
+    if given.worlds < 16:
+        raise ValueError(f"--worlds must be 16 or more, got {given.worlds}")
+    if given.out is not None and given.out.suffix != ".html":
+        raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
     whole = [word for word in given.words if "=" in word and "." not in word.partition("=")[0]]
     for name, _, value in (word.partition("=") for word in whole):
         if name in vars(given):
