@@ -77,10 +77,11 @@ def _show_groups(catalogues: Sequence[Catalogue]) -> None:
     runs, *others = catalogues
     _show_lines_of_groups(runs, runs.groups)
     example = " ".join(f"{group}={name}" for group, name in _EXAMPLE.items() if name in runs.choices.get(group, {}))
+    run = runs.root.name
     lines = [
-        ("a component is typed behind", f"`ol2r {runs.root.name}`: ol2r {runs.root.name} {example}"),
-        ("components of a group", "ol2r list GROUP, of all ol2r list --all"),
-        ("settings of a component", f"ol2r list GROUP CHOICE, of a run ol2r list {runs.root.name}"),
+        ("run with components", f"ol2r {run} {example}"),
+        ("components of a group", "ol2r list GROUP (of all groups: ol2r list --all)"),
+        ("settings of a component", f"ol2r list GROUP CHOICE (of a run: ol2r list {run})"),
         ("one of your own", if_there("ol2r new GROUP NAME")),
     ]
     print()
