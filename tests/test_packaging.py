@@ -149,7 +149,7 @@ def test_own_choices_and_packages_need_no_options(built, tmp_path):
     call(installed.ol2r, *sweep, cwd=elsewhere)
     (run,) = elsewhere.glob("outputs/synthetic/mine-*/run.json")
     assert "--config-dir" not in json.loads(run.read_bytes())["command"]
-    assert "(yours: " in call(installed.ol2r, "list", cwd=elsewhere)
+    assert "(yours: " in call(installed.ol2r, "list", "ranker", cwd=elsewhere)
 
 
 def test_what_ol2r_new_of_a_wheel_prints_can_be_typed(built, tmp_path):

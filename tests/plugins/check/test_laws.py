@@ -179,7 +179,7 @@ def test_a_violation_names_its_place(own):
     assert re.fullmatch(r"seed \d+, round \d+, query \d+ with \d+ documents? of labels [\d ]+", violation.input)
     one = r"documents [\d ]+, clicks [\w ]+"
     assert re.fullmatch(rf"alone {one}; in a batch {one}", violation.difference)
-    assert re.fullmatch("✗ replicas\n     on: .*\n   what: .*", str(violation))
+    assert re.fullmatch("✗ replicas\n     on: .*\n   what: .*", str(violation), re.DOTALL)
 
 
 def test_what_is_raised_names_its_place(own):

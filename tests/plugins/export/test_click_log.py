@@ -113,7 +113,7 @@ def test_lightgbm_ranks_better_with_its_correction_for_position(tmp_path: Path, 
     lightgbm = pytest.importorskip("lightgbm")
     words = ["ranker=pdgd", "ranker.learning_rate=1", "ranker.decay=0.9", "click=yandex_position", "dataset=mq2008"]
     words += [f"dataset.path={data_dir / 'MQ2008'}", "rounds=10000", "replicas=5", "evaluate_every=10000"]
-    log = exported(run_in(tmp_path, *words), tmp_path / "log.parquet").path
+    log = exported(run_in(tmp_path, *words).path, tmp_path / "log.parquet")
     test = build(compose(words).config.dataset).load().split("test")
     settings = {"objective": "lambdarank", "num_leaves": 7, "learning_rate": 0.05, "min_data_in_leaf": 100}
     settings |= {"seed": 1, "deterministic": True, "num_threads": 1, "verbose": -1}
