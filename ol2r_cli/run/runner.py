@@ -253,6 +253,8 @@ class Runner(Lifecycle):
         progress = Progress(title, rounds, first, unfairness, quiet=self.render is None)
         self.progress = self._open.enter_context(progress)
         self.saved = time.monotonic()
+        if first and self.render:
+            print(f"goes on from round {first:,} of {rounds:,}, where it was saved", file=sys.stderr)
         if not first and self.evaluators:
             self.queue[0] = self.simulation.ranker.deploy()
 

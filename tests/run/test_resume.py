@@ -115,6 +115,9 @@ def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys, 
     assert capsys.readouterr().err.splitlines()[-1] == line
     run = Run.read(the_run(tmp_path))
     assert (run.state, run.round, "force=true" in run.manifest["command"]) == ("interrupted", 50, False)
+    monkeypatch.undo()
+    assert cli.main(command(tmp_path)) == 0
+    assert capsys.readouterr().err == "goes on from round 50 of 160, where it was saved\n"
 
 
 @pytest.mark.parametrize("before", [None, "1.0"])
