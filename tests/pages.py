@@ -56,7 +56,7 @@ _COMMENT = re.compile(r"<!-- (file|needs|not run|slow): (.*?) -->")
 _STYLE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")  # of a terminal, such as bold
 _END = "\x1e"  # before the exit code of each command
 _VARIES = [  # what may differ between two runs of a command
-    (re.compile(r", [\d.]+ ?\w+ to start"), ""),  # of a slow start
+    (re.compile(r", (\d+m )?[\d.]+ ?\w+ to start"), ""),  # of a slow start
     (re.compile(r"\d[\d,.]* rounds/s|\d[\d,]*\.\d(?= +\d[\d.]* ?(?:ms|s|min|h)\b)"), "SPEED"),
     (re.compile(r"(?:\d+ ?(?:d|h|m|min),? )*\d[\d,.]* ?(?:ms|s|m|min|h|seconds|minutes|hours)\b"), "TIME"),
     (re.compile(r"\d[\d,.]* [kMGT]?B\b"), "SIZE"),
