@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import statistics
-import subprocess
-import sys
 from inspect import signature
 from itertools import combinations, product
 from pathlib import Path
@@ -19,7 +16,9 @@ from ol2r_cli.plugins.figures.drawing import draw, painter, save
 from ol2r_cli.plugins.figures.kinds import KINDS
 from ol2r_cli.plugins.figures.look import NothingToDraw
 from ol2r_cli.report.names import Labels
+from tests import cases
 from tests.plugins.figures.axes import band, panel
+from tests.program import python
 from tests.report.runs import drawn, groups_and_labels, lines, make, play
 
 FOLDS = {"bands": "se", "units": "folds"}
@@ -28,7 +27,6 @@ NEEDED = {  # options
     "differences": {"baseline": "pairrank"},
     "trial": {"baseline": "pairrank", "metric": "online_ndcg"},
 }
-ROOT = Path(__file__).parents[3]
 NAN = math.nan
 T1 = math.tan(math.pi * 0.475)  # Student's t for one degree of freedom
 DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigational", "click=informational")
@@ -69,14 +67,12 @@ def play_three(root: Path) -> None:
     play(root, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
 
 
-@pytest.mark.parametrize(("bands", "half"), [("ci", 4.302653 / 3**0.5), ("sd", 1), ("se", 3**-0.5)])
-def test_bands_are_of_the_standard_deviation_of_seeds(tmp_path, bands, half):
+def test_three_seeds_have_a_band_unless_none_is_wanted(tmp_path):
     play_three(tmp_path)
-    edges = [pytest.approx([0.5 + sign * half * 0.125], rel=1e-5) for sign in (-1, 1)]
-    assert [*band(panel(tmp_path, "learning_curve", bands=bands))] == edges
-    if bands == "ci":
-        assert [*band(panel(tmp_path, "learning_curve"))] == edges
-        assert not panel(tmp_path, "learning_curve", bands="none").collections
+    half = 4.302653 / 3**0.5 * 0.125  # Student's t of two degrees of freedom
+    low, high = band(panel(tmp_path, "learning_curve"))
+    assert (low, high) == (pytest.approx([0.5 - half], rel=1e-5), pytest.approx([0.5 + half], rel=1e-5))
+    assert not panel(tmp_path, "learning_curve", bands="none").collections
 
 
 def test_folds_count_the_same_and_are_the_units(tmp_path):
@@ -253,19 +249,27 @@ def one(tmp_path_factory) -> Path:
     return root
 
 
-@pytest.mark.parametrize(("kind", "typed"), [
-    ("learning_curve", "evaluate_on=[validation,test]"),
-    ("cosine", "trace_cosine=true"),
-    ("unfairness", "dataset.group="),
-    ("block_size", "blocks in measures"),
-    ("block_size_by_rank", "block_rounds=[10,100,1000]"),
-    ("lda", "ranker=olranknet"),
-    ("by_setting", "runs with several numbers for the setting: --option setting=NAME"),
-])  # fmt: skip
-def test_missing_data_are_named_with_what_to_type(one, kind, typed):
-    options = {"setting": "ranker.decay", "metric": "online_ndcg"} if kind == "by_setting" else {}
+def options_of(words: list[str]) -> dict[str, str]:
+    """Options as they are typed."""
+    return dict(word.split("=", 1) for word in words)
+
+
+NEEDS = """
+learning_curve | evaluate_on=[validation,test]
+cosine | trace_cosine=true
+unfairness | dataset.group=
+block_size | blocks in measures
+block_size_by_rank | block_rounds=[10,100,1000]
+lda | ranker=olranknet
+by_setting setting=ranker.decay metric=online_ndcg | runs with several numbers for the setting: --option setting=NAME
+"""
+
+
+@pytest.mark.parametrize(("asked", "typed"), cases.lines(NEEDS))
+def test_missing_data_are_named_with_what_to_type(one, asked, typed):
+    kind, *options = asked.split()
     with pytest.raises(NothingToDraw, match=rf"^figure {kind} needs .*{re.escape(typed)}"):
-        drawn(one, kind, **options)
+        drawn(one, kind, **options_of(options))
 
 
 def test_too_many_curves_are_named(tmp_path):
@@ -383,10 +387,8 @@ for suffix in {ENDINGS}:
     figure = drawing.draw("online_ndcg", own, Labels(own))
     drawing.save(figure, Path({str(tmp_path / "there")!r}) / f"online{{suffix}}")
 """
-    environment = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-1] == f"{len(KINDS)} 0"
+    done = python("-c", script, PYTHONHASHSEED="1")
+    assert done.stdout.splitlines()[-1:] == [f"{len(KINDS)} 0"], done.stderr
     assert "type pip install" in (tmp_path / "report.html").read_text()
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "path", "savefig.dpi": 10}):
         for suffix in ENDINGS:
@@ -402,26 +404,30 @@ for suffix in {ENDINGS}:
     assert max(len(number.partition(".")[2]) for pair in coordinates for number in pair) == 2
 
 
-@pytest.mark.parametrize(("kind", "options", "message"), [
-    ("pie", {}, "a figure must be one of learning_curve, .*, lda, got pie"),
-    ("blocks", {"split": "a"}, "an option of figure blocks must be one of window, width, .*, got split"),
-    ("learning_curve", {"cutoff": "7"}, "cutoff must be one of 1, 3, 5, 10, got 7"),
-    ("learning_curve", {"split": "train"}, "split must be one of test, validation, got train"),
-    ("measure", {}, "column must be one of .*, got none: type --option column=online_ndcg"),
-    ("online_ndcg", {"window": 0}, "window must be a whole number from 1 to 1, got 0"),
-    ("online_ndcg", {"window": "1.5"}, "window must be a whole number from 1 to 1, got 1.5"),
-    ("online_ndcg", {"width": "wide"}, "width must be column, page or inches from 2 to 30, got wide"),
-    ("online_ndcg", {"width": 1}, "width must be column, page or inches from 2 to 30, got 1"),
-    ("unfairness", {"signed": "yes"}, "signed must be one of true, false, got yes"),
-    ("unfairness", {"signed": True, "scale": "log"}, "scale must be linear where signed=true, got log"),
-    ("bar", {"metric": "mrr"}, "metric must be one of online_ndcg, .*, got 'mrr'"),
-    ("bar", {"bands": "se2"}, "bands must be one of ci, sd, se, none, got se2"),
-    ("running_time", {"unit": "hours"}, "unit must be one of milliseconds, seconds, rounds, got hours"),
-    ("differences", {}, "baseline must be a ranker, .*, got none: type --baseline pdgd"),
-])  # fmt: skip
-def test_wrong_options_are_errors_in_one_line(one, kind, options, message):
+WRONG = """
+pie | a figure must be one of learning_curve, .*, lda, got pie
+blocks split=a | an option of figure blocks must be one of window, width, .*, got split
+learning_curve cutoff=7 | cutoff must be one of 1, 3, 5, 10, got 7
+learning_curve split=train | split must be one of test, validation, got train
+measure | column must be one of .*, got none: type --option column=online_ndcg
+online_ndcg window=0 | window must be a whole number from 1 to 1, got 0
+online_ndcg window=1.5 | window must be a whole number from 1 to 1, got 1.5
+online_ndcg width=wide | width must be column, page or inches from 2 to 30, got wide
+online_ndcg width=1 | width must be column, page or inches from 2 to 30, got 1
+unfairness signed=yes | signed must be one of true, false, got yes
+unfairness signed=True scale=log | scale must be linear where signed=true, got log
+bar metric=mrr | metric must be one of online_ndcg, .*, got 'mrr'
+bar bands=se2 | bands must be one of ci, sd, se, none, got se2
+running_time unit=hours | unit must be one of milliseconds, seconds, rounds, got hours
+differences | baseline must be a ranker, .*, got none: type --baseline pdgd
+"""
+
+
+@pytest.mark.parametrize(("asked", "message"), cases.lines(WRONG))
+def test_wrong_options_are_errors_in_one_line(one, asked, message):
+    kind, *options = asked.split()
     with pytest.raises(ValueError, match=f"^{message}$"):
-        drawn(one, kind, **options)
+        drawn(one, kind, **options_of(options))
 
 
 @pytest.mark.parametrize("given", ["1", "2,1", "a,b", "0,inf", [1], 3])
@@ -493,18 +499,16 @@ def _within(frame, box, top: bool = True) -> bool:
     return sideways and frame.y0 <= box.y0 and (not top or box.y1 <= frame.y1)
 
 
-@pytest.mark.parametrize(("kind", "width"), [
-    *((kind, "column") for kind in ("unfairness", "block_size", "block_size_by_rank", "running_time")),
-    ("learning_curve", "page"),
-])  # fmt: skip
+def by_width() -> list:
+    """Every kind in each width, of which a few are drawn in every test run."""
+    fast = [*product(("unfairness", "block_size", "block_size_by_rank", "running_time"), ["column"])]
+    fast += [("learning_curve", "page")]
+    every = product(sorted(KINDS.keys() - {"lda", "by_setting"}), ("column", "page"))
+    return [pytest.param(*each, marks=[pytest.mark.slow] * (each not in fast)) for each in every]
+
+
+@pytest.mark.parametrize(("kind", "width"), by_width())
 def test_nothing_is_cut_off_and_nothing_overlaps(many, kind, width):
-    assert layout_faults(many, kind, width) == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", ["column", "page"])
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"lda", "by_setting"}))
-def test_no_kind_of_any_width_is_cut_off(many, kind, width):
     assert layout_faults(many, kind, width) == set()
 
 

@@ -10,6 +10,7 @@ from ol2r_cli.commands.report import main
 from ol2r_cli.plugins.figures import drawing
 from ol2r_cli.plugins.figures.kinds import KINDS
 from ol2r_cli.plugins.figures.look import NothingToDraw
+from tests import cases
 from tests.finished import refused
 from tests.report.runs import make
 
@@ -74,24 +75,24 @@ def test_a_kind_that_cannot_be_drawn_stops_no_other(drawn, capsys):
     assert capsys.readouterr().err == "ol2r report: blocks needs runs with blocks\n"
 
 
-OPTIONS = "width, bands, units, xlim, ylim, xlabel, ylabel, metric"
+# What is typed, and the beginning of the line that answers.
+MISTAKES = """
+pie | --figure must be one of learning_curve,
+curve | --figure curve: did you mean learning_curve?
+lerning | --figure lerning: did you mean learning_curve?
+bar --option split=test | --option must be one of width, bands, units, xlim, ylim, xlabel, ylabel, metric, got 'split'
+bar --option band | --option band: did you mean bands?
+bar --option unit=fold | --option unit: did you mean units?
+bar --option metric | --option must be NAME=VALUE, got metric
+bar --format csv | --format must be one of png, svg, pdf with --figure, got csv
+bar --out x.doc | --out must be a folder, or end in .png, .svg, .pdf, got x.doc
+bar --out x.png --format svg | --out must not end in .png with --format svg
+bar cosine --out x.png | --out must be a folder for 2 figures, got x.png
+bar --out file/x.png | --out must be a file that can be written, got file/x.png
+"""
 
 
-@pytest.mark.parametrize(("typed", "complaint"), [
-    ("pie", "--figure must be one of learning_curve, "),
-    ("curve", "--figure curve: did you mean learning_curve?\n"),
-    ("lerning", "--figure lerning: did you mean learning_curve?\n"),
-    ("bar --option split=test", f"--option must be one of {OPTIONS}, got 'split'\n"),
-    ("bar --option band", "--option band: did you mean bands?\n"),
-    ("bar --option unit=fold", "--option unit: did you mean units?\n"),
-    ("bar --option metric", "--option must be NAME=VALUE, got metric\n"),
-    ("bar --format csv", "--format must be one of png, svg, pdf with --figure, got csv"),
-    ("bar --out x.doc", "--out must be a folder, or end in .png, .svg, .pdf, got x.doc"),
-    ("bar --out x.png --format svg", "--out must not end in .png with --format svg"),
-    ("bar cosine --out x.png", "--out must be a folder for 2 figures, got x.png"),
-    ("bar --out file/x.png", "--out must be a file that can be written, got file/x.png"),
-])  # fmt: skip
+@pytest.mark.parametrize(("typed", "complaint"), cases.lines(MISTAKES))
 def test_errors_are_one_line_and_2(drawn, capsys, typed, complaint):
     Path("file").touch()
-    line = refused(capsys, "report", "runs", "--figure", *typed.split())
-    assert f"{line}\n".startswith(complaint)
+    assert refused(capsys, "report", "runs", "--figure", *typed.split()).startswith(complaint)
