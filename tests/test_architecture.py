@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -16,6 +14,7 @@ from pathlib import Path
 import ol2r_cli
 from ol2r_cli.plugins import installed, plugins
 from ol2r_cli.text.program import commands
+from tests.program import python
 
 PACKAGE = Path(ol2r_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -219,10 +218,6 @@ def test_tests_have_names_of_at_most_60_characters():
     assert [test for test in names if len(test) > 60] == []
 
 
-def test_every_command_has_a_main():
-    assert all(callable(command.main()) for command in commands().values())
-
-
 def test_starting_up_imports_nothing_heavy():
     """The command line, all commands and the Python API import Hydra, torch and polars only when they need them."""
     of_commands = [command.module.removeprefix("ol2r_cli.") for command in commands().values()]
@@ -238,9 +233,8 @@ for name in {light}:
         if heavy in sys.modules and heavy not in before:
             print(name, "imports", heavy)
 """
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=60)
-    assert done.stdout == ""
+    done = python("-c", script)
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr
 
 
 def test_only_modules_of_extras_need_them():
@@ -259,8 +253,8 @@ for name in {[name(path) for path in FILES if path.stem != "__main__"]}:
     except ImportError:
         print(name)
 """
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE.parent, check=True, timeout=120)
+    done = python("-c", script)
+    assert done.returncode == 0, done.stderr
     drawn = ("bars", "blocks", "by_setting", "lda", "over_rounds", "trial")
     need_them = {
         "advise": ["page"],

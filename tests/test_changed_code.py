@@ -18,9 +18,8 @@ from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.sweep import sweeper
 from tests.moments import at_round
 from tests.own_ranker import FIXED, RANKER, STEPS, WORDS, OwnRanker
+from tests.program import ROOT, python
 from tests.worlds import TINY
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -153,10 +152,9 @@ def copied(tmp_path) -> Path:
     return tmp_path
 
 
-def python(copied: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def python_with(copied: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Python with ol2r as it is in the copy."""
-    env = {**os.environ, "PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, *words], cwd=copied, env=env, capture_output=True, text=True)
+    return python(*words, folder=copied, PYTHONPATH=str(copied), PYTHONDONTWRITEBYTECODE="1")
 
 
 @pytest.mark.slow
@@ -164,9 +162,9 @@ def test_what_is_cached_is_of_the_present_ol2r(copied: Path):
     words = ["dataset=letor", f"dataset.path={ROOT / 'tests/data/tiny'}", "dataset.normalise=query_minmax"]
     script = f"from ol2r_cli import api\nprint(api.experiment(*{words}, 'cache_dir=c').dataset.features.tolist())"
     edited = copied / "ol2r_cli/dataset/prepare.py"
-    before = python(copied, "-c", script).stdout
+    before = python_with(copied, "-c", script).stdout
     edited.write_text(edited.read_text().replace("return (x - np.repeat(low", "return 2 * (x - np.repeat(low"))
-    assert python(copied, "-c", script).stdout not in ("", before)
+    assert python_with(copied, "-c", script).stdout not in ("", before)
 
 
 def in_a_new_process() -> None:
@@ -265,15 +263,8 @@ def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(copied: Path):
     )
     (copied / "choices" / "ranker").mkdir(parents=True)
     (copied / "choices" / "ranker" / "editing.yaml").write_text("# Edits.\n_target_: editing.Editing\n")
-    words = [
-        "--config-dir=choices",
-        *TINY,
-        "rounds=5",
-        "ranker=editing,batchrank",
-        "exploration=none",
-        "launcher.jobs=1",
-    ]
-    done = python(copied, "-m", "ol2r_cli", "run", "-m", *words)
+    words = ["--config-dir=choices", *TINY, "rounds=5", "ranker=editing,batchrank", "exploration=none"]
+    done = python_with(copied, "-m", "ol2r_cli", "run", "-m", *words, "launcher.jobs=1")
     assert done.returncode == 3, done.stderr
     failed = "\n  ol2r was changed while this process ran (ranker/batchrank.py): type the same command"
     assert (done.stderr.count(failed), "Traceback" in done.stderr) == (2, False)

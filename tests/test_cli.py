@@ -16,17 +16,15 @@ from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.text.program import as_called, commands
 from tests.finished import printed, refused
+from tests.program import ROOT, python
 from tests.report.runs import make
 
-ROOT = Path(__file__).parents[1]
 HEAVY = {"torch", "sklearn", "scipy", "polars", "numpy"}
 
 
 def imported(*arguments: str, cwd: Path) -> tuple[set[str], str]:
     """The modules that `ol2r ARGUMENTS` imports, and what it prints on a terminal of 80 columns."""
-    env = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"}
-    command = [sys.executable, "-X", "importtime", "-m", "ol2r_cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd, timeout=60)
+    done = python("-X", "importtime", "-m", "ol2r_cli", *arguments, folder=cwd, COLUMNS="80")
     assert done.returncode == 0, done.stderr[-2000:]
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}, done.stdout
 
@@ -67,14 +65,6 @@ def test_the_first_screen_says_what_to_type(capsys, on_terminal):
             assert main(["run", *arguments, "--dry-run", "output_dir=nowhere"]) == 0
 
 
-def test_the_configuration_is_shown_without_torch_or_tables(tmp_path):
-    modules, out = imported("run", "--cfg", "job", "click=nav", cwd=tmp_path)
-    assert "hydra" in modules
-    assert not modules & HEAVY
-    assert "ranker:\n  _target_: ol2r_cli.ranker.pairrank.PairwiseRanker" in out
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("command", "told", "needed"),
     [
@@ -82,12 +72,14 @@ def test_the_configuration_is_shown_without_torch_or_tables(tmp_path):
         ("status", "3 finished", set()),
         ("report", "3 runs", {"numpy", "scipy"}),
         ("run --help", "rounds=", set()),
+        ("run --cfg job click=nav", "ranker:\n  _target_: ol2r_cli.ranker.pairrank.PairwiseRanker", {"hydra"}),
     ],
 )
 def test_what_is_read_imports_neither_torch_nor_tables(outputs, command, told, needed):
     modules, out = imported(*command.split(), cwd=outputs.parent)
     assert modules & (HEAVY | {"hydra", "rich", "scipy.stats"}) <= needed
     assert told in out
+    assert list(outputs.parent.iterdir()) == [outputs], "nothing is written"
 
 
 @pytest.mark.parametrize(
@@ -144,35 +136,35 @@ def test_the_version_has_the_commit_of_a_checkout(capsys, monkeypatch, git, told
     assert capsys.readouterr().out == f"ol2r {__version__}{told}\n"
 
 
-@pytest.mark.parametrize(
-    ("word", "advice"),
-    [
-        ("xyz", f"choose from {', '.join(commands())}; or its plug-in is not installed"),
-        ("statsu", "did you mean ol2r status?"),
-        ("--verson", "did you mean ol2r --version?"),
-        ("compare", "type ol2r report --compare all"),
-        ("resume", "type the command of the run again, which goes on from its checkpoint: `ol2r status` shows it"),
-        ("–version", "it has a hyphen of typography, type --version"),
-    ],
-)
+UNKNOWN = f"""
+xyz | choose from {", ".join(commands())}; or its plug-in is not installed
+statsu | did you mean ol2r status?
+--verson | did you mean ol2r --version?
+compare | type ol2r report --compare all
+resume | type the command of the run again, which goes on from its checkpoint: `ol2r status` shows it
+–version | it has a hyphen of typography, type --version
+"""
+
+
+@pytest.mark.parametrize(("word", "advice"), cases.lines(UNKNOWN))
 def test_an_unknown_command_is_one_line_and_2(capsys, word, advice):
     assert main([word]) == 2
     assert capsys.readouterr() == ("", f"ol2r: no command '{word}': {advice}\n")
 
 
-@pytest.mark.parametrize(
-    ("called", "path", "typed"),
-    [
-        (".venv/bin/ol2r", "", ".venv/bin/ol2r"),
-        ("HERE/.venv/bin/ol2r", "other", ".venv/bin/ol2r"),
-        ("HERE/.venv/bin/ol2r", ".venv/bin", "ol2r"),
-        ("HERE/.venv/bin/ol2r", "linked", "ol2r"),
-        ("../my env/ol2r", "", "'../my env/ol2r'"),
-        ("removed/ol2r", ".venv/bin", "removed/ol2r"),
-        ("/usr/lib/python3/ipykernel_launcher.py", "", "ol2r"),
-        ("ol2r_cli/__main__.py", "", "ol2r"),
-    ],
-)
+CALLED = """
+.venv/bin/ol2r |  | .venv/bin/ol2r
+HERE/.venv/bin/ol2r | other | .venv/bin/ol2r
+HERE/.venv/bin/ol2r | .venv/bin | ol2r
+HERE/.venv/bin/ol2r | linked | ol2r
+../my env/ol2r |  | '../my env/ol2r'
+removed/ol2r | .venv/bin | removed/ol2r
+/usr/lib/python3/ipykernel_launcher.py |  | ol2r
+ol2r_cli/__main__.py |  | ol2r
+"""
+
+
+@pytest.mark.parametrize(("called", "path", "typed"), cases.lines(CALLED))
 def test_commands_begin_with_the_program_as_it_was_called(tmp_path, capsys, monkeypatch, called, path, typed):
     """After `make run` no environment is active: a shell has no `ol2r`, or that of another one."""
     for folder in (".venv/bin", "other"):
@@ -225,17 +217,17 @@ def test_words_behind_an_option_are_not_taken_for_names(outputs, capsys, words):
     assert printed(capsys, *(places.get(word, word) for word in words.split()))
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("report OUTPUTS --metric test_ndgc_10", "--metric test_ndgc_10: did you mean test_ndcg_10?"),
-        ("report OUTPUTS --metric ranker=pdgd test_ndcg_10", "ranker"),
-        ("report --figure learning_curve --option ranker=pdgd", "settings of runs stand before --option"),
-        ("clean --state faild", "invalid choice: 'faild'"),
-        ("bench --replicas x", "--replicas"),
-        ("report —metric test_ndcg_10", "—metric has a hyphen of typography: type --metric"),
-    ],
-)
+MISTYPED = """
+report OUTPUTS --metric test_ndgc_10 | --metric test_ndgc_10: did you mean test_ndcg_10?
+report OUTPUTS --metric ranker=pdgd test_ndcg_10 | ranker
+report --figure learning_curve --option ranker=pdgd | settings of runs stand before --option
+clean --state faild | invalid choice: 'faild'
+bench --replicas x | --replicas
+report —metric test_ndcg_10 | —metric has a hyphen of typography: type --metric
+"""
+
+
+@pytest.mark.parametrize(("words", "told"), cases.lines(MISTYPED))
 def test_a_mistyped_word_behind_an_option_is_named(outputs, capsys, words, told):
     assert told in refused(capsys, *words.replace("OUTPUTS", str(outputs)).split())
 
@@ -246,13 +238,10 @@ def test_windows_is_answered_by_one_line_that_says_wsl(tmp_path):
         "import sys; sys.modules.update(dict.fromkeys(('fcntl', 'grp', 'pty', 'pwd', 'resource', 'termios', 'tty')));"
         "from ol2r_cli.cli import main; print(main([]), main(['--version']), main(['run', 'rounds=5']))"
     )
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60)
+    done = python("-c", script, folder=tmp_path)
     assert done.stdout == "2 2 2\n", done.stderr
-    lines = done.stderr.splitlines()
-    assert len(lines) == 3
-    assert set(lines) == {"ol2r runs on Linux and macOS; on Windows type wsl --install, and install it inside WSL"}
+    line = "ol2r runs on Linux and macOS; on Windows type wsl --install, and install it inside WSL\n"
+    assert done.stderr == 3 * line
 
 
 @pytest.mark.parametrize("words", ["list", "run rounds=5", "status", "help", ""])
@@ -344,12 +333,13 @@ def test_ctrl_c_in_executed_text_has_the_same_code(tmp_path):
     code = """
 import sys, types
 from ol2r_cli import cli
+from tests import cases
 command = types.SimpleNamespace(main=lambda: lambda _: exec("raise KeyboardInterrupt"), packages={})
 cli.commands = lambda: {"run": command}
 sys.exit(cli.main(["run"]))
 """
     (tmp_path / "interrupted.py").write_text(code)  # python -c would end in another way
-    ended = subprocess.run([sys.executable, "-m", "interrupted"], capture_output=True, text=True, cwd=tmp_path)
+    ended = python("-m", "interrupted", folder=tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 
 

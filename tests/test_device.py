@@ -120,14 +120,6 @@ def test_where_a_gpu_overtakes_a_core_for_networks():
 
 
 @pytest.mark.parametrize(
-    ("ranker", "rounds", "least"),
-    [("olranknet", 40, 2), ("pdgd", 100_000, 14 + 19), ("dbgd", 5_000, 14 + 364), ("pairrank", 5_000, 5 + 24)],
-)
-def test_a_kind_of_ranker_has_its_numbers(ranker, rounds, least):
-    assert experiment(f"ranker={ranker}", f"rounds={rounds}").break_even.replicas_of(rounds) == least
-
-
-@pytest.mark.parametrize(
     "words",
     ["ranker=toprank", "measures=[regret]", "save_interactions=true", "ranker.window=5"],
 )

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ol2r_cli import __version__
+from tests import cases
 from tests.test_readme import README, _headings
 from tests.test_site import References
 
@@ -56,21 +57,21 @@ def test_an_index_shows_no_broken_link_and_no_broken_picture():
     assert len(page.loaded) == README.count("![")
 
 
-@pytest.mark.parametrize(
-    ("link", "kind", "broken"),
-    [
-        ("docs/README.md", "blob", True),
-        (f"{REPOSITORY}/blob/v{__version__}/docs/README.md", "blob", False),
-        (f"{REPOSITORY}/blob/v{__version__}/docs/README.md", "raw", True),
-        (f"{REPOSITORY}/blob/v{__version__}/docs/nothing.md", "blob", True),
-        (f"{REPOSITORY}/blob/v{__version__}/docs/README.md#do", "blob", False),
-        (f"{REPOSITORY}/blob/v{__version__}/docs/README.md#nothing", "blob", True),
-        (f"{REPOSITORY}/blob/v0/docs/README.md", "blob", True),
-        ("https://example.org", "blob", False),
-    ],
-)
-def test_broken_links_are_found(link, kind, broken):
-    assert is_broken(link, kind) is broken
+LINKS = f"""
+docs/README.md | broken
+{REPOSITORY}/blob/v{__version__}/docs/README.md | sound
+{REPOSITORY}/raw/v{__version__}/docs/README.md | broken
+{REPOSITORY}/blob/v{__version__}/docs/nothing.md | broken
+{REPOSITORY}/blob/v{__version__}/docs/README.md#do | sound
+{REPOSITORY}/blob/v{__version__}/docs/README.md#nothing | broken
+{REPOSITORY}/blob/v0/docs/README.md | broken
+https://example.org | sound
+"""
+
+
+@pytest.mark.parametrize(("link", "state"), cases.lines(LINKS))
+def test_broken_links_are_found(link, state):
+    assert is_broken(link, "blob") is (state == "broken")
 
 
 def test_only_the_targets_of_links_differ_from_readme():

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import ROLES
-
-ROOT = Path(__file__).parents[1]
+from tests import program
+from tests.program import ROOT
 
 
 def python(folder: Path, *words: str, package: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words in a folder, with the package of the repository or of a copy, of which no loop is
-    compiled: the machine code is not shared."""
-    environment = os.environ | {"PYTHONPATH": str(package), "NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
+    """Python in a folder, with the package of the repository or of a copy, of which no loop is compiled: the machine
+    code is not shared."""
+    return program.python(*words, folder=folder, PYTHONPATH=str(package), NUMBA_DISABLE_JIT="1")
 
 
 @pytest.mark.parametrize("groups", [("click",), pytest.param(ROLES, marks=pytest.mark.slow)], ids=["one", "all"])

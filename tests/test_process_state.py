@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import torch
 from ol2r_cli import api as ol2r
 from ol2r_cli.device import Device, restored
 from ol2r_cli.ranker.pdgd import PDGD
+from tests.program import python
 from tests.worlds import TINY
 
 OTHERS = ("pairrank", "pepairrank", "pdgd", "epsilon_greedy", "dbgd", "mgd", "random", "olranknet", "toprank")
@@ -69,11 +68,8 @@ def test_threads_of_torch_that_compute_otherwise_are_refused():
         "import torch; from ol2r_cli.device import Device; torch.set_num_threads(2); torch.set_flush_denormal(True); "
         "torch.ones(2**20).sum(); [Device('cpu', 'auto', threads).prepare() for threads in (1, 2)]"
     )
-    root = {"PYTHONPATH": str(Path(__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], env=os.environ | root, capture_output=True, text=True)
-    assert (
-        done.stderr.strip().splitlines()[-1].startswith("ValueError: device.threads must be 1 where threads take small")
-    )
+    last = python("-c", program).stderr.strip().splitlines()[-1]
+    assert last.startswith("ValueError: device.threads must be 1 where threads take small")
 
 
 STATES = {  # what a program may set, as it is typed
@@ -140,7 +136,5 @@ def test_without_docstrings_every_help_text_works_and_a_run(runs: bool, tmp_path
         "    except SystemExit as end: assert not end.code\n"
         f"raise SystemExit({runs} and main(['run', *{[*TINY, '-m', 'seed=range(0,2)', 'rounds=20', 'device=cpu']}]))"
     )
-    settings = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONOPTIMIZE": "2", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True)
+    done = python("-c", program, folder=tmp_path, PYTHONOPTIMIZE="2", PYTHONDONTWRITEBYTECODE="1")
     assert done.returncode == 0, done.stderr

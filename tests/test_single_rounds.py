@@ -9,10 +9,7 @@ from itertools import chain
 import pytest
 import torch
 
-from ol2r_cli.exploration.order import PlackettLuce
-from ol2r_cli.ranker.model_ranker import GradientRanker
 from ol2r_cli.ranker.pairrank import PairwiseRanker
-from ol2r_cli.ranker.pdgd import PDGD
 from tests.choices import SEEDS, each_choice, names, play, seen, simulation, world
 
 ROUNDS = 90  # beyond the first 64, after which measures are taken one by one
@@ -149,7 +146,7 @@ def test_a_ranker_with_its_own_features_is_explored_with_them():
         assert seen(play(scaled, FEW)) == seen(play(plain, FEW))
 
 
-def step(ranker: str, given=lambda interaction: interaction, kind=None):
+def step(ranker: str, given=lambda interaction: interaction):
     """The step from theta = 0 of a ranker in a small world, from an interaction that `given` changes."""
     words = ("ranker.pairs=all",) if ranker == "sgd_ranknet" else ()
     overrides = f"ranker={ranker}", "ranker.decay=1", "click=random", *words
@@ -157,7 +154,6 @@ def step(ranker: str, given=lambda interaction: interaction, kind=None):
     with torch.inference_mode():
         for t, interaction in running.play():
             if interaction.preferences.valid.sum() > 1:
-                running.ranker.__class__ = kind or type(running.ranker)
                 running.ranker.theta.zero_()
                 running.ranker.learn(given(interaction), running.streams.at("learn/ranker", t - 1))
                 return running.ranker.theta
@@ -195,33 +191,12 @@ def test_a_step_follows_the_features_and_pairs_that_are_given():
     torch.testing.assert_close(step("sgd_ranknet", first_pair) + step("sgd_ranknet", other_pairs), step("sgd_ranknet"))
 
 
-class Further(PDGD):
-    """Goes twice as far."""
-
-    def move(self, direction, moved):
-        GradientRanker.move(self, 2 * direction, moved)
-
-
-def test_a_subclass_moves_in_its_own_way():
-    torch.testing.assert_close(step("pdgd", kind=Further), 2 * step("pdgd"))
-
-
-class Mine(PDGD):
-    """Could learn otherwise."""
-
-
-class MyLists(PlackettLuce):
-    """Could propose otherwise."""
-
-
 ONE_BY_ONE = {
     "a width that depends on the round": (("ranker=pairrank", "exploration.alpha=theory"), {}),
     "more places than certain pairs are recorded for": (("ranker=pairrank",), {"positions": 12}),
     "a window": (("ranker=pairrank", "ranker.window=5"), {}),
     "a discount, with lists by score": (("ranker=pairrank", "exploration=none", "ranker.discount=0.9"), {}),
     "a network": (("ranker=pdgd", "ranker/model=mlp"), {}),
-    "a subclass of a ranker": (("ranker=pdgd", f"ranker._target_={__name__}.Mine"), {}),
-    "a subclass of an exploration": (("ranker=pdgd", f"exploration._target_={__name__}.MyLists"), {}),
     "a fairness": (("ranker=ips_regression", "fairness=fairco"), {}),
     "a measure that receives every round": (("ranker=pdgd",), {"regret": True}),
 }

@@ -147,21 +147,18 @@ def played(overrides: tuple[str, ...], rounds: int = ROUNDS, **more: Any) -> Any
 
 
 @pytest.mark.parametrize(
-    ("words", "method"),
+    ("words", "group", "cls", "method"),
     [
-        ((*FAST, f"ranker._target_={own(CopiedRanker)}"), "learn"),
-        (("ranker=pdgd", f"ranker._target_={own(Halved)}"), "move"),
-        (("ranker=pdgd", f"ranker._target_={own(Below)}"), "move"),
-        (("ranker=pdgd", f"ranker._target_={own(Mixed)}"), "move"),
-        ((*FAST, f"click._target_={own(Lazy)}"), "click"),
-        ((*FAST, f"exploration._target_={own(Reversed)}"), "propose"),
-        ((*FAST, f"fairness._target_={own(Swapped)}"), "rerank"),
+        (FAST, "ranker", CopiedRanker, "learn"),
+        *((("ranker=pdgd",), "ranker", cls, "move") for cls in (Halved, Below, Mixed)),
+        (FAST, "click", Lazy, "click"),
+        (FAST, "exploration", Reversed, "propose"),
+        (FAST, "fairness", Swapped, "rerank"),
     ],
-    ids=lambda value: value if isinstance(value, str) else value[-1].rpartition(".")[2],
 )
-def test_what_a_class_has_changed_is_what_plays(by_python, words, method):
+def test_what_a_class_has_changed_is_what_plays(by_python, words, group, cls, method):
     """It is not played by the loops of ol2r that it names, and a line says so."""
-    running = played(words, rounds=2)
+    running = played((*words, f"{group}._target_={own(cls)}"), rounds=2)
     assert running.together is None
     roles = running.ranker, running.exploration, running.fairness, running.click
     (line,) = [line for role in roles for line in role.warnings]

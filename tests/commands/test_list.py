@@ -9,6 +9,7 @@ from ol2r_cli.config.catalogue import Catalogue, config_dir
 from ol2r_cli.config.composer import compose
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.config.overrides import translate
+from tests import cases
 from tests.finished import printed, refused
 
 
@@ -64,19 +65,19 @@ def test_a_group_has_a_line_for_each_choice_and_no_settings(capsys):
     assert not lines(capsys, "experiment")[-1].startswith("*"), "no preset is a default"
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("pdgd", "pdgd is a choice of ranker: type ol2r list ranker pdgd"),
-        ("mlp", "mlp is a choice of ranker/model: type ol2r list ranker/model mlp"),
-        ("none", "ol2r list exploration none or ol2r list fairness none or ol2r list intent none"),
-        ("rounds", "rounds is a setting: type ol2r list run"),
-        ("rankr", "GROUP rankr: did you mean ranker?"),
-        ("ranker pdg", "CHOICE pdg: did you mean pdgd?"),
-        ("ranker/model mpl", "CHOICE mpl: did you mean mlp?"),
-        ("--config-dir nowhere", "--config-dir must be a folder, got nowhere, which does not exist"),
-    ],
-)
+WORDS = """
+pdgd | pdgd is a choice of ranker: type ol2r list ranker pdgd
+mlp | mlp is a choice of ranker/model: type ol2r list ranker/model mlp
+none | ol2r list exploration none or ol2r list fairness none or ol2r list intent none
+rounds | rounds is a setting: type ol2r list run
+rankr | GROUP rankr: did you mean ranker?
+ranker pdg | CHOICE pdg: did you mean pdgd?
+ranker/model mpl | CHOICE mpl: did you mean mlp?
+--config-dir nowhere | --config-dir must be a folder, got nowhere, which does not exist
+"""
+
+
+@pytest.mark.parametrize(("words", "told"), cases.lines(WORDS))
 def test_a_word_that_is_no_group_is_told_where_it_is(capsys, words, told):
     assert refused(capsys, "list", *words.split()).endswith(told)
 

@@ -12,6 +12,7 @@ import yaml
 from ol2r_cli.commands.run import main
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.run.run import Run, find_runs
+from tests import cases
 from tests.finished import printed
 from tests.worlds import TINY
 
@@ -50,19 +51,19 @@ def test_a_grid_is_swept_and_one_of_its_jobs_can_be_run_alone(here, capsys):
     assert alone == f"experiment=grid_dbgd {jobs[0]}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "jobs"),
-    [
-        ("positions=5 -m seed=0,1", ["seed=0", "seed=1"]),
-        ("--multirun seed=range(0,2) --config-dir own", ["seed=0", "seed=1"]),
-        ("-m click=per,nav", ["click=perfect", "click=navigational"]),
-        ("-m --paired seed,replicas seed=1,2 replicas=5,6", ["seed=1 replicas=5", "seed=2 replicas=6"]),
-        ("-m --paired=seed,replicas seed=1,2 replicas=5,6", ["seed=1 replicas=5", "seed=2 replicas=6"]),
-    ],
-)
-def test_the_jobs_of_a_sweep(arguments, jobs, here, capsys):
+SWEEPS = """
+positions=5 -m seed=0,1 | seed=0 | seed=1
+--multirun seed=range(0,2) --config-dir own | seed=0 | seed=1
+-m click=per,nav | click=perfect | click=navigational
+-m --paired seed,replicas seed=1,2 replicas=5,6 | seed=1 replicas=5 | seed=2 replicas=6
+-m --paired=seed,replicas seed=1,2 replicas=5,6 | seed=1 replicas=5 | seed=2 replicas=6
+"""
+
+
+@pytest.mark.parametrize(("typed", "first", "second"), cases.lines(SWEEPS))
+def test_the_jobs_of_a_sweep(typed, first, second, here, capsys):
     (here / "own").mkdir()
-    assert planned(capsys, *SMOKE, *arguments.split()) == jobs
+    assert planned(capsys, *SMOKE, *typed.split()) == [first, second]
 
 
 @pytest.mark.parametrize("words", [["seed=1", "positions=5", "seed=2", "positions=5"], ["-m", "seed=1", "seed=2"]])

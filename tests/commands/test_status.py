@@ -8,27 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ol2r_cli.run.store import Manifest, RunDirectory
+from ol2r_cli.run.store import RunDirectory
 from tests.finished import printed, refused
-
-ABOUT = {
-    "id": "0123456789",
-    "choices": {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"},
-    "fingerprint": "abc",
-    "seeds": [1],
-    "rounds": 100,
-    "device": "cpu",
-    "threads": 1,
-    "command": "ol2r run",
-}
+from tests.manifests import manifest
 
 
 def make(root: Path, name: str, status: str, round: int, **more: object) -> Path:
     """A run with this status and round in its manifest."""
     directory = RunDirectory(root / name)
-    content = Manifest(directory, **ABOUT | {"command": f"ol2r run name={name}"}).content
-    content |= {"status": status, "progress": {"round": round, "rounds": 100}, "seconds": 185.0, "files": {}} | more
-    directory.write_json("run.json", content)
+    more = {"command": f"ol2r run name={name}", "seconds": 185.0, **more}
+    directory.write_json("run.json", manifest(status, round) | more)
     return directory.path
 
 

@@ -19,6 +19,7 @@ from ol2r_cli.config.mistyped import unresolved
 from ol2r_cli.config.overrides import escaped, full_names
 from ol2r_cli.plugins import other_kinds
 from ol2r_cli.run.identity import identity
+from tests import cases
 from tests.finished import refused
 from tests.worlds import TINY
 
@@ -133,20 +134,20 @@ def test_an_interpolation_that_is_not_resolved_is_typed_as_told(composer):
     assert composer(shlex.split(told)).settings["output_dir"] == "a ${x}"
 
 
-@pytest.mark.parametrize(
-    ("typed", "name"),
-    [
-        ("exploration=conf", "exploration=confidence"),
-        ("click=inf", "click=informational"),
-        ("+fairness=fairc", "+fairness=fairco"),
-        ("ranker=pairrank", "ranker=pairrank"),  # also the beginning of other names
-        ("ranker=pepair,pdgd", "ranker=pepairrank,pdgd"),
-        ("ranker=pdgd ranker/model=ml", "ranker=pdgd ranker/model=ml"),  # mlp or mlp1
-        ("experiment=null", "experiment=null"),
-        ("ranker=glob(p*)", "ranker=glob(p*)"),
-        ("rounds=5", "rounds=5"),
-    ],
-)
+SHORT = """
+exploration=conf | exploration=confidence
+click=inf | click=informational
++fairness=fairc | +fairness=fairco
+ranker=pairrank | ranker=pairrank
+ranker=pepair,pdgd | ranker=pepairrank,pdgd
+ranker=pdgd ranker/model=ml | ranker=pdgd ranker/model=ml
+experiment=null | experiment=null
+ranker=glob(p*) | ranker=glob(p*)
+rounds=5 | rounds=5
+"""
+
+
+@pytest.mark.parametrize(("typed", "name"), cases.lines(SHORT))
 def test_choices_have_short_names_and_unique_beginnings(composer, typed, name):
     assert full_names(typed.split(), composer.catalogue.choices) == name.split()
 
@@ -156,18 +157,10 @@ def test_short_names_are_composed(composer):
     assert composer.jobs(["fairness=fairc,no"]) == [["fairness=fairco"], ["fairness=none"]]
 
 
-@pytest.mark.parametrize(
-    ("line", "taken"),
-    [
-        ("", ["ndcg", "blocks", "unfairness"]),
-        (DEFAULT, ["ndcg", "blocks", "unfairness"]),
-        ("measures=[ndcg,regret]", ["ndcg", "regret"]),
-        ("measures=[err,err@5,mrr@1]", ["err", "err@5", "mrr@1"]),
-        ("measures=[]", []),
-    ],
-)
-def test_a_list_takes_the_measures_that_it_names(line, taken):
-    assert list(compose([*TINY, *line.split()]).settings["measure"]) == taken
+@pytest.mark.parametrize("taken", ["ndcg blocks unfairness", "ndcg regret", "err err@5 mrr@1", ""])
+def test_a_list_takes_the_measures_that_it_names(taken):
+    names = taken.split()
+    assert list(compose([*TINY, f"measures=[{','.join(names)}]"]).settings["measure"]) == names
 
 
 def test_measures_with_other_cutoffs_have_their_settings():
@@ -295,15 +288,15 @@ def test_paired_settings_advance_together(composer):
     assert jobs == [[f"a={a}", f"b={b}", f"c={c}", f"d={c + 3}"] for a, b in ((1, "x"), (2, "y")) for c in (3, 4, 5)]
 
 
-@pytest.mark.parametrize(
-    ("line", "pairs", "message"),
-    [
-        ("a=1,2 b=1,2,3", "a,b", "--paired a,b must have equally many values: a has 2, b has 3"),
-        ("a=1,2", "a,a", "--paired may name a once"),
-        ("alpha=1,2 b=1,2", "alpah,b", "there is no alpah=.. in this sweep"),
-        ("a=1,2 b=1,2 c=1,2", "a,b b,c", "--paired may name b once"),
-    ],
-)
+UNPAIRED = """
+a=1,2 b=1,2,3 | a,b | --paired a,b must have equally many values: a has 2, b has 3
+a=1,2 | a,a | --paired may name a once
+alpha=1,2 b=1,2 | alpah,b | there is no alpah=.. in this sweep
+a=1,2 b=1,2 c=1,2 | a,b b,c | --paired may name b once
+"""
+
+
+@pytest.mark.parametrize(("line", "pairs", "message"), cases.lines(UNPAIRED))
 def test_settings_that_cannot_be_paired_are_refused(composer, line, pairs, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         composer.jobs(line.split(), [pair.split(",") for pair in pairs.split()])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,7 @@ from ol2r_cli.config.declared import check_typed, declared_by
 from ol2r_cli.config.instantiate import import_target
 from ol2r_cli.config.ranges import allowed_by, annotations_of, keywords
 from ol2r_cli.plugins import run_kinds
-
-ROOT = Path(__file__).parents[2]
+from tests.program import python
 
 
 @pytest.mark.parametrize("kind", run_kinds())
@@ -39,9 +35,7 @@ def test_what_is_unknown_without_an_import_is_not_checked():
 
 @pytest.mark.parametrize("words", ["rounds=abc", "ranker.l2=-1", "-m seed=1,2 rounds=1e3", "-m seed=1,2 rnds=3"])
 def test_a_wrong_value_is_said_before_torch_is_imported(words: str, tmp_path: Path):
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-X", "importtime", "-m", "ol2r_cli", "run", *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60)
+    done = python("-X", "importtime", "-m", "ol2r_cli", "run", *words.split(), folder=tmp_path)
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
     assert line.startswith("ol2r run: ")

@@ -13,6 +13,7 @@ from operator import getitem
 from typing import Any
 
 import pytest
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -23,6 +24,7 @@ from ol2r_cli.config.ranges import Steps, check_settings
 from ol2r_cli.plugins.check.constructors import setting_faults
 from ol2r_cli.ranker.pdgd import PDGD
 from ol2r_cli.run.experiment import RunSettings
+from tests import cases
 from tests.choices import composition, typed
 
 CATALOGUE = Catalogue()
@@ -50,10 +52,8 @@ class Part(nn.Module):
 
 GOOD: dict[str, Any] = {"number": 0.5, "whole": 3, "switch": True, "numbers": [1, 0.5], "table": {2: [0, 1.0]}}
 GOOD |= {"text": "a", "either": "theory", "perhaps": None}
-A_LIST = "a list [..,..] of which each is a number"
-
-
 INFINITE = float("inf")
+A_LIST = "a list [..,..] of which each is a number"
 
 
 @pytest.mark.parametrize("others", [{}, {"number": 2, "either": 1, "perhaps": 4, "numbers": (), "anything": object()}])
@@ -61,27 +61,41 @@ def test_settings_of_every_kind_are_accepted(others):
     check_settings(Part, GOOD | others, "part")
 
 
+# What is written in YAML, and what is allowed in its place.
+OTHER_KINDS = """
+number: '0.5' | a number, got '0.5'
+number: true | a number, got True
+number: null | a number, got None
+number: .nan | a number, got nan
+number: .inf | finite, got inf
+whole: 3.0 | a whole number, got 3.0: type part.whole=3
+switch: 1 | true or false, got 1
+switch: 'no' | true or false, got 'no'
+text: 5 | text, got 5
+either: [1] | a number or text, got [1]
+either: .inf | finite, got inf
+perhaps: x | null or a whole number, got 'x'
+numbers: 1 | a list [..,..] of which each is a number, got 1
+numbers: [1, x] | a list [..,..] of which each is a number, got [1, 'x']
+numbers: '12' | a list [..,..] of which each is a number, got '12'
+numbers: [1, .inf] | finite, got [1, inf]
+table: [1] | settings in quotes, '{name: value, ..}', got [1]
+"""
+
+
+@pytest.mark.parametrize(("typed", "told"), cases.lines(OTHER_KINDS))
+def test_a_value_of_another_kind_is_refused(typed, told):
+    ((name, bad),) = yaml.safe_load(typed).items()
+    with pytest.raises(ValueError, match=f"^{re.escape(f'part.{name} must be {told}')}$"):
+        check_settings(Part, GOOD | {name: bad}, "part")
+
+
 @pytest.mark.parametrize(
-    ("place", "allowed", "bad"),
-    [
-        *(("number", "a number", bad) for bad in ("0.5", True, None, float("nan"))),
-        ("whole", "a whole number", 3.0),
-        *(("switch", "true or false", bad) for bad in (1, "no")),
-        ("text", "text", 5),
-        ("either", "a number or text", [1]),
-        ("perhaps", "null or a whole number", "x"),
-        *(("numbers", A_LIST, bad) for bad in (1, [1, "x"], "12")),
-        ("table", "settings in quotes, '{name: value, ..}'", [1]),
-        *(("table.2", A_LIST, bad) for bad in (["x"], 5)),
-        *((place, "finite", INFINITE) for place in ("number", "either")),
-        *((place, "finite", [1, INFINITE]) for place in ("numbers", "table.2")),
-    ],
+    ("bad", "allowed"), [(["x"], A_LIST), (5, A_LIST), ([1, INFINITE], "finite")], ids=["text", "no list", "infinite"]
 )
-def test_a_value_of_another_kind_is_refused(place, allowed, bad):
-    name, _, key = place.partition(".")
-    hint = ": type part.whole=3" if place == "whole" else ""
-    with pytest.raises(ValueError, match=f"^{re.escape(f'part.{place} must be {allowed}, got {bad!r}{hint}')}$"):
-        check_settings(Part, GOOD | {name: {1: [1], int(key): bad} if key else bad}, "part")
+def test_a_value_of_another_kind_in_a_table_is_refused(bad, allowed):
+    with pytest.raises(ValueError, match=f"^{re.escape(f'part.table.2 must be {allowed}, got {bad!r}')}$"):
+        check_settings(Part, GOOD | {"table": {1: [1], 2: bad}}, "part")
 
 
 def test_a_class_says_its_settings_in_every_python():
@@ -247,20 +261,19 @@ def test_a_failed_import_is_one_line_with_file_and_number(modules, name):
         build(OmegaConf.create({"ranker": {"_target_": f"{name}.Ranker"}}).ranker)
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("package_x.below.Ranker", r"^package_x/below\.py, line 1: ModuleNotFoundError: No module named 'foo_x'$"),
-        ("package_x.beneath.Ranker", r"^package_x/__init__\.py has no beneath$"),
-        ("package_y.Ranker", "^there is no module package_y$"),
-        ("sys.nothing", "^sys has no nothing$"),
-        ("", "^it must be names with dots"),
-        ("package_x:Outer", "^it must be names with dots"),
-    ],
-)
+NOWHERE = """
+package_x.below.Ranker | package_x/below.py, line 1: ModuleNotFoundError: No module named 'foo_x'
+package_x.beneath.Ranker | package_x/__init__.py has no beneath
+package_y.Ranker | there is no module package_y
+sys.nothing | sys has no nothing
+package_x:Outer | it must be names with dots
+"""
+
+
+@pytest.mark.parametrize(("target", "message"), [*cases.lines(NOWHERE), ("", "it must be names with dots")])
 @pytest.mark.usefixtures("modules")
 def test_a_name_that_leads_nowhere_says_where_it_ends(target, message):
-    with pytest.raises(ImportError, match=message):
+    with pytest.raises(ImportError, match=f"^{re.escape(message)}"):
         import_target(target)
 
 

@@ -19,6 +19,7 @@ from ol2r_cli.plugins.benchmark.run_plan import plan_of
 from ol2r_cli.plugins.export import export
 from ol2r_cli.plugins.look_after import clean, verify
 from ol2r_cli.run.run import find_run
+from tests import cases
 from tests.finished import refused
 
 CODE = "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Mine(RandomRanker):\n    pass\n"
@@ -116,24 +117,19 @@ def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeyp
     assert "bundle_a" not in sys.modules
 
 
-NOWHERE = "must be a folder, got nowhere, which does not exist$"
-
-
-def test_a_folder_of_the_command_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=f"^--config-dir {NOWHERE}"):
-        choice_folders([Path("nowhere")])
-
-
-def test_a_folder_of_the_project_that_is_not_there_is_refused(here):
-    (here / "ol2r.yaml").write_text("choices: nowhere\n")
-    with pytest.raises(ValueError, match=rf"^choices in ol2r\.yaml {NOWHERE}"):
-        compose()
-
-
-def test_a_folder_of_the_environment_that_is_missing_is_refused(monkeypatch):
-    monkeypatch.setenv("OL2R_CHOICES", "nowhere")
-    with pytest.raises(ValueError, match=f"^OL2R_CHOICES {NOWHERE}"):
-        compose()
+@pytest.mark.parametrize(
+    ("source", "typed", "project", "environment"),
+    [
+        ("--config-dir", [Path("nowhere")], "", ""),
+        ("choices in ol2r.yaml", [], "choices: nowhere\n", ""),
+        ("OL2R_CHOICES", [], "", "nowhere"),
+    ],
+)
+def test_a_folder_that_is_not_there_is_refused(here, monkeypatch, source, typed, project, environment):
+    (here / "ol2r.yaml").write_text(project)
+    monkeypatch.setenv("OL2R_CHOICES", environment)
+    with pytest.raises(ValueError, match=f"^{source} must be a folder, got nowhere, which does not exist$"):
+        choice_folders(typed)
 
 
 @pytest.mark.parametrize("value", ["nowhere_d", "json", "sys"])
@@ -169,14 +165,14 @@ def test_a_module_whose_name_is_taken_is_refused(tmp_path, monkeypatch):
         compose(["ranker=second_g", f"--config-dir={second}"])
 
 
-@pytest.mark.parametrize(
-    ("typed", "end"),
-    [
-        ("ranker=qwxyz", "got 'qwxyz': own choices: --config-dir DIR"),
-        ("launcher=qwxyz", "got 'qwxyz': own choices: --config-dir DIR"),
-        ("--config-dir ../own ranker=elswhere", "did you mean ranker=elsewhere?"),
-    ],
-)
+MISTYPED = """
+ranker=qwxyz | got 'qwxyz': own choices: --config-dir DIR
+launcher=qwxyz | got 'qwxyz': own choices: --config-dir DIR
+--config-dir ../own ranker=elswhere | did you mean ranker=elsewhere?
+"""
+
+
+@pytest.mark.parametrize(("typed", "end"), cases.lines(MISTYPED))
 def test_messages_have_own_choices(tmp_path, capsys, typed, end):
     own(tmp_path / "own", "elsewhere")
     assert refused(capsys, "run", *typed.split()).endswith(end)

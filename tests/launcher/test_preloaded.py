@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.run import RESULTS
 from ol2r_cli.run.run import find_runs
+from tests.program import python
 from tests.worlds import TINY
 
 TIMES = ("started", "ended", "seconds", "cpu_seconds", "peak_memory_gb", "startup_seconds", "rounds_per_second")
@@ -59,9 +57,7 @@ def files_of(folder: Path) -> dict[str, object]:
 
 def program(text: str, folder: Path) -> None:
     """Run a program, whose jobs have a fork server of their own."""
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", text], cwd=folder, env=environment, capture_output=True, text=True)
+    done = python("-c", text, folder=folder, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
 
 
@@ -143,6 +139,5 @@ launcher.close()
 def test_a_job_of_a_server_that_has_loaded_nothing_begins(tmp_path):
     """The server keeps the file of what is to be loaded until it has forked the job, which comes too late for it."""
     code = "from ol2r_cli.launcher import preloaded; print(preloaded._sources)"
-    environment = os.environ | {"OL2R_PRELOADED": str(tmp_path / "gone"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    done = python("-c", code, OL2R_PRELOADED=str(tmp_path / "gone"))
     assert (done.returncode, done.stdout) == (0, "{}\n"), done.stderr

@@ -13,6 +13,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.instantiate import build
@@ -22,10 +23,10 @@ from ol2r_cli.plugins import run_kinds
 from ol2r_cli.run import runner
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Plan
+from tests import cases
 from tests.launcher.jobs import does, outcomes, payload_of, until
 from tests.manifests import manifest
-
-ROOT = Path(__file__).parents[2]
+from tests.program import ROOT, python
 
 
 def processes(**settings: object) -> Processes:
@@ -104,36 +105,34 @@ def test_a_job_has_its_gpu_its_threads_and_the_environment(tmp_path, launched, m
 CORES = len(os.sched_getaffinity(0))
 
 
-@pytest.mark.parametrize(
-    ("settings", "slots"),
-    [
-        ({"jobs": 3}, 3),
-        ({"jobs": "auto", "threads": CORES}, 1),
-        ({"jobs": "auto", "threads": 1}, CORES),
-        ({"jobs": "auto", "gpus": [0, 1, 2], "per_gpu": 2}, 6),
-        ({"jobs": 2, "gpus": [0, 1, 2]}, 2),
-    ],
-    ids=str,
-)
+SLOTS = f"""
+{{jobs: 3}} | 3
+{{jobs: auto, threads: {CORES}}} | 1
+{{jobs: auto, threads: 1}} | {CORES}
+{{jobs: auto, gpus: [0, 1, 2], per_gpu: 2}} | 6
+{{jobs: 2, gpus: [0, 1, 2]}} | 2
+"""
+
+
+@pytest.mark.parametrize(("settings", "slots"), cases.lines(SLOTS))
 def test_settings_give_the_number_of_slots(settings, slots):
-    assert processes(**settings).free_slots() == slots
+    assert processes(**yaml.safe_load(settings)).free_slots() == int(slots)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"jobs": "many"}, "jobs must be auto or 1 or more, got 'many'"),
-        ({"timeout": 0}, "timeout must be null or above 0, got 0"),
-        ({"gpus": [-1]}, "gpus must be auto or a list"),
-        ({"jobs": 5, "gpus": [0, 1]}, "launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu"),
-        ({"timeout": 1, "batch": 3}, "launcher.batch must be 1 with launcher.timeout, got 3"),
-        ({"fresh": True, "batch": 3}, "launcher.batch must be 1 with launcher.fresh=true, got 3"),
-    ],
-    ids=str,
-)
+BAD = """
+{jobs: many} | jobs must be auto or 1 or more, got 'many'
+{timeout: 0} | timeout must be null or above 0, got 0
+{gpus: [-1]} | gpus must be auto or a list
+{jobs: 5, gpus: [0, 1]} | launcher.jobs must be at most 2 with these GPUs, got 5: type launcher.per_gpu
+{timeout: 1, batch: 3} | launcher.batch must be 1 with launcher.timeout, got 3
+{fresh: true, batch: 3} | launcher.batch must be 1 with launcher.fresh=true, got 3
+"""
+
+
+@pytest.mark.parametrize(("settings", "message"), cases.lines(BAD))
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        processes(**settings)
+        processes(**yaml.safe_load(settings))
 
 
 SLEEPS = "import os, signal, time\n{}\nos.write(1, b'there'); time.sleep(60)"
@@ -206,9 +205,7 @@ def test_jobs_import_nothing_of_the_working_directory(tmp_path):
         "import sys; sys.path.pop(0); from ol2r_cli.cli import main\n"  # as the command does
         f"sys.exit(main(['run', '-m', *{small}, 'seed=1,2']) or main(['search', *{search}]))"
     )
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = python("-c", script, folder=tmp_path)
     assert not hit.exists(), hit.read_text()
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -14,7 +14,8 @@ from ol2r_cli.interfaces import Measure
 from ol2r_cli.metrics.measurement import check_columns
 from ol2r_cli.plugins.export.tensorboard import tracked_run
 from ol2r_cli.run.run import Run, find_runs
-from tests.finished import refused
+from tests import cases
+from tests.finished import printed, refused
 from tests.worlds import TINY
 
 CODE = '''\
@@ -77,28 +78,25 @@ def test_it_is_in_what_other_tools_receive(run: Path, tmp_path):
     assert pl.read_parquet(file)["barren_3"].mean() == pytest.approx(last["barren_3"].mean())
 
 
-@pytest.mark.parametrize(
-    ("more", "name", "shown"),
-    [
-        ([], "", ["test barren@3", "abandonment"]),
-        (["--metric", "abandoned"], "report.csv", ["abandoned_mean"]),
-        ([], "report.html", ["measure-abandoned", "measure-barren_3"]),
-        (["--figure", "measure", "--option", "column=abandoned"], "figure.svg", ["abandonment"]),
-        (["--figure", "measure", "--option", "column=barren_3"], "figure.svg", ["barren@3"]),
-    ],
-    ids=["table", "csv", "page", "figure of rounds", "figure of evaluations"],
-)
-def test_it_is_in_reports(run: Path, tmp_path, capsys, more, name, shown):
-    capsys.readouterr()
-    assert cli.main(["report", str(run), *more, *(["--out", str(tmp_path / name)] if name else [])]) == 0
-    told = (tmp_path / name).read_text() if name else capsys.readouterr().out
-    assert [text for text in shown if text not in told] == []
+REPORTS = """
+--out table.md | test barren@3, abandonment
+--metric abandoned --out report.csv | abandoned_mean
+--out report.html | measure-abandoned, measure-barren_3
+--figure measure --option column=abandoned --out figure.svg | abandonment
+--figure measure --option column=barren_3 --out figure.svg | barren@3
+"""
+
+
+@pytest.mark.parametrize(("typed", "shown"), cases.lines(REPORTS))
+def test_it_is_in_reports(run: Path, tmp_path, monkeypatch, typed, shown):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["report", str(run), *typed.split()]) == 0
+    (file,) = tmp_path.iterdir()
+    assert [text for text in shown.split(", ") if text not in file.read_text()] == []
 
 
 def test_it_is_in_what_a_run_prints(run: Path, capsys):
-    capsys.readouterr()
-    assert cli.main(words(run.parents[2])) == 0
-    assert "  abandonment      0." in capsys.readouterr().out
+    assert "  abandonment      0." in printed(capsys, *words(run.parents[2]))
 
 
 def test_a_figure_of_a_measure_names_the_columns(run: Path, tmp_path, capsys):

@@ -13,9 +13,8 @@ from ol2r_cli.report.best_settings import Selection
 from ol2r_cli.report.collection import Collection, collect
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.document import Document
-from ol2r_cli.report.measures import heading
 from ol2r_cli.report.names import Labels
-from ol2r_cli.report.shown_metrics import METRICS, check_metrics, usual_metrics
+from ol2r_cli.report.shown_metrics import METRICS, usual_metrics
 from ol2r_cli.text.table import Cell, TextTable, markdown, print_tables
 from tests.manifests import edited_summary
 from tests.report.runs import groups_and_labels, groups_below, make, play
@@ -55,10 +54,9 @@ def test_a_cell_has_the_mean_and_half_the_width(two):
         ["dataset", "click", "ranker", "n", "test NDCG@10", "validation NDCG@10", "online NDCG"],
         ["mq2008", "perfect", "pairrank", "2", f"0.3750 ± {half:.4f}", "0.5000 ± 0.0000", f"0.3750 ± {half:.4f}"],
     ]
-    assert table(two, "best_round", "test_ndcg_10_untrained") == [
-        ["dataset", "click", "ranker", "n", "best round", "test NDCG@10, untrained"],
-        ["mq2008", "perfect", "pairrank", "2", "2.00 ± 0.00", "0.0000 ± 0.0000"],
-    ]
+    heads, row = table(two, "best_round", "test_ndcg_10_untrained", "test_ndcg_10_best")
+    assert heads[4:] == ["best round", "test NDCG@10, untrained", "test NDCG@10, best round"]
+    assert row[4:6] == ["2.00 ± 0.00", "0.0000 ± 0.0000"]
 
 
 def test_a_cell_of_fewer_values_says_how_many(two):
@@ -78,18 +76,6 @@ def test_settings_in_which_rows_differ_have_a_column(tmp_path):
 def test_a_chosen_row_says_from_how_many(two):
     heads, row = table(two, chosen=0)
     assert (heads[3:5], row[3:5]) == (["chosen from", "n"], ["17", "2"])
-
-
-@pytest.mark.parametrize(
-    ("metric", "message"),
-    [
-        ("speed", r"--metric must be one of online_ndcg, .*test_ndcg_10, .*, got 'speed'$"),
-        ("ndcg", r"^--metric ndcg: did you mean test_ndcg_10, validation_ndcg_10 or online_ndcg\?$"),
-    ],
-)
-def test_a_metric_that_no_run_has_is_refused(two, metric, message):
-    with pytest.raises(ValueError, match=message):
-        check_metrics(["online_ndcg", metric], groups_below(two))
 
 
 def test_n_is_of_folds_and_seeds(tmp_path):
@@ -123,38 +109,11 @@ def test_best_first_within_dataset_users_and_task(tmp_path):
     assert [row[2] for row in table(tmp_path, "best_round")[3:5]] == ["a", "b"], "by name where more is not better"
 
 
-@pytest.mark.parametrize(
-    ("metric", "words"),
-    [
-        ("test_ndcg_1", "test NDCG@1"),
-        ("validation_ndcg_10_untrained", "validation NDCG@10, untrained"),
-        ("test_ndcg_10_best", "test NDCG@10, best round"),
-        ("cumulative_ndcg", "cumulative NDCG"),
-        ("online_ndcg_last_tenth", "online NDCG last tenth"),
-        ("block_size_10", "block size 10"),
-        ("unfairness", "|unfairness|"),
-    ],
-)
-def test_a_metric_has_a_heading(metric, words):
-    assert heading(metric) == words
-
-
 def test_unfairness_is_usual_where_a_fairness_was_chosen(tmp_path):
     make(tmp_path)
     assert usual_metrics(groups_below(tmp_path)) == METRICS
     make(tmp_path, "fairness=fairexp")
     assert usual_metrics(groups_below(tmp_path)) == (*METRICS, "unfairness", "violations")
-
-
-def test_unfairness_is_of_each_seed_without_its_sign(tmp_path):
-    play(tmp_path, trace={"unfairness": {0: [3, -4], 1: [-1, 2]}})
-    assert table(tmp_path, "unfairness") == [
-        ["dataset", "click", "ranker", "n", r"\|unfairness\|"],
-        ["mq2008", "perfect", "pairrank", "2", f"3.000 ± {T1:.3f}"],
-    ]
-    groups, labels = groups_and_labels(tmp_path)
-    assert [check_metrics([typed], groups) for typed in ("unfairness", "|Unfairness|")] == [["unfairness"]] * 2
-    assert Document(Collection(), groups, labels, ["unfairness"]).frame()["unfairness_mean"].to_list() == [3]
 
 
 @pytest.fixture
@@ -315,17 +274,6 @@ def test_a_line_says_how_many_rounds_a_discount_weighs(tmp_path, discount, round
     assert document.notes[1:] == [line] * has_line
     assert ("t-1" in document.text("latex").partition("caption{")[2]) is has_line
     assert notes(tmp_path, "online_ndcg")[1:] == []
-
-
-def test_markdown_is_aligned_and_marks_are_behind_the_values():
-    assert markdown(TABLE).splitlines() == [
-        "|     | ranker         |       test NDCG@10 |",
-        "| --- | -------------- | -----------------: |",
-        "| a   | pair_rank & co | 0.5000 ± 0.0100 ᵇᶜ |",
-        r"| b   | pd\|gd         |          -0.2500 ↓ |",
-    ]
-    table = TextTable.of(["a", "b"], ["c"], [["1", "", ""], ["", "", "2"]])
-    assert table.without_empty() == TextTable.of(["a"], ["c"], [["1", ""], ["", "2"]])
 
 
 def test_on_a_terminal_everything_is_there(monkeypatch, capsys):

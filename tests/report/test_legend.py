@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ol2r_cli.report.names import Labels, Legend
+from tests import cases
 from tests.report.runs import groups_and_labels, make, play
 
 FAIRCO = "ranker=ips_regression exploration=none fairness=fairco"
@@ -61,21 +62,21 @@ def test_settings_of_users_are_in_the_title(tmp_path):
     assert [panel.title for panel in legend.panels] == ["MQ2008, perfect, stop=0.25", "MQ2008, perfect, stop=0.5"]
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("ranker=pairrank exploration=none", "PairRank without exploration"),
-        ("ranker=pairrank exploration=plackett_luce", "PairRank, plackett luce"),
-        ("ranker=pairrank fairness=fairexp", "FairExp-PairRank"),
-        ("ranker=pairrank fairness=fairco", "FairCo-PairRank"),
-        (FAIRCO, "FairCo"),
-        ("ranker=pdgd ranker/model=mlp", "Neural-PDGD"),
-        ("ranker=pdgd ranker/model=mlp fairness=mcfair", "MCFair-Neural-PDGD"),
-        ("ranker=pdgd ranker/model=mlp1", "PDGD (mlp1)"),
-        ("ranker=p2neurrank ranker/model=linear exploration=ensemble", "Linear-P2NeurRank"),
-        ("ranker=pairrank fairness=mine", "PairRank with mine"),
-    ],
-)
+NAMES = f"""
+ranker=pairrank exploration=none | PairRank without exploration
+ranker=pairrank exploration=plackett_luce | PairRank, plackett luce
+ranker=pairrank fairness=fairexp | FairExp-PairRank
+ranker=pairrank fairness=fairco | FairCo-PairRank
+{FAIRCO} | FairCo
+ranker=pdgd ranker/model=mlp | Neural-PDGD
+ranker=pdgd ranker/model=mlp fairness=mcfair | MCFair-Neural-PDGD
+ranker=pdgd ranker/model=mlp1 | PDGD (mlp1)
+ranker=p2neurrank ranker/model=linear exploration=ensemble | Linear-P2NeurRank
+ranker=pairrank fairness=mine | PairRank with mine
+"""
+
+
+@pytest.mark.parametrize(("words", "name"), cases.lines(NAMES))
 def test_a_figure_names_what_does_not_come_with_a_ranker(tmp_path, words, name):
     """Also where the figure has no other group."""
     make(tmp_path, *words.split())

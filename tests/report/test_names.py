@@ -13,6 +13,7 @@ from ol2r_cli.plugins.latex.results_table import ResultsTable
 from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.parts import TASK_PARTS, part_of
 from ol2r_cli.report.run_groups import group_runs
+from tests import cases
 from tests.report.runs import groups_and_labels, make
 
 OTHERS = ("_choice", "processors")  # files that are no results
@@ -58,18 +59,18 @@ def test_seeds_of_generated_data_are_told(tmp_path):
     assert [name for _, name in short(tmp_path)] == ["dataset.seed=1", "dataset.seed=2"]
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("ranker=pairrank exploration=confidence fairness=none", "pairrank"),
-        ("ranker=pairrank fairness=fairexp", "pairrank fairness=fairexp"),
-        ("ranker=pairrank exploration=none", "pairrank exploration=none"),
-        ("ranker=pdgd ranker/model=linear", "pdgd"),
-        ("ranker=pdgd ranker/model=mlp", "pdgd ranker/model=mlp"),
-        ("ranker=olranknet ranker/model=mlp1 exploration=neural_confidence", "olranknet"),
-        ("ranker=olranknet ranker/model=linear exploration=none", "olranknet ranker/model=linear exploration=none"),
-    ],
-)
+NAMES = """
+ranker=pairrank exploration=confidence fairness=none | pairrank
+ranker=pairrank fairness=fairexp | pairrank fairness=fairexp
+ranker=pairrank exploration=none | pairrank exploration=none
+ranker=pdgd ranker/model=linear | pdgd
+ranker=pdgd ranker/model=mlp | pdgd ranker/model=mlp
+ranker=olranknet ranker/model=mlp1 exploration=neural_confidence | olranknet
+ranker=olranknet ranker/model=linear exploration=none | olranknet ranker/model=linear exploration=none
+"""
+
+
+@pytest.mark.parametrize(("words", "name"), cases.lines(NAMES))
 def test_a_part_that_is_not_the_rankers_default_is_named(tmp_path, words, name):
     """A part that does not come with the ranker is in its name, also where it is the same in all rows."""
     make(tmp_path, *words.split())

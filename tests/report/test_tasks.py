@@ -9,6 +9,7 @@ import pytest
 from ol2r_cli.report.names import Labels, Legend
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.tasks import find_row, fixed_names, task_name, tasks
+from tests import cases
 from tests.report.runs import groups_and_labels, groups_below, make
 
 
@@ -32,17 +33,18 @@ def three(tmp_path_factory) -> tuple[list[Group], Labels]:
 
 
 @pytest.mark.parametrize(
-    ("words", "row"),
+    ("row", "words"),
     [
-        *((words, 0) for words in ("ranker=pairrank ranker.l2=0.1", "pairrank ranker.l2=1e-1")),
-        ("ranker.l2=2.0", 1),
-        *((words, 2) for words in ("pdgd", "ranker=pdgd", "ranker.pairs=all", "exploration=none")),
-        *((words, None) for words in ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2")),
+        (0, ("ranker=pairrank ranker.l2=0.1", "pairrank ranker.l2=1e-1")),
+        (1, ("ranker.l2=2.0",)),
+        (2, ("pdgd", "ranker=pdgd", "ranker.pairs=all", "exploration=none")),
+        (None, ("dbgd", "ranker.l2=3", "ranker.l2=x", "ranker.new=1", "pdgd ranker.l2=2")),
     ],
 )
-def test_words_name_a_row(three, words, row):
+def test_words_name_a_row(three, row, words):
     task, labels = three
-    assert find_row(words, task, labels) is (None if row is None else task[row])
+    found = {each: find_row(each, task, labels) for each in words}
+    assert found == dict.fromkeys(words, None if row is None else task[row])
 
 
 def test_words_must_name_one_row_of_each_task(tmp_path):
@@ -96,28 +98,20 @@ def test_names_of_rows_are_given_by_words(six):
     assert list(Legend(groups, named).styles) == ["ours", "PDGD", "a network"]
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"pairank": "ours"}, r"must begin with .* of some row, got pairank: did you mean pairrank\?"),
-        (
-            {"pdgd exploration=plackett_luce": "theirs"},
-            "must match one row of each task, got pdgd exploration=plackett_luce, which matches 2 .*: type 'pdgd ",
-        ),
-        ({"exploration=none": "x"}, "must begin with .*: the rankers are pairrank, pdgd"),
-        *(
-            (names, f"must give each row of a task another name, got {next(iter(names.values()))} for 2")
-            for names in (
-                {"pairrank": "x", "ranker/model=mlp": "x"},
-                {"ranker/model=mlp": "pairrank"},
-                {"pdgd": "x", "pairrank": "x"},
-                {"pdgd": "pairrank"},
-            )
-        ),
-    ],
-    ids=str,
-)
-def test_names_that_tell_no_rows_apart_are_refused(six, names, message):
+NOT_APART = r"""
+pairank=ours | must begin with .* of some row, got pairank: did you mean pairrank\?
+pdgd exploration=plackett_luce=theirs | must match one row of each task, got .*, which matches 2 .*: type 'pdgd
+exploration=none=x | must begin with .*: the rankers are pairrank, pdgd
+pairrank=x, ranker/model=mlp=x | must give each row of a task another name, got x for 2
+ranker/model=mlp=pairrank | must give each row of a task another name, got pairrank for 2
+pdgd=x, pairrank=x | must give each row of a task another name, got x for 2
+pdgd=pairrank | must give each row of a task another name, got pairrank for 2
+"""
+
+
+@pytest.mark.parametrize(("typed", "message"), cases.lines(NOT_APART))
+def test_names_that_tell_no_rows_apart_are_refused(six, typed, message):
+    names = dict(each.rsplit("=", 1) for each in typed.split(", "))
     with pytest.raises(ValueError, match=f"^--name {message}"):
         fixed_names(names, *six)
 

@@ -63,11 +63,6 @@ def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in RESULTS[:3]}
 
 
-@pytest.mark.parametrize("status", ["finished", "interrupted", "failed"])
-def test_a_run_that_has_ended_has_the_state_of_its_status(tmp_path, status):
-    assert found(make(tmp_path, status)).state == status
-
-
 def test_a_running_run_is_killed_without_its_lock(tmp_path):
     path = make(tmp_path, "running", 20, rounds_per_second=4.0)
     assert (found(path).state, found(path).remaining) == ("killed", None)
@@ -107,20 +102,13 @@ NEEDED = ("id", "command", "choices", "seeds", "progress", "results_version")
         (manifest("failed", progress={"round": "x", "rounds": 5}), "progress"),
         (manifest("finished", choices={"ranker": "pdgd"}), "choices"),
         *((manifest(status, **{name: 1.5}), name) for status in ("finished", "interrupted") for name in NEEDED),
+        *(({key: value for key, value in manifest("finished").items() if key != name}, name) for name in NEEDED),
     ],
 )
-def test_a_manifest_with_a_wrong_field_is_unreadable(tmp_path, content, name):
+def test_a_manifest_that_lacks_a_field_or_has_a_wrong_one(tmp_path, content, name):
     RunDirectory(tmp_path).write_json("run.json", content)
     run = found(tmp_path)
     assert (run.state, run.manifest, run.round, run.error) == ("unreadable", {}, 0, f"run.json has no valid {name}")
-
-
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_manifest_that_lacks_a_field_is_unreadable(tmp_path, name):
-    content = manifest("finished")
-    del content[name]
-    RunDirectory(tmp_path).write_json("run.json", content)
-    assert found(tmp_path).error == f"run.json has no valid {name}"
 
 
 @pytest.mark.parametrize(

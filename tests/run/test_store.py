@@ -124,24 +124,19 @@ def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):
     assert (os.listdir(tmp_path), (tmp_path / "file").read_text(), directory.files) == (["file"], "old", {})
 
 
-FRAME = pl.DataFrame({"seed": [1, 2], "ndcg": [0.5, None]})
-
-
-@pytest.mark.parametrize(
-    ("kind", "content", "read"),
-    [
-        ("bytes", b"\x00\xff", Path.read_bytes),
-        ("text", "NDCG ± 0.1\n", lambda file: file.read_text(encoding="utf-8")),
-        ("parquet", FRAME.rows(), lambda file: pl.read_parquet(file).rows()),
-        ("torch", {"new": torch.ones(1)}, lambda file: torch.load(file, weights_only=True)),
-    ],
-    ids=["bytes", "text", "parquet", "torch"],
-)
-def test_a_file_is_recorded_with_its_size_and_hash(tmp_path, kind, content, read):
-    directory, file = RunDirectory(tmp_path), tmp_path / kind
-    getattr(directory, f"write_{kind}")(kind, FRAME if kind == "parquet" else content)
-    assert directory.files == {kind: {"bytes": file.stat().st_size, "sha256": sha256(file)}}
-    assert read(file) == content
+def test_a_file_is_recorded_with_its_size_and_hash(tmp_path):
+    directory, frame = RunDirectory(tmp_path), pl.DataFrame({"seed": [1, 2], "ndcg": [0.5, None]})
+    directory.write_bytes("bytes", b"\x00\xff")
+    directory.write_text("text", "NDCG ± 0.1\n")
+    directory.write_parquet("table", frame)
+    directory.write_torch("tensor", torch.ones(1))
+    assert (tmp_path / "bytes").read_bytes() == b"\x00\xff"
+    assert (tmp_path / "text").read_text(encoding="utf-8") == "NDCG ± 0.1\n"
+    assert pl.read_parquet(tmp_path / "table").equals(frame)
+    assert torch.load(tmp_path / "tensor", weights_only=True) == torch.ones(1)
+    assert directory.files == {
+        file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in tmp_path.iterdir()
+    }
 
 
 def test_json_is_strict_and_has_a_line_per_entry(tmp_path):
@@ -169,16 +164,9 @@ def test_git_does_not_see_a_created_folder_of_runs(tmp_path):
     assert ((new / ".gitignore").read_text(), os.listdir(old)) == ("mine\n", [])
 
 
-ABOUT: dict[str, Any] = {
-    "id": "0123456789",
-    "choices": {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"},
-    "fingerprint": "abc",
-    "seeds": [1, 2],
-    "rounds": 100,
-    "device": "cpu",
-    "threads": 1,
-    "command": "ol2r run ranker=pdgd",
-}
+CHOICES = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"}
+ABOUT: dict[str, Any] = {"id": "0123456789", "choices": CHOICES, "fingerprint": "abc", "seeds": [1, 2], "rounds": 100}
+ABOUT |= {"device": "cpu", "threads": 1, "command": "ol2r run ranker=pdgd"}
 KEYS = (
     "status id command typed note choices dataset code start seeds exposure columns progress started ended seconds "
     "cpu_seconds peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "

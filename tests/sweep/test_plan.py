@@ -172,25 +172,6 @@ def test_nothing_is_run_if_some_jobs_are_bad(composer):
     assert sweep([[*SMOKE, "ranker.l2=-1"]], keep_going=True).code == 2, "that of the run"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("ranker.l2=1,-1", "ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing"),
-        ("seed=0,1 launcher.jobs=0", "launcher.jobs must be auto or 1 or more, got 0"),
-        ("seed=0,1 launcher.timeout=0", "launcher.timeout must be null or above 0, got 0"),
-        ("seed=0,1 launcher.jbs=1", "'jbs': did you mean launcher.jobs?"),
-        ("seed=0,1 launcher=proceses", "launcher=proceses: did you mean launcher=processes?"),
-        ("launcher.jobs=1,2", "launcher must be the same for all jobs of a sweep"),
-        ("seed=0,1 output_dir=file/below", "output_dir must be a folder that can be used, got file/below (Not a direc"),
-    ],
-)
-def test_a_sweep_that_cannot_begin_says_what_to_type(capsys, words, message):
-    Path("file").touch()
-    assert main(["-m", *SMOKE, *words.split()]) == 2
-    assert message in capsys.readouterr().err
-    assert list(Path().iterdir()) == [Path("file")]
-
-
 def test_a_refused_combination_names_what_may_go_together(composer, capsys):
     words = [*SMOKE, "ranker=pdgd,dbgd", "exploration=plackett_luce,team_draft"]
     assert main(["-m", *words, "seed=0,1,2"]) == 2
@@ -244,15 +225,6 @@ def test_a_dry_run_lists_and_writes_nothing(composer, capsys):
     assert main(["--dry-run", *SMOKE, "click=nav"]) == 0
     assert "click=navigational" in capsys.readouterr().out
     assert times() == before
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [("ranker.l2=-1", "ranker.l2 must be above 0, got -1\n"), ("seed=1,2", "seed=1,2 is several runs: add -m")],
-)
-def test_a_dry_run_of_a_bad_run_says_what_to_type(capsys, word, message):
-    assert main(["--dry-run", *SMOKE, word]) == 2
-    assert capsys.readouterr().err.startswith(f"ol2r run: {message}")
 
 
 def test_finished_runs_start_nothing(composer, capsys):

@@ -264,16 +264,6 @@ def test_a_sweep_that_stops_waits_for_no_other_process(tmp_path):
     assert launcher.events == ["start 0", "start 1", "stop", "close"]
 
 
-def test_a_run_of_another_process_comes_last(tmp_path):
-    planned, launcher = sweep_jobs(tmp_path, 3), Scripted({}, slots=1)
-    directory = RunDirectory(planned[0].directory)
-    directory.write_json("run.json", manifest("running"))
-    launcher.on_poll = lambda: directory.write_json("run.json", manifest("finished"))
-    with directory:
-        run_all(planned, launcher)
-    assert endings(planned) == [SKIPPED, DONE, DONE], "it comes last, and is finished by then"
-
-
 class Batching(Scripted):
     """Starts batches, each in a process that has a slot until a poll after that of its last end."""
 

@@ -13,18 +13,14 @@ import pytest
 from ol2r_cli.run.run import Run, find_runs
 from tests.launcher.jobs import until
 from tests.launcher.stumbling import own_configs
-
-ROOT = Path(__file__).parents[2]
-SMOKE = ["experiment=smoke"]
-OL2R = [sys.executable, "-m", "ol2r_cli"]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+from tests.program import ROOT, python
 
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:
     """A process that runs `ol2r run -m`."""
-    command = [*OL2R, "run", "-m", *SMOKE, f"output_dir={folder}", *words]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, env=ENVIRONMENT, cwd=folder.parent, **pipes)  # type: ignore[call-overload]
+    command = [sys.executable, "-m", "ol2r_cli", "run", "-m", "experiment=smoke", f"output_dir={folder}", *words]
+    env, pipes = os.environ | {"PYTHONPATH": str(ROOT)}, {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=env, cwd=folder.parent, text=True, **pipes)  # type: ignore[call-overload]
 
 
 def finished(folder: Path) -> dict[str, int]:
@@ -70,10 +66,7 @@ def test_a_sweep_with_failures_ends_like_an_undisturbed_one(tmp_path):
     again = started(troubled, *words, "click=per,nav")
     assert "5 done, 7 finished before" in again.communicate()[0]
     assert len(before.items() - finished(troubled).items()) == 0, "what was finished is not run again"
-    reports = [
-        subprocess.run([*OL2R, "report", str(folder)], env=ENVIRONMENT, capture_output=True, text=True).stdout
-        for folder in (calm, troubled)
-    ]
+    reports = [python("-m", "ol2r_cli", "report", folder).stdout for folder in (calm, troubled)]
     assert reports[0] == reports[1] != ""
 
 

@@ -40,13 +40,16 @@ def test_the_kinds_are_listed(drawn, capsys):
     assert KINDS["learning_curve"].shows in lines[list(KINDS).index("learning_curve")]
 
 
-@pytest.mark.parametrize(("typed", "files"), [
-    ("runs --figure bar", "figures/bar.png"),
-    ("--figure bar cosine runs --out new/pictures", "new/pictures/bar.png new/pictures/cosine.png"),
-    ("runs --figure bar --format pdf", "figures/bar.pdf"),
-    ("runs --figure bar --out new/curve.svg", "new/curve.svg"),
-    ("runs --figure bar --out new/OTHER.SVG", "new/OTHER.SVG"),
-])  # fmt: skip
+PLACES = """
+runs --figure bar | figures/bar.png
+--figure bar cosine runs --out new/pictures | new/pictures/bar.png new/pictures/cosine.png
+runs --figure bar --format pdf | figures/bar.pdf
+runs --figure bar --out new/curve.svg | new/curve.svg
+runs --figure bar --out new/OTHER.SVG | new/OTHER.SVG
+"""
+
+
+@pytest.mark.parametrize(("typed", "files"), cases.lines(PLACES))
 def test_figures_go_where_out_and_format_say(drawn, capsys, typed, files):
     assert main(typed.split()) == 0
     assert capsys.readouterr().out.splitlines() == [f"written: {file}" for file in files.split()]

@@ -13,6 +13,7 @@ from ol2r_cli import cli
 from ol2r_cli.plugins.look_after.clean import REMOVABLE, files_of_runs
 from ol2r_cli.run import FILES
 from ol2r_cli.run.store import RunDirectory
+from tests import cases
 from tests.finished import refused
 from tests.manifests import accept_changes, manifest
 from tests.moments import at_round
@@ -221,14 +222,14 @@ def test_the_user_must_confirm(outputs, clean, typed, answer, kept):
     assert (outputs / "letters" / f"failed-{ID}").exists() == kept
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("{here}/no", "DIR must be a folder with runs, got {here}/no, which does not exist"),
-        ("{here} --older-than 3", "--older-than must be hours, days or weeks such as 12h, 30d or 8w, got 3"),
-        ("{here} b", "there is no place for b: see `ol2r clean --help`"),
-    ],
-)
+MISTAKES = """
+{here}/no | DIR must be a folder with runs, got {here}/no, which does not exist
+{here} --older-than 3 | --older-than must be hours, days or weeks such as 12h, 30d or 8w, got 3
+{here} b | there is no place for b: see `ol2r clean --help`
+"""
+
+
+@pytest.mark.parametrize(("words", "told"), cases.lines(MISTAKES))
 def test_bad_arguments_are_one_line(tmp_path, capsys, words, told):
     assert refused(capsys, "clean", *words.format(here=tmp_path).split()) == told.format(here=tmp_path)
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from ol2r_cli import cli
+from tests import cases
 from tests.finished import ROUNDS, SEEDS, elsewhere, read, refused, text
 from tests.reference.metrics import ndcg
 
@@ -169,21 +170,18 @@ def test_a_run_without_its_ranker_is_refused(runs, tmp_path, capsys):
     assert refused(capsys, "score", run, file) == told
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            "{toprank} {file}",
-            "must be of a ranker that can score new queries, got {toprank}: ranker=toprank cannot",
-        ),
-        ("{oracle} {file}", "must be of a ranker that can score new queries, got {oracle}: ranker=oracle cannot"),
-        ("{linear} {here}/no", "FILE must be a file in LETOR form, got {here}/no, which does not"),
-        ("{linear} {here}", "which is a folder"),
-        ("{linear} {here}/bad", "{here}/bad:1: found '1:0.5', expected qid:<query> after the grade"),
-        ("{linear} {file} --seed 3", "--seed must be one of 4, 5, got 3"),
-        ("{linear} {file} --output {here}", "--output must be a file that can be written, got {here}"),
-    ],
-)
+MISTAKES = """
+{toprank} {file} | must be of a ranker that can score new queries, got {toprank}: ranker=toprank cannot
+{oracle} {file} | must be of a ranker that can score new queries, got {oracle}: ranker=oracle cannot
+{linear} {here}/no | FILE must be a file in LETOR form, got {here}/no, which does not
+{linear} {here} | which is a folder
+{linear} {here}/bad | {here}/bad:1: found '1:0.5', expected qid:<query> after the grade
+{linear} {file} --seed 3 | --seed must be one of 4, 5, got 3
+{linear} {file} --output {here} | --output must be a file that can be written, got {here}
+"""
+
+
+@pytest.mark.parametrize(("words", "told"), cases.lines(MISTAKES))
 def test_wrong_arguments_are_one_line(runs, tmp_path, capsys, words, told):
     (tmp_path / "bad").write_text("1 1:0.5\n")
     places = {name: runs[name] for name in ("toprank", "oracle", "linear")}

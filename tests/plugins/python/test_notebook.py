@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import linecache
-import os
-import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.program import ROOT, python
+
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 SHOWN = json.loads(NOTEBOOK.read_text())
 
@@ -91,8 +89,7 @@ def test_its_first_cell_installs_ol2r_only_where_it_is_missing(options, installs
     transformed = pytest.importorskip("IPython.core.inputtransformer2").TransformerManager().transform_cell
     first = transformed("".join(code_cells(SHOWN)[0]["source"]))
     notebook = "class get_ipython:\n    run_line_magic = staticmethod(print)\n"  # which shows what would be done
-    here = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *options, "-c", notebook + first], env=here, capture_output=True, text=True)
+    done = python(*options, "-c", notebook + first)
     assert (done.stdout, done.stderr) == ('pip install --quiet "ol2r[plots]"\n' if installs else "", "")
 
 

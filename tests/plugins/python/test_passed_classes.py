@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -18,10 +16,10 @@ from ol2r_cli.fairness.by_merit import NoFairness
 from ol2r_cli.interfaces import Measure
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.ranker.model_ranker import GradientRanker
+from tests.program import python
 from tests.worlds import handmade
 
 SMALL = {"dataset.queries": {"train": 12, "validation": 4, "test": 4}, "dataset.documents": 12, "dataset.features": 6}
-ROOT = Path(__file__).parents[3]
 
 
 class Stepper(GradientRanker):
@@ -235,16 +233,14 @@ def test_classes_of_a_notebook_run_in_processes_of_a_sweep(tmp_path: Path):
     other_text = NOTEBOOK.replace("As in a notebook", "With another docstring")
     changed = NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)")
     cells = f"""
-        import linecache, sys
-        sys.path.insert(0, {str(ROOT)!r})
+        import linecache
         FACTOR = 0.3
         for number, text in enumerate({[NOTEBOOK, other_text, changed]!r}):
             name = f"<cell {{number}}>"
             linecache.cache[name] = (len(text), None, text.splitlines(True), name)
             exec(compile(text, name, "exec"))
     """
-    command = [sys.executable, "-c", textwrap.dedent(cells)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = python("-c", textwrap.dedent(cells), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     *swept, alone, another_docstring, changed_code = done.stdout.split()
     assert len({*swept}) == 3
