@@ -29,9 +29,19 @@ def manifest(status: str, round: int = 0, rounds: int = 100, **more: Any) -> dic
     }
 
 
-def accept_changes(path: Path) -> None:
+def on_disk(path: Path) -> dict[str, Any]:
+    """What `run.json` of a run says."""
+    return json.loads((path / "run.json").read_text())
+
+
+def change(path: Path, **changes: object):
+    """Let `run.json` say something else."""
+    (path / "run.json").write_text(json.dumps(on_disk(path) | changes))
+
+
+def accept_changes(path: Path):
     """Record the files of a finished run as they are now, as whoever changes them on purpose can do."""
-    content = json.loads((path / "run.json").read_text())
+    content = on_disk(path)
     files = [path / name for name in RESULTS if (path / name).is_file()]
     content["files"] = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
     content["checksum"] = checksum(content)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from ol2r_cli import cli
 from ol2r_cli.run.run import Run, find_runs
-from tests.moments import at_round
+from tests.moments import stop_at
 from tests.worlds import TINY
 
 RANKER = '''\
@@ -72,28 +68,28 @@ class OwnRanker:
         self.write("mine.py", RANKER)
         self.write("steps.py", STEPS)
 
-    def write(self, name: str, content: str) -> None:
+    def write(self, name: str, content: str):
         """Write or edit a file; the next run is that of a new process, as far as the ranker is concerned."""
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_text(content)
         self.forget()
 
-    def forget(self) -> None:
+    def forget(self):
         """Make the next import of the ranker the first: also of what was edited within a second."""
         shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
         for module in "mine", "steps":
             sys.modules.pop(module, None)
         importlib.invalidate_caches()
 
-    def run(self, *words: str, expected: int = 0) -> None:
+    def run(self, *words: str, expected: int = 0):
         """`ol2r run` with the ranker."""
         assert cli.main(["run", *WORDS, *words]) == expected
 
-    def interrupt(self, monkeypatch: pytest.MonkeyPatch, *words: str, round: int = 25) -> Run:
+    def interrupt(self, monkeypatch, *words: str, round: int = 25) -> Run:
         """`ol2r run` until a signal comes after a round; returns the state of the run."""
         before = set(find_runs("outputs"))
         with monkeypatch.context() as patch:
-            at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
+            stop_at(patch, round)
             self.run(*words, expected=130)
         (path,) = set(find_runs("outputs")) - before
         return self.state(path)

@@ -69,21 +69,21 @@ class _Imports(ast.NodeVisitor):
         self.visit(ast.parse(path.read_text()))
         self.found -= {"", "__init__", own}
 
-    def visit_If(self, node: ast.If) -> None:
+    def visit_If(self, node: ast.If):
         if self.leaves_out_types and "TYPE_CHECKING" in ast.unparse(node.test):
             for other in node.orelse:
                 self.visit(other)
         else:
             self.generic_visit(node)
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def visit_ImportFrom(self, node: ast.ImportFrom):
         if (node.module or "").split(".")[0] == "ol2r_cli":
             above = node.module.removeprefix("ol2r_cli").removeprefix(".")
             for alias in node.names:
                 below = f"{above}.{alias.name}".lstrip(".")
                 self.found.add(below if below in self.modules else above)
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def visit_Call(self, node: ast.Call):
         called = ast.unparse(node.func)
         if called == "lazy":
             self.found.add(ast.literal_eval(node.args[0]).partition("ol2r_cli.")[2])

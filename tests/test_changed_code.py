@@ -31,7 +31,7 @@ def own_ranker(tmp_path, monkeypatch) -> Iterator[OwnRanker]:
     ranker.forget()
 
 
-def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys):
+def test_a_fix_in_an_imported_file_is_another_run(own_ranker, capsys):
     """And another row of reports."""
     own_ranker.run("replicas=2")
     own_ranker.write("steps.py", FIXED)
@@ -57,7 +57,7 @@ def test_a_fix_in_an_imported_file_is_another_run(own_ranker: OwnRanker, capsys)
     assert line.split() == ["ranker.own_code", *codes]
 
 
-def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker, package, monkeypatch, capsys):
+def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker, package, monkeypatch, capsys):
     stopped = own_ranker.interrupt(monkeypatch)
     own_ranker.write("steps.py", FIXED)
     own_ranker.run()
@@ -72,7 +72,7 @@ def test_an_interrupted_run_goes_on_with_its_own_code_only(own_ranker: OwnRanker
     assert f"goes on after round 25 with ol2r_code {before} -> {after}: the last" in capsys.readouterr().err
 
 
-def test_code_that_was_edited_after_its_import_is_refused(own_ranker: OwnRanker, capsys):
+def test_code_that_was_edited_after_its_import_is_refused(own_ranker, capsys):
     own_ranker.run()
     (own_ranker.folder / "steps.py").write_text(FIXED)
     own_ranker.run(expected=2)
@@ -82,7 +82,7 @@ def test_code_that_was_edited_after_its_import_is_refused(own_ranker: OwnRanker,
     own_ranker.run()
 
 
-def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsys):
+def test_a_search_does_not_use_trials_of_other_code(own_ranker, capsys):
     words = ["search", *WORDS, "ranker.learning_rate=log(1e-3,1)", "--trials", "2"]
     assert cli.main(words) == 0
     own_ranker.write("steps.py", FIXED)
@@ -93,7 +93,7 @@ def test_a_search_does_not_use_trials_of_other_code(own_ranker: OwnRanker, capsy
     assert len(own_ranker.runs()) == 4
 
 
-def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, monkeypatch, capsys):
+def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker, monkeypatch, capsys):
     create_root = sweeper.create_root
 
     def edit(folder: Path):
@@ -106,7 +106,7 @@ def test_a_sweep_notices_code_that_changes_while_it_runs(own_ranker: OwnRanker, 
     assert own_ranker.runs() == []
 
 
-def test_a_trained_ranker_of_other_code_is_not_used(own_ranker: OwnRanker, capsys):
+def test_a_trained_ranker_of_other_code_is_not_used(own_ranker, capsys):
     """Neither to score documents nor to export values by query, which would not be those of the run."""
     own_ranker.run()
     (run,) = own_ranker.runs()
@@ -128,7 +128,7 @@ class Mine(Linear):
 """
 
 
-def test_an_offline_fit_is_that_of_the_present_model(own_ranker: OwnRanker, monkeypatch):
+def test_an_offline_fit_is_that_of_the_present_model(own_ranker, monkeypatch):
     monkeypatch.setattr("ol2r_cli.ranker.offline.LEAST_WORK", 0)
     own_ranker.write("choices/ranker/model/mine.yaml", "# A model.\n_target_: mine.Mine\n")
     own_ranker.write("mine.py", MODEL)
@@ -158,7 +158,7 @@ def python_with(copied: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_what_is_cached_is_of_the_present_ol2r(copied: Path):
+def test_what_is_cached_is_of_the_present_ol2r(copied):
     words = ["dataset=letor", f"dataset.path={ROOT / 'tests/data/tiny'}", "dataset.normalise=query_minmax"]
     script = f"from ol2r_cli import api\nprint(api.experiment(*{words}, 'cache_dir=c').dataset.features.tolist())"
     edited = copied / "ol2r_cli/dataset/prepare.py"
@@ -167,7 +167,7 @@ def test_what_is_cached_is_of_the_present_ol2r(copied: Path):
     assert python_with(copied, "-c", script).stdout not in ("", before)
 
 
-def in_a_new_process() -> None:
+def in_a_new_process():
     """What is in memory is of the files as they are now."""
     source.IN_MEMORY.update(source.hashes())
 
@@ -181,7 +181,7 @@ def package(ol2r_source: Path) -> Path:
     return ol2r_source
 
 
-def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path, monkeypatch, capsys):
+def test_a_run_during_which_ol2r_is_changed_fails(package, tmp_path, monkeypatch, capsys):
     """It goes on from its last checkpoint, which is of one version. A process with old modules starts no run."""
     words = ["run", *TINY, "rounds=40", "checkpoint_rounds=10", "evaluate_every=5", f"output_dir={tmp_path}/runs"]
     with monkeypatch.context() as patch:
@@ -209,14 +209,14 @@ def test_a_run_during_which_ol2r_is_changed_fails(package: Path, tmp_path, monke
         shutil.rmtree,
     ],
 )
-def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package: Path, edit):
+def test_a_file_of_ol2r_that_comes_or_goes_is_a_change(package, edit):
     source.check_unchanged()
     edit(package)
     with pytest.raises(source.ChangedSource, match="ol2r was changed while this process ran"):
         source.check_unchanged()
 
 
-def test_a_file_of_ol2r_that_cannot_be_read_is_no_change(package: Path):
+def test_a_file_of_ol2r_that_cannot_be_read_is_no_change(package):
     """A network may be down, or a ticket may have ended. What cannot be read cannot be imported, either."""
     (package / "kinds").mkdir()
     (package / "kinds" / "one.py").write_text("C = 1\n")
@@ -231,7 +231,7 @@ def test_a_file_of_ol2r_that_cannot_be_read_is_no_change(package: Path):
         source.check_unchanged()
 
 
-def test_what_has_no_effect_is_no_change(package: Path):
+def test_what_has_no_effect_is_no_change(package):
     (package / ".hidden").mkdir()
     for name in "note.txt", ".#kind.py", ".hidden/kind.py":
         (package / name).write_text("")
@@ -239,7 +239,7 @@ def test_what_has_no_effect_is_no_change(package: Path):
     source.check_unchanged()
 
 
-def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path):
+def test_what_is_kept_of_a_process_is_of_its_own_source(package):
     """Arrays of the cache and machine code are under the hash of what is in memory, whatever the files are by then."""
     (package / "loops").mkdir()
     whole = source.code_hash(), source.code_hash("loops")
@@ -254,7 +254,7 @@ def test_what_is_kept_of_a_process_is_of_its_own_source(package: Path):
 
 
 @pytest.mark.slow
-def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(copied: Path):
+def test_jobs_of_a_sweep_during_which_ol2r_is_changed_fail(copied):
     """The first job edits a kind that the second one imports. Every job that is left says what to do."""
     (copied / "editing.py").write_text(
         "from ol2r_cli.ranker.model_ranker import RandomRanker\n\n\nclass Editing(RandomRanker):\n"

@@ -300,7 +300,7 @@ def test_nobody_reads_along(tmp_path, arguments, buffered, code):
     assert (tmp_path / "choices" / "mine.py").is_file() == arguments.startswith("new")
 
 
-def interruptible() -> None:
+def interruptible():
     """Let a process notice Ctrl-C also if the tests run in the background, where it is ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -21,7 +21,7 @@ def python(folder: Path, *words: str, package: Path = ROOT) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("groups", [("click",), pytest.param(ROLES, marks=pytest.mark.slow)], ids=["one", "all"])
-def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path, monkeypatch, groups: tuple[str, ...]):
+def test_choices_keep_style_types_and_laws_in_the_repository(tmp_path, monkeypatch, groups):
     """The steps of CONTRIBUTING.md ("Add a component")."""
     monkeypatch.chdir(tmp_path)
     for name in "ol2r_cli", "configs", "tests":

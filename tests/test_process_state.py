@@ -49,7 +49,7 @@ def numbers(ranker: str, flush: bool) -> dict[str, float]:
 @pytest.mark.parametrize(
     "ranker", ["sgd_ranknet", "nsgd", *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)]
 )
-def test_ties_are_broken_alike_where_small_numbers_are_zero(ranker: str):
+def test_ties_are_broken_alike_where_small_numbers_are_zero(ranker):
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot")
     assert numbers(ranker, flush=True) == numbers(ranker, flush=False)
@@ -128,7 +128,7 @@ def test_settings_of_torch_do_not_reach_a_run(name, usual, tmp_path):
 
 
 @pytest.mark.parametrize("runs", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_without_docstrings_every_help_text_works_and_a_run(runs: bool, tmp_path):
+def test_without_docstrings_every_help_text_works_and_a_run(runs, tmp_path):
     program = (
         "from ol2r_cli.cli import commands, main\n"
         "for command in commands().values():\n"

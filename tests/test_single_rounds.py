@@ -59,7 +59,7 @@ def is_together(overrides: tuple[str, ...]) -> bool:
     return simulation(overrides, rounds=2, regret=False).together is not None
 
 
-def check(overrides: tuple[str, ...], **kind) -> None:
+def check(overrides: tuple[str, ...], **kind):
     """Rounds that one launch plays are those that the roles play one by one."""
     (columns, state, pauses), (expected, expected_state, _) = (
         result(simulation(overrides, rounds=ROUNDS, regret=False, **kind), together) for together in (True, False)

@@ -35,7 +35,7 @@ FAST = ("ranker=sgd_ranknet", "click=perfect", "ranker.learning_rate=0.1")
 
 
 @pytest.fixture
-def by_python(monkeypatch) -> None:
+def by_python(monkeypatch):
     """Loops are not compiled."""
     loops_by(one_lane, monkeypatch)
 
@@ -307,7 +307,7 @@ def test_the_check_says_whose_methods_play():
         assert (report.passed, report.left_out) == ((), {}), "without stages there is nothing to say"
 
 
-def copied(target: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def copied(target: str, folder: Path, monkeypatch) -> str:
     """The path of a copy of a class, as `ol2r new` writes it into a folder."""
     cls = resolve_name(target)
     name = f"copy_of_{cls.__name__.lower()}"

@@ -79,7 +79,7 @@ def lower_bounds(*extras: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"]))
-def test_the_lower_bounds_of_every_extra_are_tested(extra: str):
+def test_the_lower_bounds_of_every_extra_are_tested(extra):
     """As those of the two extras of which the lowest versions are installed."""
     installing = next(
         step for step in WORKFLOWS["ci"]["jobs"]["lowest"]["steps"] if "--editable" in step.get("run", "")

@@ -28,7 +28,7 @@ from ol2r_cli.report.frames import as_csv
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.text.table import in_markdown
 from tests.finished import FinishedRuns, printed, refused
-from tests.manifests import accept_changes
+from tests.manifests import accept_changes, change, on_disk
 from tests.plugins.page.test_html_page import Page
 from tests.report.runs import play
 
@@ -69,18 +69,17 @@ class ForeignRun:
         self.path = path
         shutil.copytree(run, path)
 
-    def manifest(self, **changes: Any) -> None:
-        manifest = json.loads((self.path / "run.json").read_text())
-        (self.path / "run.json").write_text(json.dumps(manifest | changes))
+    def manifest(self, **changes: Any):
+        change(self.path, **changes)
         accept_changes(self.path)
 
-    def config(self, edit: Callable[[dict[str, Any]], Any]) -> None:
+    def config(self, edit: Callable[[dict[str, Any]], Any]):
         content = yaml.safe_load((self.path / "config.yaml").read_text())
         edit(content)
         (self.path / "config.yaml").write_text(yaml.safe_dump(content))
         accept_changes(self.path)
 
-    def ranker(self, edit: Callable[[dict[str, Any]], Any]) -> None:
+    def ranker(self, edit: Callable[[dict[str, Any]], Any]):
         content = torch.load(self.path / "ranker.pt", weights_only=True)
         edit(content)
         torch.save(content, self.path / "ranker.pt")
@@ -88,7 +87,7 @@ class ForeignRun:
 
 
 @pytest.fixture
-def foreign(runs: FinishedRuns, tmp_path: Path) -> ForeignRun:
+def foreign(runs: FinishedRuns, tmp_path) -> ForeignRun:
     shutil.copy(runs["data"] / "test.txt", tmp_path / "file.txt")
     return ForeignRun(runs["network"], tmp_path / "foreign")
 
@@ -218,7 +217,7 @@ def test_what_is_played_again_writes_to_no_folder_of_the_run(words, tmp_path, mo
     assert len([*(tmp_path / "first").rglob("theta.npy")]) == 1
     foreign, named = ForeignRun(path, run), str(tmp_path / "named")
 
-    def name_folders(content: dict[str, Any]) -> None:
+    def name_folders(content: dict[str, Any]):
         for setting in "cache_dir", "output_dir", "data_dir":
             content[setting] = named
         for group in "ranker", "dataset":
@@ -254,10 +253,8 @@ def test_resuming_takes_nothing_from_the_files_but_state(tmp_path, hit):
     for checkpoint in (None, {"results_version": 2, "fingerprint": path.name[-10:], "state": Shell(f"touch {hit}")}):
         named = dict.fromkeys(("dataset", "click", "ranker", "exploration", "fairness", "device"), node)
         (path / "config.yaml").write_text(yaml.safe_dump({**yaml.safe_load(undisturbed), **named}))
-        manifest = json.loads((path / "run.json").read_text())
-        spoilt = {"files": None, "command": f"touch {hit}", "status": "interrupted"}
-        choices = {**manifest["choices"], "ranker": "x"}
-        (path / "run.json").write_text(json.dumps({**manifest, **spoilt, "choices": choices}))
+        choices = on_disk(path)["choices"] | {"ranker": "x"}
+        change(path, files=None, command=f"touch {hit}", status="interrupted", choices=choices)
         if checkpoint is not None:
             torch.save(checkpoint, path / "checkpoint.pt")
         assert cli.main(words) == 0, "it is resumed, or starts afresh"
@@ -277,7 +274,7 @@ UNREADABLE: dict[str, tuple[Callable[[dict[str, Any]], str], str]] = {
 def test_an_unreadable_run_is_listed_with_the_reason(runs, foreign, tmp_path, capsys, case):
     edit, reason = UNREADABLE[case]
     shutil.copytree(runs["linear"], tmp_path / "sound")
-    (foreign.path / "run.json").write_text(edit(json.loads((foreign.path / "run.json").read_text())))
+    (foreign.path / "run.json").write_text(edit(on_disk(foreign.path)))
     out = printed(capsys, "status", tmp_path)
     assert re.search(f"^unreadable +foreign .*{reason}", out, re.MULTILINE)
     assert re.search("^finished +sound ", out, re.MULTILINE)
@@ -294,10 +291,8 @@ def marked_runs(root: Path, mark: str) -> list[str]:
         config["ranker"][mark] = number
         config["dataset"]["path"] = config["click"]["of"] = mark
         (path / "config.yaml").write_text(yaml.safe_dump(config))
-        manifest = json.loads((path / "run.json").read_text())
-        manifest |= {"note": mark, "command": f"ol2r run {mark}", "versions": {mark: mark}, "error": mark}
-        manifest["choices"]["dataset"] = mark
-        (path / "run.json").write_text(json.dumps(manifest))
+        choices = on_disk(path)["choices"] | {"dataset": mark}
+        change(path, note=mark, command=f"ol2r run {mark}", versions={mark: mark}, error=mark, choices=choices)
         accept_changes(path)
         paths.append(str(path))
     return paths

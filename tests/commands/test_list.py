@@ -13,7 +13,7 @@ from tests import cases
 from tests.finished import printed, refused
 
 
-def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def lines(capsys, *arguments: str) -> list[str]:
     return printed(capsys, "list", *arguments).splitlines()
 
 

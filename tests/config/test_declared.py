@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ol2r_cli.config.catalogue import Catalogue, targets
@@ -15,7 +13,7 @@ from tests.program import python
 
 
 @pytest.mark.parametrize("kind", run_kinds())
-def test_the_source_of_a_class_declares_what_the_class_does(kind: str):
+def test_the_source_of_a_class_declares_what_the_class_does(kind):
     choices = [choice for group in Catalogue([], kind).choices.values() for choice in group.values()]
     named = {target for choice in choices for _, target in targets(choice.content) if target.startswith("ol2r_cli.")}
     for target in {*named, run_kinds()[kind].settings}:
@@ -34,7 +32,7 @@ def test_what_is_unknown_without_an_import_is_not_checked():
 
 
 @pytest.mark.parametrize("words", ["rounds=abc", "ranker.l2=-1", "-m seed=1,2 rounds=1e3", "-m seed=1,2 rnds=3"])
-def test_a_wrong_value_is_said_before_torch_is_imported(words: str, tmp_path: Path):
+def test_a_wrong_value_is_said_before_torch_is_imported(words, tmp_path):
     done = python("-X", "importtime", "-m", "ol2r_cli", "run", *words.split(), folder=tmp_path)
     assert done.returncode == 2
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]

@@ -199,7 +199,7 @@ def test_a_gpu_that_is_not_there(tmp_path, capsys, monkeypatch):
 
 
 def test_a_mistake_in_the_program_shows_where(capsys, monkeypatch):
-    def fails(*_: object, **__: object) -> None:
+    def fails(*_: object, **__: object):
         raise RuntimeError("a slip")
 
     monkeypatch.setattr("ol2r_cli.run.experiment.Experiment", fails)

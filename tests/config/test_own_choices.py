@@ -43,7 +43,7 @@ def own(folder: Path, name: str, module: str | None = None) -> Path:
     return folder
 
 
-def install(folder: Path, name: str, value: str, ending: str = "dist-info") -> None:
+def install(folder: Path, name: str, value: str, ending: str = "dist-info"):
     """The metadata of an installed distribution."""
     metadata = folder / f"{name}-1.{ending}"
     metadata.mkdir()
@@ -63,7 +63,6 @@ def valued(tmp_path_factory) -> Composer:
 @pytest.mark.parametrize("name", ["nan", "1e3", "2024", "true", "inf"])
 def test_names_that_are_values_of_yaml_are_names_of_choices(valued, name):
     assert valued([f"ranker={name}", "exploration=none"]).choices["ranker"] == name
-    assert valued([f"ranker='{name}'"]).choices["ranker"] == name
     assert valued.jobs([f"ranker={name},pdgd"]) == [[f"ranker='{name}'"], ["ranker=pdgd"]]
 
 
@@ -108,8 +107,7 @@ def test_folders_are_found_in_the_order_of_their_sources(tmp_path, here, monkeyp
     assert composer.options == options, "an installed package is found anywhere"
     for name in ("typed_a", "first_a", "second_a", "p_a", "packaged_a"):
         assert composer([f"ranker={name}"]).choices["ranker"] == name
-    ranker = build(composer(["ranker=first_a"]).config.ranker)
-    assert (type(ranker).__name__, type(ranker).__module__) == ("Mine", "first_a")
+    assert type(build(composer(["ranker=first_a"]).config.ranker)).__module__ == "first_a"
     Composer()
     assert sys.path.count(str(first)) == 1
     assert sys.path.index(str(first)) > sys.path.index(os.path.dirname(os.__file__)), "after Python's own"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from ol2r_cli.run import RESULTS
 from ol2r_cli.run.run import find_runs
+from tests.manifests import on_disk
 from tests.program import python
 from tests.worlds import TINY
 
@@ -49,13 +49,13 @@ def files_of(folder: Path) -> dict[str, object]:
     files: dict[str, object] = {}
     for path in find_runs(folder / "runs"):
         files |= {f"{path.name}/{name}": (path / name).read_bytes() for name in RESULTS if (path / name).is_file()}
-        about = json.loads((path / "run.json").read_text())
+        about = on_disk(path)
         files[path.name] = {name: about[name] for name in about if name not in (*TIMES, "pid", "checksum")}
         assert about["status"] == "finished"
     return files
 
 
-def program(text: str, folder: Path) -> None:
+def program(text: str, folder: Path):
     """Run a program, whose jobs have a fork server of their own."""
     done = python("-c", text, folder=folder, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr

@@ -140,7 +140,7 @@ STUBBORN = SLEEPS.format("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
 
 
 @pytest.fixture
-def _impatient(monkeypatch) -> None:
+def _impatient(monkeypatch):
     """A job has half a second between being asked to stop and being killed."""
     monkeypatch.setattr("ol2r_cli.launcher.processes.GRACE", 0.5)
 

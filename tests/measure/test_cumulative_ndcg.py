@@ -31,5 +31,5 @@ def cumulative(sizes: list[int]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("sizes", [[1], [13], [64, 37, 1, 5], [ROUNDS]], ids=str)
-def test_it_does_not_depend_on_what_is_measured_at_once(sizes: list[int]):
+def test_it_does_not_depend_on_what_is_measured_at_once(sizes):
     assert torch.equal(cumulative(sizes), cumulative([64]))

@@ -33,7 +33,7 @@ def test_the_cutoff_that_stands_for_a_run_is_10_or_the_largest():
     assert main_cutoff(["err_5", "my_ndcg_30"]) == 10
 
 
-def test_the_tables_and_the_summary_of_a_run(folder: Path):
+def test_the_tables_and_the_summary_of_a_run(folder):
     for run in find_runs(folder):
         trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
         assert not {"online_ndcg_20", "cumulative_ndcg_20"} - {*trace.columns}
@@ -44,7 +44,7 @@ def test_the_tables_and_the_summary_of_a_run(folder: Path):
         assert "test NDCG@20" in (run / "log.txt").read_text()
 
 
-def test_what_is_printed_reported_and_verified(folder: Path, tmp_path, capsys):
+def test_what_is_printed_reported_and_verified(folder, tmp_path, capsys):
     first = next(find_runs(folder))
     lines = printed(capsys, "run", *WORDS, "measures=[ndcg@20]", "ranker.l2=0.1", f"output_dir={folder}").splitlines()
     names = [line[2:20].rstrip() for line in lines[2:5]]
@@ -74,7 +74,7 @@ def test_a_search_needs_the_measure_of_its_metric(tmp_path, capsys, measure, met
     assert refused(capsys, "search", *words).startswith(f"measures must have ndcg@{needed} for --metric {metric}")
 
 
-def test_figures_and_the_page_show_this_cutoff(folder: Path, capsys):
+def test_figures_and_the_page_show_this_cutoff(folder, capsys):
     drawn, kinds = folder / "figures", ["learning_curve", "online_ndcg", "cumulative_ndcg", "bar"]
     assert cli.main(["report", str(folder), "--figure", *kinds, "--out", str(drawn), "--format", "svg"]) == 0
     for kind in kinds:

@@ -58,7 +58,7 @@ def words(folder: Path) -> list[str]:
     return ["run", *TINY, *run, "measures=[ndcg,abandonment]", "--config-dir", str(folder)]
 
 
-def test_it_is_in_the_tables_and_the_summary(run: Path):
+def test_it_is_in_the_tables_and_the_summary(run):
     trace, evaluation = (pl.read_parquet(run / f"{name}.parquet") for name in ("trace", "evaluation"))
     assert trace.schema["abandoned"] == pl.Float32
     assert (trace["clicks"] == 0).cast(pl.Float32).equals(trace["abandoned"])
@@ -68,7 +68,7 @@ def test_it_is_in_the_tables_and_the_summary(run: Path):
     assert {"abandoned_last_tenth", "test_barren_3", "validation_barren_3_untrained"} <= metrics.keys()
 
 
-def test_it_is_in_what_other_tools_receive(run: Path, tmp_path):
+def test_it_is_in_what_other_tools_receive(run, tmp_path):
     exported = tracked_run(run)
     assert {"trace/abandoned", "evaluation/test_barren_3"} <= exported.curves.keys()
     assert "abandoned" in exported.summary
@@ -88,18 +88,18 @@ REPORTS = """
 
 
 @pytest.mark.parametrize(("typed", "shown"), cases.lines(REPORTS))
-def test_it_is_in_reports(run: Path, tmp_path, monkeypatch, typed, shown):
+def test_it_is_in_reports(run, tmp_path, monkeypatch, typed, shown):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["report", str(run), *typed.split()]) == 0
     (file,) = tmp_path.iterdir()
     assert [text for text in shown.split(", ") if text not in file.read_text()] == []
 
 
-def test_it_is_in_what_a_run_prints(run: Path, capsys):
+def test_it_is_in_what_a_run_prints(run, capsys):
     assert "  abandonment      0." in printed(capsys, *words(run.parents[2]))
 
 
-def test_a_figure_of_a_measure_names_the_columns(run: Path, tmp_path, capsys):
+def test_a_figure_of_a_measure_names_the_columns(run, tmp_path, capsys):
     told = refused(capsys, "report", run, "--figure", "measure", "--out", tmp_path / "no.svg")
     assert "abandoned" in told
     assert told.endswith(", got none: type --option column=online_ndcg")
@@ -123,6 +123,6 @@ class Unfilled(Measure):
         (Unfilled(), "of_lists, which returns found, got none"),
     ],
 )
-def test_columns_that_no_method_returns_are_refused(measure: Measure, got: str):
+def test_columns_that_no_method_returns_are_refused(measure, got):
     with pytest.raises(ValueError, match=f"^the measure mine must define {got}$"):
         check_columns({"mine": measure})

@@ -97,15 +97,6 @@ def test_a_fixed_name_is_of_one_group_of_a_panel(tmp_path):
     assert list(Legend(groups, Labels(groups, {short: "a", long: "b"})).styles) == ["a", "b", "PDGD T=4"]
 
 
-def test_a_legend_does_not_tell_defaults_that_nobody_typed(tmp_path):
-    """A PairRank with a window and one with a discount differ from the default in one setting each."""
-    defaults = ("ranker.window=null", "ranker.discount=1")
-    for words in ((), ("ranker.window=100",), ("ranker.discount=0.99",)):
-        make(tmp_path, *{word.partition("=")[0]: word for word in (*defaults, *words)}.values(), command="ol2r run")
-    names = list(Legend(*groups_and_labels(tmp_path)).styles)
-    assert sorted(names) == ["PairRank", "PairRank discount=0.99", "PairRank window=100"]
-
-
 def test_a_default_typed_for_one_click_model_has_one_name(tmp_path):
     """It is a default elsewhere, and one row of a table, not two with a gap in each."""
     default = "ranker.l2=0.01"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.run.run import find_runs
+from tests.manifests import on_disk
 from tests.worlds import TINY
 
 CODE = """\
@@ -70,7 +70,7 @@ def _own_choices(tmp_path, monkeypatch):
     sys.modules.pop("mine_too", None)
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *words: str, code: int) -> str:
+def error_of(capsys, *words: str, code: int) -> str:
     capsys.readouterr()
     assert cli.main(["run", "--config-dir=choices", "rounds=2", *words]) == code
     return capsys.readouterr().err
@@ -118,7 +118,7 @@ def test_an_own_ranker_is_named_with_file_class_and_line(capsys):
     (path,) = find_runs("a")
     told = f"IndexError: index 3 is out of bounds for axis 0 with size 3 {place('np.zeros(3)[', 'Slips.learn')}"
     assert f"ol2r run: failed: {told}\n" in error
-    assert json.loads((path / "run.json").read_text())["error"] == told
+    assert on_disk(path)["error"] == told
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +10,14 @@ from ol2r_cli import cli, plugins
 from ol2r_cli.plugins import Installed, Plugin, RunPart
 from ol2r_cli.run.identity import added_values
 from ol2r_cli.run.run import Run, Table, find_runs
-from tests.moments import at_round
+from tests.moments import stop_at
 
 SMALL = ["dataset.queries={train: 12, validation: 4, test: 4}", "dataset.documents=8", "rounds=30", "replicas=2"]
 KEY = {"seed": "Int64", "round": "Int64", "rank": "Int32"}
 TALLY = Table("tally.parquet", ("seed", "round", "rank"), KEY | {"document": "Int64"})
 
 
-def record(runner: Any, every: int, t: int, interaction: Any) -> None:
+def record(runner: Any, every: int, t: int, interaction: Any):
     """Record the documents shown in every so many rounds."""
     if t % every == 0:
         shown = interaction.shown.numpy()
@@ -29,7 +26,7 @@ def record(runner: Any, every: int, t: int, interaction: Any) -> None:
 
 
 @pytest.fixture
-def tally(monkeypatch: pytest.MonkeyPatch):
+def tally(monkeypatch):
     """A plug-in with a setting that has rounds recorded."""
     part = RunPart(
         setting="tally",
@@ -50,12 +47,12 @@ WORDS = ["run", *SMALL, "tally=4", "ranker=random", "save_interactions=true", "-
 
 
 @pytest.mark.usefixtures("tally")
-def test_a_part_records_rounds_in_a_table_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_part_records_rounds_in_a_table_of_its_own(tmp_path, monkeypatch):
     """It is the same where the run is interrupted: its rows are in parts then, of which the checkpoint knows."""
     assert cli.main([*WORDS, f"output_dir={tmp_path / 'whole'}"]) == 0
     for round in 9, 26:
         with monkeypatch.context() as patch:
-            at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGTERM))
+            stop_at(patch, round)
             assert cli.main([*WORDS, f"output_dir={tmp_path / 'stopped'}"]) == 130
         assert list((tmp_path / "stopped").rglob("tally.part*.parquet"))
     assert cli.main([*WORDS, f"output_dir={tmp_path / 'stopped'}"]) == 0
@@ -69,7 +66,7 @@ def test_a_part_records_rounds_in_a_table_of_its_own(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("tally")
-def test_a_run_without_a_part_is_as_without_its_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_without_a_part_is_as_without_its_plugin(tmp_path, monkeypatch):
     assert cli.main(["run", *SMALL, "ranker=random", "tally=0", f"output_dir={tmp_path / 'with'}", "--quiet"]) == 0
     monkeypatch.undo()
     added_values.cache_clear()

@@ -6,7 +6,6 @@ Signals, errors, full disks and damaged files, in this process; kills are in tes
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -26,7 +25,8 @@ from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.run import DamagedFile, Run, find_runs
 from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.trace import Trace
-from tests.moments import at_round
+from tests.manifests import change, on_disk
+from tests.moments import at_round, stop_at
 from tests.run.damage import DAMAGES
 
 ROUNDS = 160
@@ -80,12 +80,12 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     return results
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, folder: Path, round: int, *words: str) -> None:
+def interrupt(monkeypatch, folder: Path, round: int, *words: str):
     """Run or resume in this process until a signal comes after this round."""
     words = (*command(folder, *words)[1:],)
     composed = composition(*words)
     with monkeypatch.context() as patch:
-        at_round(patch, round, lambda: os.kill(os.getpid(), signal.SIGINT if round % 2 else signal.SIGTERM))
+        stop_at(patch, round, signal.SIGINT if round % 2 else signal.SIGTERM)
         assert run_experiment(composed.settings, composed.choices, list(words), kind=KIND, render=None) == 130
     assert Run.read(the_run(folder)).round == round
 
@@ -109,7 +109,7 @@ def copied(interrupted, tmp_path) -> Path:
 
 @pytest.mark.parametrize(("forced", "advice"), [((), ""), (("force=true",), " without force=true")])
 def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys, forced, advice):
-    at_round(monkeypatch, 50, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stop_at(monkeypatch, 50)
     assert cli.main(command(tmp_path, *forced)) == 130
     line = f"interrupted after round 50: the same command{advice} goes on from there"
     assert capsys.readouterr().err.splitlines()[-1] == line
@@ -123,11 +123,9 @@ def test_an_interrupted_run_says_what_resumes_it(tmp_path, monkeypatch, capsys, 
 @pytest.mark.parametrize("before", [None, "1.0"])
 def test_a_run_with_another_version_says_so_and_records_both(copied, tmp_path, capsys, before):
     """run.json says with which versions the rounds before were played."""
-    content = json.loads((copied / "run.json").read_text())
-    versions = content["ran"][0]
+    versions = on_disk(copied)["ran"][0]
     if before:
-        content["ran"] = [versions | {"torch": before, "numpy": before}]
-        (copied / "run.json").write_text(json.dumps(content))
+        change(copied, ran=[versions | {"torch": before, "numpy": before}])
     assert cli.main(command(tmp_path)) == 0
     line = f"warning: goes on after round 40 with torch 1.0 -> {versions['torch']}, numpy 1.0 -> {versions['numpy']}: "
     assert (line in capsys.readouterr().err) == bool(before)
@@ -200,7 +198,7 @@ def test_a_run_whose_tables_do_not_fit_starts_afresh(copied, undisturbed, tmp_pa
 
 
 def test_a_run_does_not_finish_without_the_rows_it_wrote(tmp_path, monkeypatch):
-    def remove_parts() -> None:
+    def remove_parts():
         for part in the_run(tmp_path).glob("trace.part*"):
             part.unlink()
 
@@ -227,7 +225,7 @@ def test_a_run_resumes_after_its_start_was_moved(tmp_path, monkeypatch):
     source = the_run(tmp_path)
     words = command(tmp_path, "ranker=sgd_ranknet", f"start.run={source}")
     with monkeypatch.context() as patch:
-        at_round(patch, 20, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        stop_at(patch, 20)
         assert cli.main(words) == 130
     (tmp_path / "archive").mkdir()
     moved = source.rename(tmp_path / "archive" / source.name)
@@ -250,15 +248,15 @@ def test_a_finished_run_is_shown_and_not_changed_without_force(tmp_path, undistu
     assert contents(tmp_path) == undisturbed
 
 
-def fail() -> None:
+def fail():
     raise ZeroDivisionError("an error in a test")
 
 
-def in_a_round(patch: pytest.MonkeyPatch) -> None:
+def in_a_round(patch: pytest.MonkeyPatch):
     at_round(patch, 70, fail)
 
 
-def at_the_second_checkpoint(patch: pytest.MonkeyPatch) -> None:
+def at_the_second_checkpoint(patch: pytest.MonkeyPatch):
     save, calls = runner.save_checkpoint, count()
     patch.setattr(runner, "save_checkpoint", lambda *content: fail() if next(calls) else save(*content))
 
@@ -282,7 +280,7 @@ def test_a_failure_is_one_line_and_a_traceback_in_the_log(tmp_path, undisturbed,
     assert contents(tmp_path) == undisturbed
 
 
-def failing_from(monkeypatch: pytest.MonkeyPatch, call: int, number: int) -> None:
+def failing_from(monkeypatch, call: int, number: int):
     """Let the `call`-th file that is written fail, and all later ones, by no code of the user."""
     errors = (OSError(number, os.strerror(number)) for _ in count())
     monkeypatch.setattr(os, "fsync", Mock(side_effect=chain([None] * (call - 1), errors)))

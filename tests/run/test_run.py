@@ -19,7 +19,7 @@ from ol2r_cli.run.recomputed import TrainedRanker
 from ol2r_cli.run.run import BLOCKS, EVALUATION, TRACE, DamagedFile, Run, find_run, find_runs, named_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.finished import printed
-from tests.manifests import accept_changes, manifest
+from tests.manifests import accept_changes, change, manifest
 from tests.run.damage import DAMAGES
 
 ID = "0123456789"
@@ -120,9 +120,9 @@ def test_another_text_is_no_manifest(tmp_path, text, error):
     assert (found(tmp_path).state, error in found(tmp_path).error) == ("unreadable", True)
 
 
-def rewrite(path: Path, **changes: object) -> None:
+def rewrite(path: Path, **changes: object):
     """Change what run.json says, as whoever does so on purpose."""
-    RunDirectory(path).write_json("run.json", json.loads((path / "run.json").read_text()) | changes)
+    change(path, **changes)
     accept_changes(path)
 
 
@@ -137,9 +137,7 @@ def test_a_startup_that_is_no_number_ends_no_plan(copy):
 
 
 def test_a_name_that_no_file_can_have_is_damage(copy):
-    rewrite(copy)
-    content = json.loads((copy / "run.json").read_text())
-    RunDirectory(copy).write_json("run.json", content | {"files": {"a\0b": {"bytes": 1, "sha256": ""}}})
+    change(copy, files={"a\0b": {"bytes": 1, "sha256": ""}}, checksum="")
     assert found(copy).state == "damaged"
 
 

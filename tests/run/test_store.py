@@ -36,7 +36,8 @@ from ol2r_cli.run.store import (
     save_checkpoint,
 )
 from ol2r_cli.run.versions import checkout
-from tests import manifests
+from tests.manifests import manifest as written
+from tests.manifests import on_disk
 
 
 def test_a_second_writer_is_refused(tmp_path):
@@ -52,7 +53,7 @@ def test_a_second_writer_is_refused(tmp_path):
 def test_who_asks_whether_it_is_running_prevents_no_writer(tmp_path):
     directory, ended = RunDirectory(tmp_path / "run"), threading.Event()
 
-    def ask() -> None:
+    def ask():
         while not ended.is_set():
             is_held(directory / LOCK)
 
@@ -106,14 +107,14 @@ def test_a_process_that_lost_its_directory_writes_nothing(tmp_path):
             another.write_json("run.json", {"of": "the second"})
             directory.__exit__()
             assert (tmp_path / "run" / LOCK).exists(), "the lock of the other process stays"
-    assert json.loads((tmp_path / "run" / "run.json").read_text()) == {"of": "the second"}
+    assert on_disk(tmp_path / "run") == {"of": "the second"}
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("old")
     directory = RunDirectory(tmp_path)
 
-    def stopped(partial: Path, target: Path) -> None:
+    def stopped(partial: Path, target: Path):
         assert partial.stat().st_size > 0
         assert (tmp_path / "file").read_text() == "old"
         raise OSError("power cut")
@@ -194,10 +195,6 @@ def clock(monkeypatch) -> Clock:
     return clock
 
 
-def on_disk(path: Path) -> dict[str, Any]:
-    return json.loads((path / "run.json").read_text())
-
-
 def test_the_manifest_of_a_finished_run(tmp_path, clock):
     directory = RunDirectory(tmp_path)
     assert list(Manifest(directory, **ABOUT).content) == KEYS.split(), "the keys are public"
@@ -274,7 +271,7 @@ def test_seconds_are_those_of_all_processes(tmp_path, clock):
 
 @pytest.mark.parametrize("earlier", [0.001, 3000.0])
 def test_memory_is_the_most_of_all_processes(tmp_path, earlier):
-    (tmp_path / "run.json").write_text(json.dumps(manifests.manifest("interrupted", peak_memory_gb=earlier)))
+    (tmp_path / "run.json").write_text(json.dumps(written("interrupted", peak_memory_gb=earlier)))
     with Manifest(RunDirectory(tmp_path), **ABOUT):
         pass
     assert on_disk(tmp_path)["peak_memory_gb"] == pytest.approx(max(earlier, peak_memory_gb()), rel=0.5)
@@ -309,7 +306,7 @@ class Slow(RunDirectory):
         super().__init__(path)
         self.clock, self.writes = clock, list[float]()
 
-    def write_json(self, name: str, content: Any) -> None:
+    def write_json(self, name: str, content: Any):
         self.clock.now += 0.01
         self.writes.append(self.clock.now)
         super().write_json(name, content)

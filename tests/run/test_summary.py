@@ -51,26 +51,19 @@ def run(tmp_path):
     trace = Trace(directory, [1, 2])
     for t in range(1, ROUNDS + 1):
         online = {19: [0.25, 0.5], 20: [0.75, 0.5]}.get(t, [0.0, 0.0])
-        trace.record(
-            t,
-            {
-                "online_ndcg": torch.tensor(online),
-                "cumulative_ndcg": torch.tensor([t, 3.0 * t]),
-                "regret": torch.tensor([1, t]),
-                "clicks": torch.tensor([2, -1]),  # clicks do not apply to seed 2
-                "unfairness": torch.tensor([-t / 2, t / 2]),
-                "blocks": torch.tensor([t, 40 - t]),
-            },
-        )
+        values = {
+            "online_ndcg": online,
+            "cumulative_ndcg": [t, 3.0 * t],
+            "regret": [1, t],
+            "clicks": [2, -1],  # clicks do not apply to seed 2
+            "unfairness": [-t / 2, t / 2],
+            "blocks": [t, 40 - t],
+        }
+        trace.record(t, {name: torch.tensor(of_seeds) for name, of_seeds in values.items()})
     rounds = [0, 10, 20]
-    trace.record_evaluation(
-        rounds,
-        "test",
-        {
-            "ndcg_10": torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.75, 0.75]]),
-            "cosine": torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.5, 1.0]]),
-        },
-    )
+    test = torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.75, 0.75]])
+    cosine = torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.5, 1.0]])
+    trace.record_evaluation(rounds, "test", {"ndcg_10": test, "cosine": cosine})
     # seed 1 is best at round 10 (and again at 20: the first counts), seed 2 at round 0
     trace.record_evaluation(rounds, "validation", {"ndcg_10": torch.tensor([[0.25, 0.5], [0.5, 0.25], [0.5, 0.25]])})
     trace.flush()
@@ -101,13 +94,11 @@ def test_every_metric_has_the_value_computed_by_hand(run):
         "validation_ndcg_10_untrained": over_two(0.25, 0.5),
         "cosine": over_two(0.5, 1.0),
     }
-    assert summary["metrics"].keys() == expected.keys()
-    for name, values in expected.items():
-        assert summary["metrics"][name] == pytest.approx(values), name
+    assert summary["metrics"] == {name: pytest.approx(values) for name, values in expected.items()}
     by_seed = summary["by_seed"]
     assert by_seed.keys() == {"seed", *expected}
-    assert by_seed["seed"] == [1, 2]
-    assert (by_seed["regret"], by_seed["clicks"], by_seed["best_round"]) == ([20, 210], [40, None], [10, 0])
+    columns = {"seed": [1, 2], "regret": [20, 210], "clicks": [40, None], "best_round": [10, 0]}
+    assert {name: by_seed[name] for name in columns} == columns
 
 
 def test_what_a_run_lacks_is_left_out(tmp_path):

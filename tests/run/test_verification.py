@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from ol2r_cli.plugins.look_after.verify import main
 from ol2r_cli.run.run import Run, find_runs
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.run.summary import summarise
-from tests.manifests import accept_changes
+from tests.manifests import accept_changes, change, edited_summary
 
 TINY = Path(__file__).parents[1] / "data" / "tiny"
 
@@ -35,7 +34,7 @@ def copy(finished, tmp_path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / finished.name))
 
 
-def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+def verified(path: Path, capsys) -> tuple[int, list[str]]:
     """The exit code, and what is printed of the run."""
     capsys.readouterr()
     code = main([str(path)])
@@ -43,7 +42,7 @@ def verified(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[
     return code, [line.removeprefix(f"{path}: ") for line in lines]
 
 
-def edit(path: Path, table: str, *columns: pl.Expr, rows: pl.Expr | None = None) -> None:
+def edit(path: Path, table: str, *columns: pl.Expr, rows: pl.Expr | None = None):
     frame = pl.read_parquet(path / table)
     frame = frame.with_columns(*columns) if rows is None else frame.filter(rows)
     frame.write_parquet(path / table)
@@ -124,11 +123,9 @@ def test_skipped_queries_have_no_online_ndcg(tmp_path, capsys):
 
 
 def test_tables_that_lack_rows_and_a_summary_of_others(copy, capsys):
-    content = json.loads((copy / "summary.json").read_text())
-    content["metrics"]["online_ndcg"]["mean"] += 1e-6
-    content["rounds"] = 61
-    (copy / "summary.json").write_text(json.dumps(content))
-    accept_changes(copy)
+    with edited_summary(copy) as content:
+        content["metrics"]["online_ndcg"]["mean"] += 1e-6
+        content["rounds"] = 61
     not_of_the_tables = ["summary.json: rounds", "summary.json: metrics"]
     lines = [f"{what} is not that of the tables" for what in not_of_the_tables]
     assert verified(copy, capsys) == (1, [*lines, "1 finished run: 0 intact, 1 not"])
@@ -158,8 +155,7 @@ def test_runs_below_a_folder_by_id_and_not_finished(finished, tmp_path, capsys):
     other = Path(shutil.copytree(finished, tmp_path / "other"))
     damaged = Path(shutil.copytree(finished, tmp_path / "damaged")) / "ranker.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
-    manifest = json.loads((other / "run.json").read_text())
-    (other / "run.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    change(other, status="interrupted")
     shutil.copytree(finished, tmp_path / "unreadable")
     (tmp_path / "unreadable" / "run.json").write_text("{")
     assert main([str(tmp_path), str(finished)]) == 1

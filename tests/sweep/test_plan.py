@@ -14,8 +14,6 @@ from ol2r_cli.commands.run import main
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.dataset.synthetic import Synthetic
 from ol2r_cli.launcher.processes import Processes
-from ol2r_cli.run.kind import KIND
-from ol2r_cli.run.runner import run_experiment
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob
 from ol2r_cli.sweep.sweeper import SweepResult, print_plan, print_summary, sweep
@@ -41,11 +39,9 @@ def plan(composer: Composer, *lines: str) -> Plan:
     return Plan([[*SMOKE, *line.split()] for line in lines], composer)
 
 
-def finish(composer: Composer, line: str) -> None:
+def finish(line: str):
     """Run it in this process."""
-    words = [*SMOKE, *line.split()]
-    composition = composer(words)
-    assert run_experiment(composition.settings, composition.choices, words, kind=KIND, render=None) == 0
+    assert main([*SMOKE, *line.split()]) == 0
 
 
 def test_jobs_are_named_by_what_distinguishes_them(composer):
@@ -57,7 +53,7 @@ def test_jobs_are_named_by_what_distinguishes_them(composer):
 
 
 def test_a_job_has_the_directory_and_state_of_its_run(composer):
-    finish(composer, "seed=1 device.threads=2")
+    finish("seed=1 device.threads=2")
     (summary,) = Path("outputs").glob("synthetic/*/summary.json")
     new, finished = plan(composer, "seed=0", "seed=1").sweep_jobs
     (forced,) = plan(composer, "seed=1 force=true").sweep_jobs
@@ -208,8 +204,8 @@ def times() -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
 
 
-def test_a_dry_run_lists_and_writes_nothing(composer, capsys):
-    finish(composer, "seed=0")
+def test_a_dry_run_lists_and_writes_nothing(capsys):
+    finish("seed=0")
     before = times()
     capsys.readouterr()
     assert main(["-m", "--dry-run", *SMOKE, "seed=0,1", "ranker=pairrank,oracle", "launcher.jobs=1"]) == 0
@@ -227,8 +223,8 @@ def test_a_dry_run_lists_and_writes_nothing(composer, capsys):
     assert times() == before
 
 
-def test_finished_runs_start_nothing(composer, capsys):
-    finish(composer, "seed=0")
+def test_finished_runs_start_nothing(capsys):
+    finish("seed=0")
     before = times()
     capsys.readouterr()
     assert main(["-m", *SMOKE, "seed=0", "device.threads=1,2"]) == 0

@@ -37,7 +37,7 @@ class Scripted:
     def free_slots(self) -> int:
         return self.slots - len(self.jobs)
 
-    def submit(self, jobs: Sequence[Job]) -> None:
+    def submit(self, jobs: Sequence[Job]):
         """Begins jobs, which print."""
         self.jobs += jobs
         self.most = max(self.most, len(self.jobs))
@@ -59,12 +59,12 @@ class Scripted:
     def location(self, job: Job) -> str:
         return "here"
 
-    def stop(self) -> None:
+    def stop(self):
         self.events.append("stop")
         for job in self.jobs:
             self.script.setdefault(job.number, [130])
 
-    def close(self) -> None:
+    def close(self):
         self.events.append("close")
 
 
@@ -85,7 +85,7 @@ class Watching(StatusDisplay):
         super().__init__(planned, terminal)
         self.happens = happens
 
-    def show(self, running, waiting, launcher) -> None:
+    def show(self, running, waiting, launcher):
         if waiting and not running:
             self.happens()
 
@@ -202,7 +202,7 @@ def test_runs_of_other_processes_are_waited_for(tmp_path, last, ending):
     second.write_json("run.json", manifest("finished"))
     launcher, looks = Scripted({}), count()
 
-    def look() -> None:
+    def look():
         if next(looks) == 3:
             first.__exit__()
             if last != "killed":
@@ -222,12 +222,12 @@ def test_a_run_that_another_process_starts_first_is_waited_for(tmp_path):
     planned, launcher = sweep_jobs(tmp_path, 3), Scripted({0: [2], 1: [2], 2: [2]}, slots=3)
     begun = RunDirectory(planned[0].directory)
 
-    def start_elsewhere() -> None:
+    def start_elsewhere():
         if not is_held(begun.path / LOCK):
             begun.__enter__()
             RunDirectory(planned[1].directory).write_json("run.json", manifest("finished"))
 
-    def finish_elsewhere() -> None:
+    def finish_elsewhere():
         begun.write_json("run.json", manifest("finished"))
         begun.__exit__()
 
@@ -251,7 +251,7 @@ def test_a_sweep_that_stops_waits_for_no_other_process(tmp_path):
     planned, launcher = sweep_jobs(tmp_path, 2), Scripted({1: [2]})
     begun = RunDirectory(planned[1].directory)
 
-    def start_elsewhere_and_stop() -> None:
+    def start_elsewhere_and_stop():
         if not is_held(begun.path / LOCK):
             begun.__enter__()
             os.kill(os.getpid(), signal.SIGINT)
@@ -275,11 +275,11 @@ class Batching(Scripted):
     def free_slots(self) -> int:
         return self.slots - len(self.processes)
 
-    def submit(self, jobs: Sequence[Job]) -> None:
+    def submit(self, jobs: Sequence[Job]):
         for job in jobs:
             self.submit_batch([job])
 
-    def submit_batch(self, jobs: Sequence[Job]) -> None:
+    def submit_batch(self, jobs: Sequence[Job]):
         super().submit(jobs)
         self.processes.append(list(jobs))
         self.events[-len(jobs) :] = [" ".join(str(job.number) for job in jobs)]
@@ -330,7 +330,7 @@ def test_the_size_of_a_batch_follows_from_the_time_of_jobs(tmp_path, seconds, th
     """The first jobs are alone; then a batch has as many as three for each worker leave, and as take five seconds."""
     planned, launcher = shareable(tmp_path, 16), Batching("auto")
 
-    def play() -> None:
+    def play():
         for job in planned:
             job.submitted -= seconds
 

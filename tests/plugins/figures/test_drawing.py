@@ -33,11 +33,16 @@ DATASETS, USERS = ("dataset=mslr_web10k", "dataset=synthetic"), ("click=navigati
 ONLINE = {"online_ndcg": {0: [0.5] * 20, 1: [0.5] * 20}}
 
 
-def bars(axes) -> dict[str, float]:
-    """Label -> length. Panels share their labels, which stand beside the first."""
-    first = axes.figure.axes[0]
+def names_of_rows(figure) -> dict[int, str]:
+    """The labels of rows by their places. Panels share them: they stand beside the first."""
+    first = figure.axes[0]
     ticks = zip(first.get_yticks(), first.get_yticklabels(), strict=True)
-    names = {round(place): label.get_text() for place, label in ticks}
+    return {round(place): label.get_text() for place, label in ticks}
+
+
+def bars(axes) -> dict[str, float]:
+    """Label -> length."""
+    names = names_of_rows(axes.figure)
     return {names[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in axes.patches}
 
 
@@ -63,7 +68,7 @@ def test_means_and_bands_by_hand(tmp_path):
     assert (lines(axes)["PairRank"][1], axes.get_ylabel()) == ([0.25, 0.5, 0.5], "validation NDCG@10")
 
 
-def play_three(root: Path) -> None:
+def play_three(root: Path):
     play(root, trace={"online_ndcg": {s: [0] for s in range(3)}}, test={0: [0.375], 1: [0.5], 2: [0.625]})
 
 
@@ -178,8 +183,7 @@ def test_paired_differences_by_hand(tmp_path):
         make(tmp_path, f"click={click}", "ranker=dbgd", test={0: 0.4, 1: 0.4, 2: 0.4, 3: 0.4})
     half = 3.182446 * statistics.stdev([0.052, 0.048, 0.052, 0.048]) / 4**0.5  # Student's t of three degrees of freedom
     figure = drawn(tmp_path, "differences", baseline="pairrank")
-    first = figure.axes[0]
-    names = dict(zip(first.get_yticks(), [label.get_text() for label in first.get_yticklabels()], strict=True))
+    names = names_of_rows(figure)
     for axes in figure.axes:
         shown = {}
         for marker, _, (error, *_) in (container.lines for container in axes.containers):

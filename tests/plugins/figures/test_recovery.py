@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +10,7 @@ import pytest
 from ol2r_cli import cli
 from ol2r_cli.plugins.figures.recovery import recovery
 from tests.finished import refused
+from tests.manifests import on_disk
 from tests.report.runs import groups_and_labels, play
 
 # NDCG@10 of three seeds each ten rounds. The intent changes after round 40, and again after round 80.
@@ -23,12 +23,12 @@ STAYING = {0: [0.1, 0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4, 0.9]}  # users who have h
 ALWAYS_2 = ("intent=none", "intent._target_=x.NoChange", "dataset.intent=2")
 
 
-def ran(root: Path, curves: dict[int, list[float]], *words: str, rounds: int) -> None:
+def ran(root: Path, curves: dict[int, list[float]], *words: str, rounds: int):
     online = {"online_ndcg": {seed: [0.5] for seed in curves}}
     play(root, "ranker=pdgd", *words, trace=online, test=curves, every=10, rounds=rounds)
 
 
-def changing(root: Path, *words: str, intent: str = "abrupt", intents: str = "[1,2,1]", rounds: int = 120) -> None:
+def changing(root: Path, *words: str, intent: str = "abrupt", intents: str = "[1,2,1]", rounds: int = 120):
     schedule = f"intent={intent}", f"intent._target_=x.{intent.title()}", f"intent.intents={intents}"
     ran(root, CHANGING, *schedule, "intent.every=40", "dataset.intent=null", *words, rounds=rounds)
 
@@ -39,7 +39,7 @@ def rows(root: Path) -> tuple[list[dict], list[list[str]]]:
     return table.values(), [[cell.text for cell in row[-3:]] for row in table.rows]
 
 
-def test_each_change_of_intent_has_a_row(tmp_path: Path):
+def test_each_change_of_intent_has_a_row(tmp_path):
     """95 % of .4 is reached after 40 and after 20 rounds by two seeds, and what comes later does not count."""
     changing(tmp_path)
     ran(tmp_path, STAYING, *ALWAYS_2, rounds=80)
@@ -57,33 +57,33 @@ def test_each_change_of_intent_has_a_row(tmp_path: Path):
     assert second["median_rounds"] is None
 
 
-def test_most_units_decide_the_median(tmp_path: Path):
+def test_most_units_decide_the_median(tmp_path):
     changing(tmp_path, rounds=80)
     ran(tmp_path, {0: [0.41] * 5}, *ALWAYS_2, rounds=40)
     (row,), texts = rows(tmp_path)
     assert (row["recovered"], row["median_rounds"], texts[0][-1]) == (1, None, "> 40")
 
 
-def test_intents_may_recur(tmp_path: Path):
+def test_intents_may_recur(tmp_path):
     changing(tmp_path, intent="recurring", intents="[1,2]")
     found, _ = rows(tmp_path)
     assert [(row["round"], row["intent_before"], row["intent_after"]) for row in found] == [(40, 1, 2), (80, 2, 1)]
 
 
-def test_the_last_evaluation_before_a_smooth_change_counts(tmp_path: Path):
+def test_the_last_evaluation_before_a_smooth_change_counts(tmp_path):
     """It begins 15 rounds earlier, after round 20, and the second intent stays."""
     changing(tmp_path, "intent.width=15", intent="smooth", intents="[1,2]")
     (row,), _ = rows(tmp_path)
     assert (row["before"], row["rounds_of_phase"]) == (pytest.approx(0.4), 80)
 
 
-def test_users_who_never_change_have_no_row(tmp_path: Path):
+def test_users_who_never_change_have_no_row(tmp_path):
     ran(tmp_path, STAYING, *ALWAYS_2, rounds=80)
     with pytest.raises(ValueError, match="--recovery needs runs whose users change their intent"):
         rows(tmp_path)
 
 
-def test_runs_of_the_command_line(tmp_path: Path, capsys):
+def test_runs_of_the_command_line(tmp_path, capsys):
     common = ["ranker=pdgd", "dataset.queries={train: 12, validation: 0, test: 6}", "dataset.documents=12"]
     common += ["dataset.features=6", "evaluate_every=10", f"output_dir={tmp_path}", "replicas=2"]
     common += ["dataset.intents={number: 2, overlap: -1}"]
@@ -95,6 +95,6 @@ def test_runs_of_the_command_line(tmp_path: Path, capsys):
     last = pl.read_parquet(staying / "evaluation.parquet").filter(split="test", round=20)["ndcg_10"]
     assert row["from_the_start"] == pytest.approx(last.cast(pl.Float64).mean())
     assert (row["round"], row["intent_before"], row["intent_after"], row["units"]) == (20, 1, 2, 2)
-    assert "intent" not in json.loads((staying / "run.json").read_text())["choices"]
+    assert "intent" not in on_disk(staying)["choices"]
     line = refused(capsys, "report", tmp_path, "--recovery", "--figure", "learning_curve")
     assert line.startswith("--recovery is a table by itself")

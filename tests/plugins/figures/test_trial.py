@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import re
 import statistics
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -46,13 +44,22 @@ def test_pages_by_hand():
 
 
 @pytest.mark.parametrize(("learner", "baseline", "fewer_is_better", "expected"), [
+    ([[1, 2, 1]], [[1, 1, 2]], False, (0, 0, 1, 0)),
+    ([[3, 1, 0]], [[1, 1, 3]], False, (-1, 3, None, -1)),
     ([[0, 1, 1]], [[1, 1, 0]], False, (-1, 1, 3, 0)),
+    ([[1, 2]], [[1, 2]], False, (0, 0, 1, 0)),
     ([[4, 1, 1]], [[2, 2, 2]], True, (2, 1, 3, 0)),
     ([[0.1, 0.9], [0.2, 0.8], [0, 0.3]], [[0, 1], [0, 1], [0.3, 0]], False, (0, 0, 1, 0)),  # or a mean of -1e-17
-], ids=["the first of the lowest", "fewer is better", "rounding is not behind"])  # fmt: skip
+], ids=["at once", "never", "the first of the lowest", "equal", "fewer", "rounding is not behind"])  # fmt: skip
 def test_the_worst_page_and_the_break_even_one(learner, baseline, fewer_is_better, expected):
     found = of(learner, baseline, lower_is_better=fewer_is_better)
     assert (found.worst.mean, found.worst_page, found.break_even, found.end.mean) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("pages", "late"), [(9, 1), (20, 2), (25, 3)])
+def test_the_last_tenth_is_of_pages_after_nine_tenths(pages, late):
+    found = of([[9] * (pages - late) + [3] * late], [[0] * pages])
+    assert found.last_tenth.mean == 3
 
 
 def test_one_seed_has_no_interval_and_nothing_no_percentage():
@@ -68,55 +75,7 @@ def test_folds_count_the_same_and_are_the_units():
     assert (found.worst_page, found.end.mean) == (0, 2)
 
 
-def plain(learner: list[list[Fraction]], baseline: list[list[Fraction]], folds: list[str]) -> dict[str, float | None]:
-    """The same page by page, with fractions."""
-    pages = len(learner[0])
-
-    def mean(values: list[Fraction]) -> Fraction:
-        of_folds = []
-        for fold in sorted(set(folds)):
-            of_fold = [value for value, of_value in zip(values, folds, strict=True) if of_value == fold]
-            of_folds.append(sum(of_fold) / Fraction(len(of_fold)))
-        return sum(of_folds) / Fraction(len(of_folds))
-
-    pairs = list(zip(learner, baseline, strict=True))
-    worst, worst_page, break_even, end = Fraction(0), 0, 1, Fraction(0)
-    for page in range(1, pages + 1):
-        end = mean([sum(ours[:page]) - sum(theirs[:page]) for ours, theirs in pairs])
-        if end < worst:
-            worst, worst_page = end, page
-        if end < 0:
-            break_even = page + 1
-    late = [page - 1 for page in range(1, pages + 1) if 10 * page > 9 * pages]
-    last_tenth = mean([sum(ours[page] - theirs[page] for page in late) for ours, theirs in pairs]) / len(late)
-    return {
-        "a_page": float(end / pages),
-        "percent": float(100 * end / mean([sum(theirs) for theirs in baseline])),
-        "worst": float(worst),
-        "worst_page": worst_page,
-        "break_even": break_even if break_even <= pages else None,
-        "end": float(end),
-        "last_tenth": float(last_tenth),
-    }
-
-
-def test_random_pages_as_a_plain_implementation_has_them():
-    dice, seen = random.Random(5), set()
-    for _ in range(80):
-        seeds, pages, better = dice.randint(1, 6), dice.randint(1, 25), dice.randint(-2, 2)
-        folds = [dice.choice("ab") for _ in range(seeds)]
-        baseline, learner = (
-            [[Fraction(dice.randint(0, 30) + more, 10) + 1 for _ in range(pages)] for _ in range(seeds)]
-            for more in (0, better)
-        )
-        found, expected = of(learner, baseline, folds=folds), plain(learner, baseline, folds)
-        ours = {name: getattr(found, name) for name in expected}
-        assert {name: getattr(value, "mean", value) for name, value in ours.items()} == pytest.approx(expected)
-        seen.add({1: "at once", None: "never"}.get(found.break_even, "in between"))
-    assert seen == {"at once", "never", "in between"}
-
-
-def a_learner_and_a_baseline(root: Path) -> None:
+def a_learner_and_a_baseline(root: Path):
     """The baseline does not learn. They have two and three seeds, of which two are common, and four pages."""
     clicks = {0: [0, 0, 2, 2], 1: [1, 0, 1, 3]}
     ndcg = {seed: [0.25, 0.25, 0.5, 0.75] for seed in clicks}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from ol2r_cli.run.store import RunDirectory
 from tests import cases
 from tests.finished import refused
 from tests.manifests import accept_changes, manifest
-from tests.moments import at_round
+from tests.moments import stop_at
 from tests.run.test_parts import WORDS, tally  # noqa: F401  (a fixture)
 
 ID = "0123456789"
@@ -38,7 +37,7 @@ def make(root: Path, name: str, status: str, **files: int) -> Path:
 
 
 @pytest.fixture
-def outputs(tmp_path: Path) -> Path:
+def outputs(tmp_path) -> Path:
     """A run in every state that can be removed, a finished one, and one that was killed at its start."""
     root = tmp_path / "outputs"
     make(root, "finished", "finished", checkpoint_pt=3000, interactions_parquet=200)
@@ -54,7 +53,7 @@ def outputs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clean(capsys: pytest.CaptureFixture[str]):
+def clean(capsys):
     """Runs the command; returns what it prints."""
 
     def run(*arguments: object, code: int = 0) -> tuple[str, str]:
@@ -236,7 +235,7 @@ def test_bad_arguments_are_one_line(tmp_path, capsys, words, told):
 
 @pytest.mark.usefixtures("tally")
 def test_what_a_plugin_records_is_removed_with_the_run(tmp_path, monkeypatch):
-    at_round(monkeypatch, 9, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    stop_at(monkeypatch, 9)
     assert cli.main([*WORDS, f"output_dir={tmp_path}"]) == 130
     assert [*tmp_path.rglob("tally.part*.parquet")]
     assert cli.main(["clean", str(tmp_path), "--state", "interrupted", "--yes"]) == 0

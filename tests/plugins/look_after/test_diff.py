@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -15,14 +14,14 @@ from ol2r_cli import cli
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.run.store import RunDirectory
 from tests.finished import refused
-from tests.manifests import accept_changes
+from tests.manifests import accept_changes, change, on_disk
 
 SMALL = ["dataset.queries={train:10,validation:4,test:4}", "dataset.documents=8", "dataset.features=6", "rounds=20"]
 SMALL += ["validation_sessions=5"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def made(tmp_path_factory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("compared")
     runs = {
         "first": ["seed=3"],
@@ -38,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def diff(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
+def diff(capsys, *arguments: object, code: int = 0) -> str:
     capsys.readouterr()
     assert cli.main(["diff", *map(str, arguments)]) == code
     captured = capsys.readouterr()
@@ -89,9 +88,7 @@ def test_choices_that_differ_and_what_only_one_has_are_listed(made, capsys):
 
 def test_another_version_of_results_is_listed(made, tmp_path, capsys):
     moved = shutil.copytree(made["first"], tmp_path / "run")
-    manifest = json.loads((moved / "run.json").read_text())
-    manifest["results_version"], manifest["git"] = 1, {"commit": "a" * 40, "dirty": True}
-    (moved / "run.json").write_text(json.dumps(manifest))
+    change(moved, results_version=1, git={"commit": "a" * 40, "dirty": True})
     found = rows(diff(capsys, made["first"], moved))
     assert found["results_version"][1] == "1"
     assert not {"dataset.fingerprint", "commit", "torch"} & found.keys(), "these are equal, or in run.json"
@@ -174,10 +171,9 @@ def test_the_same_results(made, tmp_path, capsys):
 
 def test_a_run_that_is_not_finished_is_compared_by_its_tables(made, tmp_path, capsys):
     unfinished = shutil.copytree(made["first"], tmp_path / "unfinished")
-    manifest = json.loads((unfinished / "run.json").read_text())
     (unfinished / "summary.json").unlink()
-    (unfinished / "run.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
-    checkpoint = {"results_version": 1, "fingerprint": "", "files": manifest["files"], "state": {}}
+    change(unfinished, status="interrupted")
+    checkpoint = {"results_version": 1, "fingerprint": "", "files": on_disk(unfinished)["files"], "state": {}}
     torch.save(checkpoint, unfinished / "checkpoint.pt")
     text = diff(capsys, made["first"], unfinished, "--exit-code")
     assert re.search("^second  interrupted, 20 of 20 rounds", text, re.MULTILINE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -18,11 +17,12 @@ import torch
 from ol2r_cli import cli
 from tests import cases
 from tests.finished import ROUNDS, SEEDS, elsewhere, read, refused, text
+from tests.manifests import change, on_disk
 from tests.reference.metrics import ndcg
 
 
 @pytest.fixture
-def score(capsys: pytest.CaptureFixture[str]):
+def score(capsys):
     def run(*arguments: object) -> list[float]:
         capsys.readouterr()
         assert cli.main(["score", *map(str, arguments)]) == 0
@@ -162,12 +162,11 @@ def test_a_run_without_its_ranker_is_refused(runs, tmp_path, capsys):
     run, file = tmp_path / "run", runs["data"] / "test.txt"
     shutil.copytree(runs["linear"], run)
     (run / "ranker.pt").write_bytes(b"half of it")
-    manifest = json.loads((run / "run.json").read_text())
-    assert refused(capsys, "score", run, file).endswith(f": type {manifest['command']}")
+    command = on_disk(run)["command"]
+    assert refused(capsys, "score", run, file).endswith(f": type {command}")
     (run / "ranker.pt").unlink()
-    (run / "run.json").write_text(json.dumps({**manifest, "files": {}, "checksum": ""}))
-    told = f"{run} has no ranker.pt: type {manifest['command']} force=true"
-    assert refused(capsys, "score", run, file) == told
+    change(run, files={}, checksum="")
+    assert refused(capsys, "score", run, file) == f"{run} has no ranker.pt: type {command} force=true"
 
 
 MISTAKES = """

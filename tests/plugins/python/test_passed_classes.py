@@ -67,7 +67,7 @@ class Data:
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
@@ -229,7 +229,7 @@ print(ol2r.run(SMALL, {"ranker.rate": 0.1}, ranker=Mine, rounds=20).id)
 '''
 
 
-def test_classes_of_a_notebook_run_in_processes_of_a_sweep(tmp_path: Path):
+def test_classes_of_a_notebook_run_in_processes_of_a_sweep(tmp_path):
     other_text = NOTEBOOK.replace("As in a notebook", "With another docstring")
     changed = NOTEBOOK.replace("super().__init__(rate)", "super().__init__(2 * rate)")
     cells = f"""
