@@ -25,6 +25,7 @@ LISTS = [
     [0, 1, 2, 3, 4, 0, 1, 0, 2, 0, 1, 0],
 ]
 SEEDS = [0, 1, 5]
+REPLICAS = 5000  # of a count
 LEAST_P = 1e-3  # p-value below which a count fails; all seeds are fixed
 
 

@@ -45,20 +45,20 @@ def modules(family: str) -> set[str]:
 
 
 @pytest.mark.parametrize("family", MODULES)
-def test_nothing_else_imports_a_family(family):
+def test_nothing_else_imports_a_family(family: str):
     own = modules(family)
     assert own
     assert {module: found for module in {*graph()} - own if (found := own & graph()[module])} == {}
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_choices_of_a_family_are_there(family):
+def test_choices_of_a_family_are_there(family: str):
     """Patterns of files that are renamed would leave them behind."""
     assert [each for each in CONFIGS[family].split() if not [*ROOT.glob(f"configs/{each}.yaml")]] == []
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_no_other_choice_brings_one_of_a_family(family):
+def test_no_other_choice_brings_one_of_a_family(family: str):
     """But `ol2r run` brings PairRank where no ranker is typed, and a recipe names the rankers of its table."""
     own = {path for pattern in files(family) for path in ROOT.glob(pattern) if path.suffix == ".yaml"}
     others = {*ROOT.glob("configs/*/**/*.yaml")} - own
@@ -75,7 +75,7 @@ def test_no_other_choice_brings_one_of_a_family(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", CONFIGS)
-def test_a_copy_without_a_family_works(family, tmp_path):
+def test_a_copy_without_a_family_works(family: str, tmp_path):
     """Lists do not name its choices, nor does what is said where one is typed. The default ranker is another than
     PairRank."""
     without(files(family), tmp_path)

@@ -24,7 +24,7 @@ from ol2r_cli.run.store import LogFile, RunDirectory
 from ol2r_cli.run.trace import Trace
 
 
-def recorded(folder: Path):
+def recorded(folder: Path) -> None:
     """A table in a part that becomes one file."""
     trace = Trace(RunDirectory(folder), [1])
     trace.record(1, {"clicks": torch.tensor([1])})
@@ -32,7 +32,7 @@ def recorded(folder: Path):
     trace.finish()
 
 
-def logged(folder: Path):
+def logged(folder: Path) -> None:
     with LogFile(RunDirectory(folder)).receiving():
         logging.getLogger("ol2r_cli").info("a line")
 
@@ -99,7 +99,7 @@ def test_an_output_goes_into_what_is_no_regular_file(tmp_path, name, write):
 def test_two_writers_of_a_file_leave_one_complete_file(tmp_path, monkeypatch):
     fsync, others = os.fsync, iter([b"second" * 1000])
 
-    def meanwhile(descriptor: int):
+    def meanwhile(descriptor: int) -> None:
         for content in others:
             write_bytes(tmp_path / "file", content)
             assert (tmp_path / "file").read_bytes() == content

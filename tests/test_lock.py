@@ -17,7 +17,7 @@ QUERIES = "dataset.queries={train: 15, validation: 4, test: 4}"
 RESULTS = ("trace.parquet", "evaluation.parquet", "ranker.pt")
 
 
-def refuse(*_: object):
+def refuse(*_: object) -> None:
     raise OSError(37, "No locks available")
 
 
@@ -46,7 +46,7 @@ def said(process: Launched) -> list[str]:
     return [line for line in process.errors.splitlines() if not line.startswith("compiling loops")]
 
 
-def test_one_of_two_processes_plays_a_run(tmp_path, undisturbed):
+def test_one_of_two_processes_plays_a_run(tmp_path, undisturbed: list[bytes]):
     root = tmp_path / "runs"
     both = [Launched(words(root), tmp_path / name) for name in "ab"]
     codes = [process.wait() for process in both]
@@ -57,7 +57,7 @@ def test_one_of_two_processes_plays_a_run(tmp_path, undisturbed):
     assert results(root) == undisturbed
 
 
-def test_unseen_processes_report_no_wrong_result(tmp_path, undisturbed):
+def test_unseen_processes_report_no_wrong_result(tmp_path, undisturbed: list[bytes]):
     """Processes that do not see each other report no wrong result."""
     both = [Launched(words(tmp_path / "runs"), tmp_path / name, without_locks) for name in "ab"]
     codes = [process.wait() for process in both]

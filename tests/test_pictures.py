@@ -15,7 +15,7 @@ pictures = SimpleNamespace(**runpy.run_path(str(ROOT / "scripts/pictures.py")))
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_is_that_of_the_script(name):
+def test_a_picture_is_that_of_the_script(name: str):
     drawn, file = str(pictures.PICTURES[name]()), ROOT / f"docs/pictures/{name}.svg"
     assert file.read_text() == drawn
     assert len(drawn) < 60_000
@@ -39,7 +39,7 @@ def test_the_picture_of_pairrank_keeps_its_definitions():
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_is_shown_with_words(name):
+def test_a_picture_is_shown_with_words(name: str):
     """A page that shows it says in its alternative text what is seen."""
     pages = "\n".join(path.read_text() for path in (ROOT / "docs/explanation").glob("*.md"))
     (words,) = pages.partition(f"](../pictures/{name}.svg)")[0].rpartition("![")[2:]

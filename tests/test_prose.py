@@ -11,7 +11,7 @@ LINK = f"[{WORDS}](page.md)"
 
 
 @pytest.mark.parametrize("before", ["", "# ", "- ", "1. ", "> ", "  - ", "short\n"])
-def test_long_prose_is_found(before):
+def test_long_prose_is_found(before: str):
     text = f"# Title\n\n{'- item' if before.startswith(' ') else ''}\n{before}{WORDS}x\n"
     ((number, columns),) = prose.long_lines(text)
     assert text.splitlines()[number - 1].endswith("word x")
@@ -34,7 +34,7 @@ def test_long_prose_is_found(before):
         "x" * 100,
     ],
 )
-def test_what_is_not_wrapped_is_left(text):
+def test_what_is_not_wrapped_is_left(text: str):
     assert prose.long_lines(text) == []
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ol2r_cli.text.program import commands
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
@@ -22,11 +20,6 @@ def test_set_up_stands_first_and_then_a_command_that_works():
 
 def test_it_is_one_page():
     assert len(README.split()) <= 900
-
-
-def test_every_command_has_its_line():
-    reference = (ROOT / "docs" / "reference" / "commands.md").read_text()
-    assert set(commands()) <= set(re.findall(r"`ol2r ([\w -]+)`", reference))
 
 
 def test_links_lead_somewhere():

@@ -15,7 +15,7 @@ from ol2r_cli.config.composer import Composer
 TINY = Path(__file__).parents[1] / "data" / "tiny"
 
 
-def run(action: str, tmp_path, *more: str) -> int:
+def run(action: str, tmp_path: Path, *more: str) -> int:
     return main([action, "dataset=letor", f"dataset.path={TINY}", f"cache_dir={tmp_path}", *more])
 
 

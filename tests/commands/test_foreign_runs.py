@@ -39,9 +39,9 @@ NODES: dict[str, dict[str, Any]] = {
     "module": {"_target_": "foreign_module.Ranker"},
 }
 COMMANDS = {
-    "score": lambda run, out: ["score", run, out.parent / "file.txt"],
-    "trec": lambda run, out: ["export", run, "--to", "trec", "--out", out],
-    "lda": lambda run, out: ["report", run, "--figure", "lda", "--out", out.with_suffix(".png")],
+    "score": "score RUN HERE/file.txt",
+    "trec": "export RUN --to trec --out HERE/out",
+    "lda": "report RUN --figure lda --out HERE/out.png",
 }
 MARKS = ['"><i foreign>', '" foreign="', r"\1", "$x_{", "=1+1", "|`*](x)", "\x1b[31m", "\n# x", "\u202e"]
 
@@ -92,30 +92,30 @@ def foreign(runs: FinishedRuns, tmp_path) -> ForeignRun:
     return ForeignRun(runs["network"], tmp_path / "foreign")
 
 
-USERS = {
-    "per query": lambda run, out: ["export", run, "--to", "per-query", "--out", out],
-    "report": lambda run, out: ["report", run],
-    "diff": lambda run, out: ["diff", run, run],
-    **COMMANDS,
-}
+def words(command: str, run: Path) -> list[str]:
+    """The words of a command about a run, whose files are beside it."""
+    return command.replace("RUN", str(run)).replace("HERE", str(run.parent)).split()
+
+
+PER_QUERY, DIFF = "export RUN --to per-query --out HERE/out.csv", "diff RUN RUN"
 
 
 @pytest.mark.parametrize(
-    ("name", "users"),
+    ("name", "commands"),
     [
-        ("config.yaml", ["score", "per query"]),
-        ("summary.json", ["score", "report"]),
-        ("ranker.pt", ["score", "per query"]),
-        ("trace.parquet", ["diff"]),
-        ("evaluation.parquet", ["diff"]),
+        ("config.yaml", [COMMANDS["score"], PER_QUERY]),
+        ("summary.json", [COMMANDS["score"], "report RUN"]),
+        ("ranker.pt", [COMMANDS["score"], PER_QUERY]),
+        ("trace.parquet", [DIFF]),
+        ("evaluation.parquet", [DIFF]),
     ],
 )
-def test_a_file_that_was_changed_is_reported_and_not_used(foreign, tmp_path, capsys, name, users):
+def test_a_file_that_was_changed_is_reported_and_not_used(foreign, capsys, name, commands):
     content = bytearray((foreign.path / name).read_bytes())
     content[-5] ^= 1
     (foreign.path / name).write_bytes(content)
-    for user in users:
-        assert name in refused(capsys, *USERS[user](foreign.path, tmp_path / "out.csv"))
+    for command in commands:
+        assert name in refused(capsys, *words(command, foreign.path))
     assert cli.main(["verify", str(foreign.path)]) == 1
     assert f"{name} has another content than when it was written" in capsys.readouterr().out
 
@@ -136,7 +136,7 @@ def test_what_a_run_names_is_refused_before_it_is_imported(foreign, hit, tmp_pat
     pytest.importorskip("matplotlib")
     before = {*tmp_path.iterdir()}
     PLACES[setting](foreign, of_node(name, hit))
-    line = refused(capsys, *COMMANDS[command](foreign.path, tmp_path / "out"))
+    line = refused(capsys, *words(COMMANDS[command], foreign.path))
     file = foreign.path / ("ranker.pt" if setting.startswith("ranker") else "config.yaml")
     target = f"{setting}._target_ in {file} must be a class of a choice of ol2r, got "
     option = f"{file} must have settings only, got {setting}._"
@@ -164,7 +164,7 @@ LINEAR = {"_target_": "ol2r_cli.ranker.model.linear.Linear"}
 
 def test_a_dataset_of_another_role_is_refused(foreign, tmp_path, capsys):
     foreign.config(lambda content: content.update(dataset=LINEAR))
-    told = refused(capsys, *COMMANDS["trec"](foreign.path, tmp_path / "out"))
+    told = refused(capsys, *words(COMMANDS["trec"], foreign.path))
     assert "dataset._target_ must be a dataset" in told
 
 
@@ -185,14 +185,14 @@ DAMAGED = "ranker.pt is damaged ("
 )
 def test_a_ranker_of_another_form_is_refused(foreign, tmp_path, capsys, edit, told):
     foreign.ranker(lambda content: content.update(edit(content)))
-    assert told in refused(capsys, *COMMANDS["score"](foreign.path, tmp_path / "out"))
+    assert told in refused(capsys, *words(COMMANDS["score"], foreign.path))
 
 
 def test_nothing_is_written_to_folders_that_a_run_names(runs, foreign, tmp_path, monkeypatch):
     run = ForeignRun(runs["global zscore"], tmp_path / "normalised")
     run.config(lambda content: content["dataset"].update(cache_dir=str(tmp_path / "named")))
     monkeypatch.setenv("OL2R_CACHE", str(tmp_path / "here"))
-    assert cli.main([*map(str, COMMANDS["score"](run.path, tmp_path / "out"))]) == 0
+    assert cli.main(words(COMMANDS["score"], run.path)) == 0
     assert not (tmp_path / "named").exists()
     assert (tmp_path / "here").is_dir()
 

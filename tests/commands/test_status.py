@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ol2r_cli.run.store import RunDirectory
-from tests.finished import printed, refused
+from tests.finished import printed
 from tests.manifests import manifest
 
 
@@ -148,7 +148,3 @@ def test_names_are_broken_only_where_there_is_no_room(tmp_path, capsys, on_termi
     _, table = above_the_table(printed(capsys, "status", tmp_path))
     assert table[2 * lines] == "2 runs: 1 finished, 1 killed"
     assert max(map(len, table[: 2 * lines])) <= columns
-
-
-def test_a_missing_folder_is_one_line_and_exit_code_2(tmp_path, capsys):
-    assert refused(capsys, "status", tmp_path / "nowhere").startswith("DIR must be a folder with runs, got ")

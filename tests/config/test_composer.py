@@ -152,11 +152,6 @@ def test_choices_have_short_names_and_unique_beginnings(composer, typed, name):
     assert full_names(typed.split(), composer.catalogue.choices) == name.split()
 
 
-def test_short_names_are_composed(composer):
-    assert composer(["exploration=conf", "exploration.alpha=.5"]).choices["exploration"] == "confidence"
-    assert composer.jobs(["fairness=fairc,no"]) == [["fairness=fairco"], ["fairness=none"]]
-
-
 @pytest.mark.parametrize("taken", ["ndcg blocks unfairness", "ndcg regret", "err err@5 mrr@1", ""])
 def test_a_list_takes_the_measures_that_it_names(taken):
     names = taken.split()

@@ -111,12 +111,12 @@ def rows(table: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("typed", "answer"), rows(SWEEPS))
-def test_the_values_of_a_sweep(typed, answer):
+def test_the_values_of_a_sweep(typed: str, answer: list[str]):
     assert expand(f"a={typed}") == [f"a={value}" for value in answer[0].split()]
 
 
 @pytest.mark.parametrize(("typed", "answer"), rows(REFUSED))
-def test_what_has_no_values_is_refused(typed, answer):
+def test_what_has_no_values_is_refused(typed: str, answer: list[str]):
     with pytest.raises(ValueError) as error:
         expand(f"seed={typed}")
     message = str(error.value)
@@ -125,7 +125,7 @@ def test_what_has_no_values_is_refused(typed, answer):
 
 
 @pytest.mark.parametrize("typed", CASTS)
-def test_the_value_of_a_cast(typed):
+def test_the_value_of_a_cast(typed: str):
     read = parse(f"a={typed}").value()
     assert read == CASTS[typed]
     assert type(read) is type(CASTS[typed])
@@ -137,7 +137,7 @@ WHOLE = st.integers(-1000, 1000).map(str)
 
 @settings(max_examples=50)
 @given(NUMBERS | WHOLE, NUMBERS | WHOLE, NUMBERS | WHOLE, st.sampled_from(["", "sort", "sort reverse"]))
-def test_numbers_of_a_range_are_added_as_they_are_typed(start, stop, step, order):
+def test_numbers_of_a_range_are_added_as_they_are_typed(start: str, stop: str, step: str, order: str):
     first, end, by = map(Fraction, (start, stop, step))
     if by and abs((end - first) / by) > 100:
         step = f"{float((end - first) / 100):.6f}"
@@ -158,7 +158,7 @@ def test_numbers_of_a_range_are_added_as_they_are_typed(start, stop, step, order
 
 
 @pytest.mark.parametrize("typed", ["shuffle(1,2,3)", "int(shuffle(range(1,4)))", "shuffle(int(range(1.5,4)))"])
-def test_shuffled_values_are_in_an_order_that_is_drawn(typed):
+def test_shuffled_values_are_in_an_order_that_is_drawn(typed: str):
     random.seed(1)
     drawn = {tuple(expand(f"a={typed}")) for _ in range(100)}
     assert len(drawn) == 6, "every order of three values"

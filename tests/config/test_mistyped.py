@@ -125,8 +125,6 @@ rounds | 'rounds' must be SETTING=VALUE or GROUP=CHOICE
 dataset.path=~/MQ2008 | write $HOME instead of ~, type dataset.path=$HOME/MQ2008$
 output_dir=a~b | output_dir=a~b cannot be read | type 'output_dir="a~b"'$
 seed=1,2 | seed=1,2 is several runs: add -m
---dry-run seed=1,2 | seed=1,2 is several runs: add -m
---dry-run ranker.l2=-1 | ranker.l2 must be above 0, got -1$
 -m ranker.l2=1,-1 | ranker.l2 must be above 0, got -1 (#1 ranker.l2=-1); nothing
 -m seed=0,1 launcher.jobs=0 | launcher.jobs must be auto or 1 or more, got 0
 -m seed=0,1 launcher.timeout=0 | launcher.timeout must be null or above 0, got 0

@@ -21,7 +21,7 @@ VALUES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(KEY
 
 @given(VALUES)
 @example(["a\\", "\\'", "it's", "\\\\", "", "null", "True", "1e3", "7", "${x}", "a,b", " a", "{", "x y\\\\"])
-def test_every_value_is_read_back_as_it_was(value):
+def test_every_value_is_read_back_as_it_was(value: object):
     """By Hydra's own parser."""
     read = OverridesParser.create().parse_override(f"a.b={as_typed(value)}").value()
     assert read == value
@@ -42,18 +42,18 @@ def test_settings_from_python():
 
 
 @pytest.mark.parametrize("value", [object(), b"x"], ids=["object", "bytes"])
-def test_a_value_that_has_no_form_is_refused(value):
+def test_a_value_that_has_no_form_is_refused(value: object):
     with pytest.raises(ValueError, match=r"^ranker\.model must be a number, text, true, false, null, a list"):
         as_typed(value, "ranker.model")
 
 
 @pytest.mark.parametrize("word", ["rounds", "--force", "-m", 3])
-def test_what_is_no_setting_is_refused(word):
+def test_what_is_no_setting_is_refused(word: object):
     with pytest.raises(ValueError, match="a setting must be 'NAME=VALUE'"):
         as_overrides(word)
 
 
-def test_words_are_split_by_what_they_are_for(tmp_path):
+def test_words_are_split_by_what_they_are_for(tmp_path: Path):
     words = ["click=per,nav", "dataset.click=per"]
     assert translate(words) == ["click=perfect,navigational", "dataset.click=per"]
     assert split_launcher(["seed=1", "launcher=slurm", "+launcher.jobs=2", "launchers=3"]) == (

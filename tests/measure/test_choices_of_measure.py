@@ -76,14 +76,14 @@ def played(no_relevant: str):
 
 
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
-def test_columns_of_rounds_are_those_of_the_measures(no_relevant):
+def test_columns_of_rounds_are_those_of_the_measures(no_relevant: str):
     columns = {f"online_{name}_{cutoff}" for name, cutoff in EVERY} | {f"cumulative_ndcg_{each}" for each in CUTOFFS}
     assert played(no_relevant)[0].keys() == {"query", "clicks", "pairs", *columns}
 
 
 @pytest.mark.parametrize("no_relevant", ["zero", "skip"])
 @pytest.mark.parametrize(("name", "cutoff"), EVERY)
-def test_measures_of_rounds_are_their_definitions(name, cutoff, no_relevant):
+def test_measures_of_rounds_are_their_definitions(name: str, cutoff: int, no_relevant: str):
     """Ten places are shown. A query that is skipped adds nothing to cumulative NDCG."""
     values, seen = played(no_relevant)
     for b in range(2):
@@ -100,7 +100,7 @@ def test_measures_of_rounds_are_their_definitions(name, cutoff, no_relevant):
 
 
 @pytest.mark.parametrize(("no_relevant", "compiled"), CASES)
-def test_measures_of_lists_are_their_definitions(no_relevant, compiled):
+def test_measures_of_lists_are_their_definitions(no_relevant: str, compiled: bool):
     every = [*EVERY, *(("ndcg", cutoff) for cutoff in (3, 5, 10))]  # of the default measure
     names = [f"{name}@{cutoff}" for name, cutoff in EVERY]
     simulation, measures, seeds = playing(*names), taken(*names, "ndcg"), torch.tensor([3, 4])
@@ -123,7 +123,7 @@ def test_measures_of_lists_are_their_definitions(no_relevant, compiled):
 
 
 @pytest.mark.parametrize("b", range(2))
-def test_click_measures_are_their_definitions(b):
+def test_click_measures_are_their_definitions(b: int):
     values, seen = measured(playing("ctr", "time_to_first_click", "clicks"))
     for t, interaction in enumerate(seen):
         shown, clicks = int(interaction.shown[b].sum()), interaction.clicks[b].tolist()

@@ -43,7 +43,7 @@ def test_without_groups_there_is_no_disparity():
 
 @pytest.mark.parametrize("groups", [2, 4])
 @pytest.mark.parametrize("b", range(len(SEEDS)))
-def test_realised_exposure_and_disparity_are_their_definitions(groups, b):
+def test_realised_exposure_and_disparity_are_their_definitions(groups: int, b: int):
     measures, happened = played("realised_exposure", groups)
     p = position_exposure("log", 5).tolist()
     betas = [1.0, *(BETAS[groups] if groups > 2 else [BETAS[2]])]
@@ -59,7 +59,7 @@ def test_realised_exposure_and_disparity_are_their_definitions(groups, b):
 
 @pytest.mark.parametrize("groups", [2, 0])
 @pytest.mark.parametrize("b", range(len(SEEDS)))
-def test_amortised_unfairness_is_its_definition(groups, b):
+def test_amortised_unfairness_is_its_definition(groups: int, b: int):
     """Document by document: without groups a place is worth 1 / rank."""
     measures, happened = played("amortised_unfairness", groups)
     p = position_exposure("log" if groups else "reciprocal", 5).tolist()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def flip(file: Path):
+def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)

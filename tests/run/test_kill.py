@@ -23,7 +23,7 @@ def results(path: Path) -> dict[str, bytes]:
     return {name: (path / name).read_bytes() for name in NAMES}
 
 
-def check(path: Path, whole: dict[str, bytes]):
+def check(path: Path, whole: dict[str, bytes]) -> None:
     """Whether a run that may have been killed is finished as it should be, or has the rounds of its checkpoint."""
     run, saved = Run.read(path, thorough=True), read_checkpoint(path)
     if run.state == "finished":

@@ -31,7 +31,7 @@ FILES = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder with modules that can be imported in this test only, after each edit anew."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = set(sys.modules)
@@ -130,7 +130,7 @@ def inner(x): return x
 {CLASS}"""
 
 
-def test_what_a_class_of_a_notebook_refers_to_counts(monkeypatch, folder):
+def test_what_a_class_of_a_notebook_refers_to_counts(monkeypatch: pytest.MonkeyPatch, folder):
     (folder() / "beside.py").write_text("def inner(x): return -x\n")
     monkeypatch.setitem(sys.modules, "__main__", main := types.ModuleType("__main__"))
     monkeypatch.setattr(linecache, "cache", dict(linecache.cache))

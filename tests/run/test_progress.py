@@ -34,13 +34,6 @@ def test_a_line_has_the_round_and_the_latest_metrics(capsys):
         assert capsys.readouterr().err == f"{line}\n", "no estimate from four seconds"
 
 
-def test_a_quiet_run_prints_nothing(capsys):
-    with Progress("quiet", 200, 100, quiet=True) as quiet:
-        quiet.plain_every = -1
-        quiet.update(150)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.fixture
 def compiling(monkeypatch):
     """Loops are compiled until the test calls this, which is noticed at once."""

@@ -23,7 +23,7 @@ PATTERNS = {"b[1]": "b1", "c*": "cx", "d?": "dy", "**": "e", "[!f]": "g", "~": "
 
 
 @pytest.fixture
-def _here(tmp_path, monkeypatch):
+def _here(tmp_path, monkeypatch) -> None:
     """Runs in an empty folder, whose files have relative paths."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -223,6 +223,15 @@ def test_a_dry_run_lists_and_writes_nothing(capsys):
     assert times() == before
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("ranker.l2=-1", "ranker.l2 must be above 0, got -1\n"), ("seed=1,2", "seed=1,2 is several runs: add -m")],
+)
+def test_a_dry_run_of_a_bad_run_says_what_to_type(capsys, word, message):
+    assert main(["--dry-run", *SMOKE, word]) == 2
+    assert capsys.readouterr().err.startswith(f"ol2r run: {message}")
+
+
 def test_finished_runs_start_nothing(capsys):
     finish("seed=0")
     before = times()

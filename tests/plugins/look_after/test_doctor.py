@@ -23,7 +23,7 @@ TINY = Path(__file__).parents[2] / "data" / "tiny"
 
 
 @pytest.fixture
-def examined(tmp_path, monkeypatch, capsys):
+def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """What is printed in an empty folder, with its own data and cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OL2R_DATA", str(tmp_path / "data"))
@@ -163,7 +163,7 @@ def test_numba_cuda_works_or_is_not_there(machine, examined, missing, gpus, erro
 
 
 @pytest.mark.skipif(bool(loops.gpu_is_missing()), reason=f"{loops.gpu_is_missing()}: pip install '.[gpu]'")
-def test_a_small_loop_is_tried(monkeypatch):
+def test_a_small_loop_is_tried(monkeypatch: pytest.MonkeyPatch):
     """It compiles for a GPU, and a device has to write the numbers of the CPU."""
     from ol2r_cli.loops import launch
     from ol2r_cli.plugins.gpu import trial
