@@ -236,7 +236,7 @@ runs --out runs/file/table.md | --out must be a file that can be written, got ru
 runs --select validation | settings are chosen by validation_ndcg_10
 runs --sumary | there is no option --sumary: see `ol2r report --help`
 runs --metric speed | --metric must be one of online_ndcg,
-runs --metric ndcg | --metric ndcg: did you mean test_ndcg_10, validation_ndcg_10 or online_ndcg?
+runs --metric ndcg | --metric ndcg: did you mean test_ndcg_10 or online_ndcg?
 """
 
 
