@@ -15,6 +15,7 @@ from ol2r_cli.cli import main
 from ol2r_cli.config.catalogue import Catalogue
 from ol2r_cli.run.run import find_runs
 from ol2r_cli.text.program import as_called, commands
+from tests import cases
 from tests.finished import printed, refused
 from tests.program import ROOT, python
 from tests.report.runs import make
@@ -333,7 +334,6 @@ def test_ctrl_c_in_executed_text_has_the_same_code(tmp_path):
     code = """
 import sys, types
 from ol2r_cli import cli
-from tests import cases
 command = types.SimpleNamespace(main=lambda: lambda _: exec("raise KeyboardInterrupt"), packages={})
 cli.commands = lambda: {"run": command}
 sys.exit(cli.main(["run"]))
