@@ -16,7 +16,7 @@ from ol2r_cli.dataset.dataset_statistics import (
     split_statistics,
 )
 from ol2r_cli.dataset.table import Dataset
-from tests.dataset.letor_files import TEST_TEXT, TRAIN_TEXT, Fold, configured
+from tests.dataset.letor_files import TEST_TEXT, TRAIN_TEXT, configured
 
 
 def dataset(group: list[int] | None = None) -> Dataset:
@@ -53,10 +53,10 @@ def test_sizes_utilities_and_ratios_of_groups_by_split():
     assert test.ratios == pytest.approx([math.nan, 0], nan_ok=True)
 
 
-def test_counts_and_checksums_are_compared_with_those_published(fold: Fold):
+def test_counts_and_checksums_are_compared_with_those_published(fold):
     fold.write(train=TRAIN_TEXT, test=TEST_TEXT)
-    known = {"expected": {"queries": 11, "documents": 22, "features": 3}, "checksums": {"test.txt": "0" * 64}}
-    compared = compare_with_published(fold.source(queries=2, features=9, **known))
+    expected, checksums = {"queries": 11, "documents": 22, "features": 3}, {"test.txt": "0" * 64}
+    compared = compare_with_published(fold.source(queries=2, features=9, expected=expected, checksums=checksums))
     assert {what: found == expected for what, found, expected in compared} == {
         "queries": True,
         "documents": False,  # 19 + 2

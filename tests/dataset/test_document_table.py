@@ -31,7 +31,7 @@ def test_ids_are_text_and_a_late_fraction_is_a_number(read):
     rows = [f"{query},d,0,1,{age}\n" for query, age in (("007", 2), ("7", 3), ("7.0", 4), ("1e3", 5), ("1000", 2.5))]
     documents = read(HEAD + "".join(rows)[:-1])
     assert documents.query == ["007", "7", "7.0", "1e3", "1000"]
-    assert documents.features.tolist() == [[1, 2], [1, 3], [1, 4], [1, 5], [1, 2.5]]
+    assert documents.features[:, 1].tolist() == [2, 3, 4, 5, 2.5]
     late = HEAD + "".join(f"q{number},d,0,1,{number}\n" for number in range(20_000)) + "x,d,0,1,2.5\n"
     assert read(late).features[-1].tolist() == [1, 2.5]
 

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli import api, cli
+from ol2r_cli import api
 from ol2r_cli.plugins.export.ranked_split import RankedSplit
-from ol2r_cli.run.run import find_runs
-from tests.finished import refused
+from tests.finished import printed, refused, run_in
 
 QUERIES, DOCUMENTS = 15, 4
 RANDOM = np.random.default_rng(3)
@@ -108,8 +107,8 @@ def here(tmp_path_factory) -> Path:
         "Changed": [*of_table, "shift: 0.0"],
         "Plain": [],
         "Declared": [],
+        "Placed": ["normalise: global_zscore", "group: null", "folder: ???"],
     }
-    settings_of["Placed"] = ["normalise: global_zscore", "group: null", "folder: ???"]
     for name, settings in settings_of.items():
         text = "\n".join([f"_target_: inferred_classes.{name}", *settings]) + "\n"
         (folder / "dataset" / f"own_{name.lower()}.yaml").write_text(text)
@@ -121,12 +120,9 @@ def trained(here: Path, tmp_path, search_path) -> Callable[..., api.Run]:
     numbers = itertools.count()
 
     def run(*words: str) -> api.Run:
-        out = tmp_path / f"out{next(numbers)}"
-        common = ["ranker=pdgd", "click=perfect", "rounds=20", "evaluate_every=20", f"output_dir={out}"]
-        common += [f"cache_dir={here / 'cache'}", "--config-dir", str(here)]
-        assert cli.main(["run", *common, "--quiet", *words]) == 0
-        (path,) = find_runs(out)
-        return api.Run(path, config_dir=here)
+        common = ["ranker=pdgd", "click=perfect", "rounds=20", "evaluate_every=20", f"cache_dir={here / 'cache'}"]
+        made = run_in(tmp_path / f"out{next(numbers)}", "--config-dir", str(here), *common, *words)
+        return api.Run(made.path, config_dir=here)
 
     return run
 
@@ -198,7 +194,7 @@ def of_datasets_but(*names: str):
 
 
 @of_datasets_but()
-def test_documents_of_a_file_get_the_scores_of_the_run(case: Case, tmp_path):
+def test_documents_of_a_file_get_the_scores_of_the_run(case, tmp_path):
     lines = [
         " ".join([f"0 qid:{query}", *(f"{n}:{value!r}" for n, value in enumerate(row, 1))])
         for query, row in zip(case.queries, case.raw.tolist(), strict=True)
@@ -210,7 +206,7 @@ def test_documents_of_a_file_get_the_scores_of_the_run(case: Case, tmp_path):
 
 
 @of_datasets_but("own plain")
-def test_documents_of_an_array_get_the_scores_of_the_run(case: Case):
+def test_documents_of_an_array_get_the_scores_of_the_run(case):
     one = case.queries.count(case.queries[0])
     assert case.is_scored_by(case.run.score(case.raw, query=case.queries))
     assert case._replace(scores=case.scores[:one]).is_scored_by(case.run.score(case.raw[:one]))
@@ -220,10 +216,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to/score.md"
 (SERVE,) = re.findall(r"```python\n(import json\n.*?)\n\nif __name__", PAGE.read_text(), re.DOTALL)
 
 
-def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str]) -> list[float]:
+def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str], capsys) -> list[float]:
     """Scores by exported weights and the lines of the page, which know nothing else of ol2r."""
     out = here / "weights.json"
-    assert cli.main(["export", str(run.path), "--to", "weights", "--out", str(out), "--config-dir", str(here)]) == 0
+    printed(capsys, "export", run.path, "--to", "weights", "--out", out, "--config-dir", here)
     names: dict = {}
     exec(SERVE.replace('"weights.json"', repr(str(out))), names)
     given = names["model"]["features"]
@@ -233,14 +229,14 @@ def served(run: api.Run, here: Path, features: np.ndarray, queries: list[str]) -
 
 
 @of_datasets_but("own plain", "own declared")
-def test_exported_weights_give_the_scores_of_the_run(case: Case, here):
-    assert case.is_scored_by(served(case.run, here, case.raw, case.queries), rel=1e-5)
+def test_exported_weights_give_the_scores_of_the_run(case, here, capsys):
+    assert case.is_scored_by(served(case.run, here, case.raw, case.queries, capsys), rel=1e-5)
 
 
 def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, trained, capsys):
     run = trained("dataset=own_changed")
-    words = ["score", run.path, here / "letor" / "test.txt", "--config-dir", here]
-    assert refused(capsys, *words).startswith("Changed has a `load` of its own, so that nothing says how it makes feat")
+    message = refused(capsys, "score", run.path, here / "letor" / "test.txt", "--config-dir", here)
+    assert message.startswith("Changed has a `load` of its own, so that nothing says how it makes feat")
 
 
 @pytest.mark.parametrize("case", ["letor query_minmax"], indirect=True)
@@ -258,7 +254,7 @@ def test_a_load_of_its_own_needs_a_transformation_of_its_own(here, tmp_path, tra
     ],
     ids=range(8),
 )
-def test_arrays_that_are_no_documents_are_refused(case: Case, array, query, message):
+def test_arrays_that_are_no_documents_are_refused(case, array, query, message):
     with pytest.raises(ValueError, match=message):
         case.run.score(array, query=query)
 
@@ -281,7 +277,9 @@ def test_weights_are_those_of_a_linear_ranker(here, tmp_path, trained, capsys):
     """Where several members are deployed, their mean; others, and classes that make features, are refused."""
     letor = [word.format(here) for word in DATASETS["letor query_minmax"]]
     run = trained(*letor, "ranker=pepairrank", "ranker.deploy=mean", "replicas=2")
-    assert served(run, here, RAW, NAMES) == pytest.approx(run.score(RAW, query=NAMES).to_list(), rel=1e-5, abs=1e-6)
+    assert served(run, here, RAW, NAMES, capsys) == pytest.approx(
+        run.score(RAW, query=NAMES).to_list(), rel=1e-5, abs=1e-6
+    )
     export = ["--to", "weights", "--config-dir", here, "--out"]
     network = trained(*letor, "ranker/model=mlp", "ranker.model.width=64")
     message = refused(capsys, "export", network.path, *export, tmp_path / "w.json")
@@ -296,7 +294,7 @@ def test_weights_are_those_of_a_linear_ranker(here, tmp_path, trained, capsys):
 
 
 @pytest.mark.parametrize("name", ["own", "letor"])
-def test_a_run_is_scored_from_another_folder_than_it_ran_in(here, tmp_path, trained, monkeypatch, name):
+def test_a_run_is_scored_from_another_folder_than_it_ran_in(here, tmp_path, trained, monkeypatch, capsys, name):
     """Its data lie in relative paths, and are needed."""
     monkeypatch.chdir(here)
     (here / "groups.txt").write_text("0\n" * len(RAW))
@@ -306,6 +304,4 @@ def test_a_run_is_scored_from_another_folder_than_it_ran_in(here, tmp_path, trai
     expected = run.score("letor/test.txt").to_list()
     monkeypatch.chdir(tmp_path)
     assert api.Run(run.path, config_dir=here).score(here / "letor" / "test.txt").to_list() == expected
-    out = tmp_path / "values.csv"
-    words = ["export", str(run.path), "--to", "per-query", "--out", str(out), "--config-dir", str(here)]
-    assert cli.main(words) == 0
+    printed(capsys, "export", run.path, "--to", "per-query", "--out", tmp_path / "values.csv", "--config-dir", here)

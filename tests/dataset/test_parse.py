@@ -30,7 +30,8 @@ def parse_text(text: bytes, **options: object) -> ParsedFile:
             strictly = parse(file, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.features.view(np.uint32), strictly.features.view(np.uint32))
     np.testing.assert_array_equal(read.labels, strictly.labels)
-    assert (read.query_ids, read.offsets.tolist()) == (strictly.query_ids, strictly.offsets.tolist())
+    np.testing.assert_array_equal(read.offsets, strictly.offsets)
+    assert read.query_ids == strictly.query_ids
     return read
 
 
@@ -48,7 +49,7 @@ def assert_equals_reference(documents: ParsedFile, text: bytes, missing: float |
 
 
 @pytest.mark.parametrize("name", ["MQ2008/Fold1/test", "ClueWeb09/Fold1/test", "yahoo_sample/Fold1/train"])
-def test_real_files_equal_sklearn_bit_by_bit(data_dir, name: str):
+def test_real_files_equal_sklearn_bit_by_bit(data_dir, name):
     """And the fast parser is sure of them."""
     path = data_dir / f"{name}.txt"
     features, labels, queries = load_svmlight_file(str(path), query_id=True)
@@ -127,7 +128,7 @@ PLAIN = [], "error", 1 << 20
 @example("0 qid:NULL 1:NULL 2:5\n0 qid:NULL 1:NULL 2:NULL\n", [], "minimum", 1)
 @example("0 qid:1 1:NULL 2:5\n0 qid:1 2:NULL\n0 qid:1 1:3\n", [], "minimum", 1 << 20)
 @settings(max_examples=200)
-def test_a_file_is_read_as_it_stands_or_rejected(text: str, damage: list, missing: float | str, chunk: int):
+def test_a_file_is_read_as_it_stands_or_rejected(text, damage, missing, chunk):
     """Also where characters are put in or replaced. NULL is a number, the minimum of the query, or rejected; whatever
     is read at once."""
     for place, character, replaces in damage:
@@ -144,7 +145,7 @@ def test_a_file_is_read_as_it_stands_or_rejected(text: str, damage: list, missin
 
 GOOD = "1 qid:1 1:1 2:2\n0 qid:1 1:3 2:4\n"
 NO_NUMBER = "value {} of feature %d, expected a number"
-NO_NUMBERS = ("infinit", "1d5", "--5", "+-5", "0x10", "1e", "1e+", "e5", ".", "1,5", "1\0", "1\xa0", "١", "nan")
+NO_NUMBERS = ["infinit", "1d5", "--5", "+-5", "0x10", "1e", "1e+", "e5", ".", "1,5", "1\x00", "1\xa0", "١", "nan"]
 NO_NULLS = ("nan", "null", "NULLS", "NULL5", "xNULL", "", "NULL:3")
 READS_NULL = "dataset.missing=minimum or dataset.missing=0 reads NULL as one"
 DEFECTS = [  # in what is found in the third line; the settings; and lines behind their query, or whole ones
@@ -181,7 +182,7 @@ EACH_DEFECT = [(message, form, text) for message, form, texts in DEFECTS for tex
 
 @pytest.mark.parametrize(("message", "form", "text"), EACH_DEFECT, ids=lambda value: repr(value)[:40])
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
-def test_a_defect_is_named_with_file_and_line_in_any_chunk(message: str, form: dict, text: str, chunk: int):
+def test_a_defect_is_named_with_file_and_line_in_any_chunk(message, form, text, chunk):
     line = text if "grade" in message else f"0 qid:2 {text}"
     with parser_set_to(CHUNK=chunk), pytest.raises(DataError) as error:
         parse_text(f"{GOOD}{line}\n0 qid:3 1:1 2:2\n".encode(), **form)
@@ -190,14 +191,14 @@ def test_a_defect_is_named_with_file_and_line_in_any_chunk(message: str, form: d
 
 
 @pytest.mark.parametrize("beyond", ["-inf", "-1e39"], ids=["read by the strict parser", "read by the fast one"])
-def test_values_beyond_float32_count_as_zero_when_asked(beyond: str):
+def test_values_beyond_float32_count_as_zero_when_asked(beyond):
     text = f"0 qid:1 1:1.79769313486232E+308 2:{beyond} 3:7\n".encode()
     assert parse_text(text, overflow="zero").features.tolist() == [[0, 0, 7]]
 
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_is_named_with_what_removes_it(encoding: str, packed: bool):
+def test_a_byte_order_mark_is_named_with_what_removes_it(encoding, packed):
     text = "0 qid:1 1:1\n".encode(encoding)
     with pytest.raises(DataError, match=r":1: found a byte order mark, expected UTF-8 text without one: type"):
         parse_text(gzip.compress(text) if packed else text)
@@ -232,7 +233,7 @@ def test_a_query_id_is_text_in_utf_8():
         (b"# only a comment\n", r"\d: found no document, expected lines of the form"),
     ],
 )
-def test_a_file_without_queries_each_in_one_place_is_refused(text: bytes, message: str):
+def test_a_file_without_queries_each_in_one_place_is_refused(text, message):
     with pytest.raises(DataError, match=rf"data\.txt:{message}"):
         parse_text(text)
 
@@ -246,7 +247,7 @@ def test_a_file_without_queries_each_in_one_place_is_refused(text: bytes, messag
         ("a b.zip", b"PK\x03\x04\x14\x00", "unzip -p"),  # APPNOTE.TXT
     ],
 )
-def test_other_compressions_are_named_with_what_to_type(tmp_path, name: str, content: bytes, command: str):
+def test_other_compressions_are_named_with_what_to_type(tmp_path, name, content, command):
     (file := tmp_path / name).write_bytes(content)
     with pytest.raises(DataError) as error:
         parse(file)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.dataset.parse import blocks
 from ol2r_cli.dataset.prepare import fit_transformation
 from tests.dataset.letor_files import TEST_TEXT, TINY, TRAIN_TEXT, Fold, letor, parser_set_to
 
@@ -17,12 +16,12 @@ METHODS = ("query_minmax", "query_zscore", "global_zscore")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_normalised_variants_follow_the_definition(tmp_path, method: str):
+def test_normalised_variants_follow_the_definition(tmp_path, method):
     """And are cached."""
     raw = letor(TINY, tmp_path).load()
     table, offsets = raw.features.numpy().astype(float), raw.offsets.tolist()
     train = table[: offsets[len(raw.splits["train"])]]
-    with parser_set_to(BLOCK=10):  # several blocks of queries
+    with parser_set_to(BLOCK=3):  # several blocks of queries, also of one that is longer
         found = letor(TINY, tmp_path, normalise=method).load().features.numpy()
     for first, last in pairwise(offsets):
         x = table[first:last]
@@ -37,19 +36,13 @@ def test_normalised_variants_follow_the_definition(tmp_path, method: str):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_constant_becomes_0_though_its_mean_is_rounded(method: str):
+def test_a_constant_becomes_0_though_its_mean_is_rounded(method):
     constant, whole = np.full((7, 1), 0.1), np.array([0, 7])  # the mean of seven 0.1 is not 0.1
     (block,) = fit_transformation(constant, whole, np.ones(7, bool), method).by_block(constant, whole)
     assert not block.any()
 
 
-def test_blocks_are_of_whole_queries():
-    with parser_set_to(BLOCK=10):
-        got = [(rows.start, rows.stop, start.tolist()) for rows, start in blocks(np.cumsum([0, 4, 4, 4, 25, 1, 9, 1]))]
-    assert got == [(0, 8, [0, 4]), (8, 12, [0]), (12, 37, [0]), (37, 47, [0, 1]), (47, 48, [0])]
-
-
-def test_a_table_is_parsed_in_less_memory_than_it_has(fold: Fold):
+def test_a_table_is_parsed_in_less_memory_than_it_has(fold):
     """Whatever its size: what is in memory is a chunk of the text, and a block of the table."""
     rows, width = 8_000, 150
     features = " ".join(f"{number}:{number % 7}" for number in range(1, width + 1))
@@ -73,7 +66,7 @@ def test_a_table_is_parsed_in_less_memory_than_it_has(fold: Fold):
     assert raw[-3:, -1].tolist() == [1, 0, 0]
 
 
-def test_features_constant_over_training_are_dropped(fold: Fold):
+def test_features_constant_over_training_are_dropped(fold):
     fold.write(train=TRAIN_TEXT, test=TEST_TEXT)  # feature 2 is 5 in train, 6 in test
     assert torch.equal(fold.load(drop_constant=True).features, fold.load().features[:, [0, 2]])
     # Within queries only feature 3 varies.
@@ -147,7 +140,7 @@ def test_quantiles_of_too_few_values_are_refused(by_quantiles, feature, quantile
         by_quantiles(feature=feature, quantiles=quantiles)
 
 
-def test_groups_from_a_file(fold: Fold):
+def test_groups_from_a_file(fold):
     fold.write(train="0 qid:1 1:2\n1 qid:1 1:4\n", test="0 qid:2 1:9\n")
     file = fold.folder / "groups.txt"
     source = fold.source(group={"file": str(file)})
@@ -168,7 +161,7 @@ def test_groups_from_a_file(fold: Fold):
         ("0\n1\n", r"one line per document \(12\), got 2 lines"),
     ],
 )
-def test_a_file_that_is_none_of_groups_is_refused(fold: Fold, text: str, message: str):
+def test_a_file_that_is_none_of_groups_is_refused(fold, text, message):
     fold.write(train=NINTHS, test="0 qid:2 1:9\n0 qid:2 1:9\n0 qid:2 1:9\n", groups=text)
     with pytest.raises(ValueError, match=message):
         fold.load(group={"file": str(fold.folder / "groups.txt")})
