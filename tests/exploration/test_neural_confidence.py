@@ -107,12 +107,12 @@ def test_certain_pairs_are_those_of_the_definition(covariance_, tangent_at, monk
 
 
 @pytest.fixture
-def noted(monkeypatch) -> list[torch.Tensor]:
-    """The distances of which pairs are made certain."""
+def noted(monkeypatch) -> list[int]:
+    """The numbers of documents whose distances are made certain pairs."""
     found, certain = [], Certainty.certain
 
     def noting(one, distances):
-        found.append(distances)
+        found.append(distances.shape[1])
         return certain(one, distances)
 
     monkeypatch.setattr(Certainty, "certain", noting)
@@ -126,10 +126,10 @@ def test_pruned_shows_what_it_shows_unpruned(covariance_, alpha, tangent_at, not
     lengths = [40, 33, 40, 5, 28, 37]
     given = {"covariance": covariance_, "alpha": alpha, "tangent_at": tangent_at, "lengths": lengths}
     pruned = play(simulation(**given), 25)
-    assert min(distances.shape[1] for distances in noted) < 12
+    assert min(noted) < 12
     noted.clear()
     unpruned = play(simulation(prune=False, **given), 25)
-    assert min(distances.shape[1] for distances in noted) >= 5
+    assert min(noted) >= 5
     assert seen(pruned) == seen(unpruned)
     short = [one for one in pruned if one.proposal.block is None and one.candidates.mask.all()]
     assert short
@@ -137,16 +137,9 @@ def test_pruned_shows_what_it_shows_unpruned(covariance_, alpha, tangent_at, not
         assert torch.equal(one.proposal.order[:, -1], one.proposal.scores.argmin(1)), "what is left out goes by score"
 
 
-def test_replicas_of_similar_sizes_are_one_group():
-    """Up to a multiple of the tile sizes are similar; the size of a group is its largest."""
-    (one, first), (other, second) = neural_confidence.by_size(torch.tensor([3, 9, 4, 12, 1]))
-    assert (one, first.tolist(), other, second.tolist()) == (4, [0, 2, 4], 12, [1, 3])
-    assert neural_confidence.by_size(torch.tensor([5, 8])) == [(8, slice(None))]
-
-
 @pytest.mark.parametrize(
     "traced",
-    [{"needs_reasons": True, "regret": False}, {"regret": True}, {"prune": False}, {"shuffle": "random"}],
+    [{"needs_reasons": True, "regret": False}, {"regret": True}, {"shuffle": "random"}],
     ids=str,
 )
 def test_traced_documents_are_not_pruned(traced):

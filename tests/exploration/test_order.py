@@ -93,11 +93,6 @@ def test_every_order_is_that_of_the_definition(exploration, expected, members, s
             assert shown(shorter.order, LENGTHS) == shown(proposal.order[:, :depth], LENGTHS)
 
 
-def test_scores_far_apart_leave_plackett_luce_no_choice():
-    far = torch.tensor([[[-1000.0, 1000.0, 0.0]]], dtype=torch.float64).expand(100, 1, 3)
-    assert propose(PlackettLuce(), far, [3] * 100, 3).order.tolist() == [[1, 2, 0]] * 100
-
-
 def lists_of_three():
     """All lists of three of four documents, two of which have equal scores, and a round in which they are shown."""
     lists = [*permutations(range(4), 3)]

@@ -23,21 +23,18 @@ BETAS = {2: BETA, 3: (0.7, 1.6), 4: (1.2, 0.4, 2.0)}  # by the number of groups
 LEAST = 1e-4
 
 
-def fair(
-    *overrides: str, total: int = 20, model: str = "log", dataset: Dataset | None = None, groups: int = 2, **more
-) -> Simulation:
+def fair(*overrides: str, model: str = "log", dataset: Dataset | None = None, groups: int = 2) -> Simulation:
     """A simulation with FairCo on groups."""
     config = tiny("ranker=ips_regression", "fairness=fairco", "click=informational", "positions=5", *overrides)
     exposure = Exposure(position_exposure(model, config.positions), BETAS[groups])
-    return simulate(config, SEEDS, total, dataset or grouped(groups=groups), exposure=exposure, regret=False, **more)
+    return simulate(config, SEEDS, 20, dataset or grouped(groups=groups), exposure=exposure, regret=False)
 
 
 def merits(merit: str, record: list[list[tuple[float, float]]], groups: int) -> list[float]:
     """What each group is due: `record` has a click and an exposure for each document of each group shown so far."""
     if merit == "labels":
-        both = list(zip(grouped(groups=groups).labels.tolist(), grouped(groups=groups).group.tolist(), strict=True))
-        by_group = [[label for label, group in both if group == number] for number in range(groups)]
-        return [sum(labels) / len(labels) for labels in by_group]
+        dataset = grouped(groups=groups)
+        return [float(dataset.labels[dataset.group == number].double().mean()) for number in range(groups)]
     if merit == "beta":  # that of group 1 is 1, and beta is the merit of group 0 over that of another group
         first, *others = (BETA,) if groups == 2 else BETAS[groups]
         return [first, 1.0, *(first / beta for beta in others)]

@@ -10,7 +10,6 @@ import torch
 
 from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
-from ol2r_cli.simulation import Simulation
 from tests.fairness.grouped import ONE_GROUP, Seen, grouped, seen
 from tests.reference.fairexp import Choice, choose, lists
 from tests.reference.violations import broken
@@ -24,13 +23,6 @@ RANKERS = {
     "pepairrank": ("ranker=pepairrank",),
     "toprank": ("ranker=toprank", "ranker.delta=0.9"),
 }
-
-
-def fair(*overrides: str, positions: int = 5, number: int = 16) -> Simulation:
-    """A simulation with FairExp on two groups."""
-    config = tiny("fairness=fairexp", "click=perfect", f"positions={positions}", *overrides)
-    exposure = Exposure(position_exposure("reciprocal", positions), BETA)
-    return simulate(config, SEEDS, number, grouped(), exposure=exposure)
 
 
 def chosen(one: Seen, before: float, positions: int, epsilon: float, count: str) -> Choice:
@@ -58,8 +50,9 @@ CASES = [  # ranker, count, positions, epsilon, rounds
 @pytest.mark.parametrize(("ranker", "count", "positions", "epsilon", "number"), CASES)
 def test_every_round_serves_the_list_of_the_plain_port(ranker, count, positions, epsilon, number):
     """At epsilon = infinity nothing is broken, and of the lists that break nothing the least unfair is served."""
-    words = *RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}"
-    running = fair(*words, positions=positions, number=number)
+    words = *RANKERS[ranker], f"fairness.epsilon={epsilon}", f"fairness.count={count}", f"positions={positions}"
+    exposure = Exposure(position_exposure("reciprocal", positions), BETA)
+    running = simulate(tiny("fairness=fairexp", "click=perfect", *words), SEEDS, number, grouped(), exposure=exposure)
     before, held, moved = [0.0] * len(SEEDS), 0, 0
     for t, interaction in rounds(running):
         for b in range(len(SEEDS)):

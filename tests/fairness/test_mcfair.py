@@ -1,4 +1,4 @@
-"""MCFair against the plain port in every round of whole runs, and the properties of its gradient."""
+"""MCFair against the plain port in every round of whole runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from ol2r_cli.dataset.table import Dataset
-from ol2r_cli.fairness.by_merit import gradient
 from ol2r_cli.interfaces import Exposure
 from ol2r_cli.metrics.exposure import position_exposure
 from ol2r_cli.simulation import Simulation
@@ -22,14 +21,14 @@ from tests.worlds import simulate, tiny
 BETAS = {2: 0.7, 3: (0.7, 1.6)}  # not used by MCFair
 
 
-def fair(*overrides: str, total: int = 30, groups: int = 2) -> Simulation:
+def fair(*overrides: str, groups: int) -> Simulation:
     """A simulation with MCFair on seven queries; without groups if there are 0."""
-    config = tiny("fairness=mcfair", "click=position_based", "positions=5", *overrides)
+    config = tiny("fairness=mcfair", "click=position_based", *overrides)
     dataset: Dataset = grouped(groups=groups or 2)
     exposure = Exposure(position_exposure("log", config.positions), BETAS[groups]) if groups else None
     if not groups:
         dataset = dataclasses.replace(dataset, group=None)
-    return simulate(config, SEEDS, total, dataset, exposure=exposure, regret=False)
+    return simulate(config, SEEDS, 30, dataset, exposure=exposure, regret=False)
 
 
 ESTIMATED = ("ranker=ips_regression", "fairness.relevance=ranker")
@@ -89,15 +88,3 @@ def test_every_list_is_the_ports(settings, positions, groups):
     assert min(sum(port.moved for port in ports), sum(port.owed for port in ports)) > 20
     found = torch.stack([fairness.exposed.double(), fairness.clicked.double()], 1)
     assert found.numpy() == pytest.approx(np.array([[port.exposed, port.clicked] for port in ports]))
-
-
-def test_it_is_a_quarter_of_the_falling_gradient_of_disparity():
-    generator = torch.Generator().manual_seed(0)
-    exposed, relevance = torch.rand(2, 6, generator=generator, dtype=torch.float64)
-    for d in range(6):
-        ahead, behind = exposed.tolist(), exposed.tolist()
-        ahead[d] += 1e-6
-        behind[d] -= 1e-6
-        both = (reference.disparity(values, relevance.tolist()) for values in (ahead, behind))
-        slope = next(both) - next(both)
-        assert float(gradient(exposed[None], relevance[None])[0, d]) == pytest.approx(-slope / 2e-6 / 4, rel=1e-5)

@@ -71,9 +71,8 @@ def test_data_with_more_grades_are_refused(change):
 def by_definition(dataset: Dataset, weights: torch.Tensor, cutoff: int, no_relevant: str) -> float:
     values = []
     for q in dataset.splits["test"].tolist():
-        rows = slice(int(dataset.offsets[q]), int(dataset.offsets[q + 1]))
-        scores = (dataset.features[rows].double() @ weights).numpy()
-        labels = dataset.labels[rows].tolist()
+        rows = slice(dataset.offsets[q], dataset.offsets[q + 1])
+        scores, labels = (dataset.features[rows].double() @ weights).numpy(), dataset.labels[rows].tolist()
         if any(labels) or no_relevant == "zero":
             values.append(reference.ndcg(np.argsort(-scores), labels, cutoff))
     return float(np.mean(values))
@@ -125,9 +124,9 @@ def of_sizes(*sizes: float) -> torch.Tensor:
     return some(600, 4) * torch.tensor(sizes)[drawn]
 
 
+SIZES = [(1e20,), (1e36,), (1e-30,), (1.0, 1e20), (1e-30, 1e15), (1e-40, 1.0, 1e19), (0.0, 1e36)]
 TABLES = {  # single precision overflows or underflows, has most sums out of order, or has them as equal as they are
-    **{str(sizes): of_sizes(*sizes) for sizes in [(1.0,), (1e20,), (1e36,), (1e-30,), (1.0, 1e20), (1e-30, 1e15)]},
-    **{str(sizes): of_sizes(*sizes) for sizes in [(1e-40, 1.0, 1e19), (0.0, 1e36)]},
+    **{str(sizes): of_sizes(*sizes) for sizes in SIZES},
     "differ in the last bits": (1 + some(600, 136).round().abs() * 2.0**-22) * some(136).abs(),
     "whole numbers": some(600, 4).round(),
 }
@@ -183,8 +182,7 @@ def test_scores_beyond_single_precision_are_refused(compiled):
 def test_scores_of_a_class_of_ones_own_are_evaluated():
     """It may be a linear ranker that is made to score in another way: here, documents in reverse."""
     dataset = handmade([[0, 1, 2], [3, 0, 0, 0, 1]])
-    ranker, weights = linear(dataset), deployed(1)
-    evaluate = offline_ndcg(dataset, "test", SEEDS, compiled=True)
+    ranker, weights, evaluate = linear(dataset), deployed(1), offline_ndcg(dataset, "test", SEEDS, compiled=True)
     reverse = evaluate(ranker, -weights)
 
     class Reverse(type(ranker)):

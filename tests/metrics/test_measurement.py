@@ -29,12 +29,8 @@ def play(no_relevant: str = "zero", **more):
     def of(b: int, one: Interaction) -> tuple:
         labels, reasons = lists[int(one.candidates.query[b])], one.proposal
         every = slice(len(labels))
-        return (
-            labels,
-            one.order[b, every].tolist(),
-            reasons.block[b, every].tolist(),
-            reasons.certain[b, every, every].numpy(),
-        )
+        order, block = (values[b, every].tolist() for values in (one.order, reasons.block))
+        return labels, order, block, reasons.certain[b, every, every].numpy()
 
     return measures, [[(one, of(b, one)) for one in interactions] for b in range(2)]
 
