@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import statistics
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +75,54 @@ def test_folds_count_the_same_and_are_the_units():
     assert (found.a_page.mean, found.a_page.n, found.a_page.clusters) == (1, 3, 2)
     assert found.a_page.half_width == pytest.approx(T1 * statistics.stdev([-2, 4]) / 2**0.5)
     assert (found.worst_page, found.end.mean) == (0, 2)
+
+
+def plain(learner: list[list[Fraction]], baseline: list[list[Fraction]], folds: list[str]) -> dict[str, float | None]:
+    """The same page by page, with fractions."""
+    pages = len(learner[0])
+
+    def mean(values: list[Fraction]) -> Fraction:
+        of_folds = []
+        for fold in sorted(set(folds)):
+            of_fold = [value for value, of_value in zip(values, folds, strict=True) if of_value == fold]
+            of_folds.append(sum(of_fold) / Fraction(len(of_fold)))
+        return sum(of_folds) / Fraction(len(of_folds))
+
+    pairs = list(zip(learner, baseline, strict=True))
+    worst, worst_page, break_even, end = Fraction(0), 0, 1, Fraction(0)
+    for page in range(1, pages + 1):
+        end = mean([sum(ours[:page]) - sum(theirs[:page]) for ours, theirs in pairs])
+        if end < worst:
+            worst, worst_page = end, page
+        if end < 0:
+            break_even = page + 1
+    late = [page - 1 for page in range(1, pages + 1) if 10 * page > 9 * pages]
+    last_tenth = mean([sum(ours[page] - theirs[page] for page in late) for ours, theirs in pairs]) / len(late)
+    return {
+        "a_page": float(end / pages),
+        "percent": float(100 * end / mean([sum(theirs) for theirs in baseline])),
+        "worst": float(worst),
+        "worst_page": worst_page,
+        "break_even": break_even if break_even <= pages else None,
+        "end": float(end),
+        "last_tenth": float(last_tenth),
+    }
+
+
+def test_random_pages_as_a_plain_implementation_has_them():
+    dice, seen = random.Random(5), set()
+    for _ in range(80):
+        seeds, pages, better = dice.randint(1, 6), dice.randint(1, 25), dice.randint(-2, 2)
+        folds = [dice.choice("ab") for _ in range(seeds)]
+        baseline, learner = (
+            [[Fraction(dice.randint(0, 30) + more, 10) + 1 for _ in range(pages)] for _ in range(seeds)]
+            for more in (0, better)
+        )
+        found, expected = of(learner, baseline, folds=folds), plain(learner, baseline, folds)
+        ours = {name: getattr(found, name) for name in expected}
+        assert {name: getattr(value, "mean", value) for name, value in ours.items()} == pytest.approx(expected)
+        seen.add({1: "at once", None: "never"}.get(found.break_even, "in between"))
+    assert seen == {"at once", "never", "in between"}
 
 
 def a_learner_and_a_baseline(root: Path):
