@@ -4,6 +4,7 @@ single rounds make of own rankers."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import chain
 
 import pytest
