@@ -1,7 +1,10 @@
 """Play the published settings of the benchmark as other processors would, for the mark ‡ of its pages.
 
     python scripts/processors.py data_dir=FOLDER             plays what is missing, and writes the table
-    python scripts/processors.py data_dir=FOLDER --only linear drift          only those of two benchmarks, and no table
+    python scripts/processors.py data_dir=FOLDER --only linear drift          only those of two benchmarks
+    python scripts/processors.py data_dir=FOLDER --only linear --data OHSUMED     only those on a set of data
+
+What is not played anew keeps its lines of the table.
 
 Instruction sets are limited by variables of the environment, which torch, MKL, OpenBLAS and numba read when they are
 imported: each processor has a process of its own. What was played is kept in outputs/processors, and the same command
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,10 +79,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("overrides", nargs="*", metavar="SETTING=VALUE", help="data_dir, cache_dir")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="benchmarks (all)")
+    parser.add_argument("--data", nargs="+", metavar="DATA", help="sets of data, as pages name them (all)")
     parser.add_argument("--processor", choices=[*PROCESSORS], help="play on this one alone, and write nothing")
     parser.add_argument("--kept", type=Path, default=KEPT, help=f"folder of what was played ({KEPT})")
     options = parser.parse_args()
-    settings = published_settings(options.only or recipe_names("benchmark"))
+    settings = published_settings(options.only or recipe_names("benchmark"), options.data)
+    if not settings:
+        parser.error(f"nothing is published of {' and '.join(options.data or options.only)}")
     if options.processor:
         play_all(options.processor, settings, options.overrides, options.kept)
         return 0
@@ -87,11 +93,21 @@ def main() -> int:
         for processor in dict.fromkeys(play.processor for play in todo):
             again = [sys.executable, __file__, *sys.argv[1:], "--processor", processor]
             subprocess.run(again, env=os.environ | PROCESSORS[processor], check=True)
-    if options.only:
-        return 0
-    write_parquet(results.published_dir() / PROCESSORS_FILE, compared(settings, kept(options.kept)))
-    print(f"written: {results.published_dir() / PROCESSORS_FILE}")
+    table = results.published_dir() / PROCESSORS_FILE
+    write_parquet(table, with_others(compared(settings, kept(options.kept)), table, options.only, options.data))
+    print(f"written: {table}")
     return 0
+
+
+def with_others(
+    frame: pl.DataFrame, table: Path, names: Sequence[str] | None, data: Sequence[str] | None
+) -> pl.DataFrame:
+    """Return these rows after those of a table that are not of these benchmarks and sets of data; None is all."""
+    if names is None and data is None:
+        return frame
+    of_names = pl.lit(True) if names is None else pl.col("benchmark").is_in(names)
+    of_data = pl.lit(True) if data is None else pl.col("table").is_in(data)
+    return pl.concat([pl.read_parquet(table).filter(~(of_names & of_data)), frame])
 
 
 def play_all(processor: str, settings: Sequence[PublishedSetting], overrides: Sequence[str], folder: Path) -> None:
@@ -225,11 +241,16 @@ class Play:
         return self.processor, self.setting, self.seeds, self.rounds
 
 
-def published_settings(names: Iterable[str]) -> list[PublishedSetting]:
-    """Return what these benchmarks have published, each setting of the first fold once, cheap ones first."""
+def published_settings(names: Iterable[str], data: Collection[str] | None = None) -> list[PublishedSetting]:
+    """Return what these benchmarks have published, each setting of the first fold once, cheap ones first.
+
+    data: the sets of data, as pages name them; None is all.
+    """
     found: dict[str, PublishedSetting] = {}
     for name in names:
         for row in results.published(name):
+            if data is not None and row.condition.data not in data:
+                continue
             run = min(row.group.runs, key=lambda run: run.fold or 0)
             setting = PublishedSetting(run, [(name, row)])
             if setting.name in found:

@@ -130,6 +130,28 @@ def test_a_difference_beyond_rounding_is_found(tiny):
     assert dict(frame.group_by("processor").agg(pl.col("differs").any()).iter_rows()) == {LEAST: False, HERE: True}
 
 
+@pytest.mark.parametrize(
+    ("names", "data", "kept"),
+    [
+        (None, None, []),
+        (["a"], None, ["bx", "by"]),
+        (None, ["x"], ["ay", "by"]),
+        (["a"], ["x"], ["ay", "bx", "by"]),
+    ],
+)
+def test_what_is_not_played_anew_keeps_its_lines(tmp_path, names, data, kept):
+    lines = [{"benchmark": name, "table": of} for name in "ab" for of in "xy"]
+    pl.DataFrame(lines).write_parquet(tmp_path / "table.parquet")
+    new = pl.DataFrame({"benchmark": ["new"], "table": ["new"]})
+    frame = processors.with_others(new, tmp_path / "table.parquet", names, data)
+    assert ["".join(row) for row in frame.rows()] == [*kept, "newnew"]
+
+
+def test_only_settings_of_some_data_are_played():
+    settings = published_settings(["linear"], ["OHSUMED"])
+    assert {row.condition.data for setting in settings for _, row in setting.rows} == {"OHSUMED"}
+
+
 def test_the_first_rounds_are_compared_with_what_is_played_here(tiny, monkeypatch):
     """Of networks, and of what is costly; not where all rounds of it were played."""
     first, (_, whole) = ([tiny.play(processor, rounds) for processor in (HERE, LEAST)] for rounds in (500, 5000))
