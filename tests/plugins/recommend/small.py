@@ -1,4 +1,4 @@
-"""Small reviews for tests: generated ones with planted rules, and the same with other numbers for users and items."""
+"""Small reviews for tests: generated ones with planted rules, and the same with other numbers."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from ol2r_cli.plugins.recommend.model import Recommender
 from ol2r_cli.plugins.recommend.reviews import Reviews
 from ol2r_cli.plugins.recommend.sources import GeneratedReviews
 
-
-@cache
-def source(users: int = 120, items: int = 60, seed: int = 0) -> GeneratedReviews:
-    return GeneratedReviews(users, items, 16, 2, 0.8, seed, 0, None, 1.0, None)
+Fitted = tuple[Any, list[dict[str, Any]]]  # the model after a fit, and the rows of its progress
 
 
-def reviews(users: int = 120, items: int = 60, seed: int = 0) -> Reviews:
-    return source(users, items, seed).load()
+def source(**settings: Any) -> GeneratedReviews:
+    """What generates reviews with planted rules, with these settings in place of the usual ones."""
+    usual = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "seed": 0, "split": 0}
+    return GeneratedReviews(**{**usual, "features": None, "training": 1.0, "observed": None, **settings})
 
 
-def generated(seed: int = 0, **settings: Any) -> Reviews:
-    """Reviews with planted rules, with these settings in place of the usual ones."""
-    usual = {"users": 120, "items": 60, "of_user": 15, "noise_features": 4, "taste": 0.9, "split": 0, "features": None}
-    return GeneratedReviews(**{**usual, "training": 1.0, "observed": None, "seed": seed, **settings}).load()
+def generated(**settings: Any) -> Reviews:
+    return source(**settings).load()
 
 
-def recorded(
-    made: Recommender, of: Reviews, seed: int, validate: Callable[[Recommender], float]
-) -> tuple[Any, list[dict[str, Any]]]:
-    """The model after a fit, and the rows of its progress."""
+def renumbered(of: Reviews) -> tuple[Reviews, np.ndarray, np.ndarray]:
+    """The reviews with other numbers for all that they have, and those of users and items: u is called user[u]."""
+    random, sizes = np.random.default_rng(9), (of.users, of.items, of.features, of.phrases)
+    user, item, feature, phrase = (random.permutation(size).astype(np.int32) for size in sizes)
+    numbers = {"user": user[of.user], "item": item[of.item], "mention_feature": feature[of.mention_feature]}
+    numbers |= {"phrase_feature": feature[of.phrase_feature], "phrase": phrase[of.phrase]}
+    names = (("feature_names", feature), ("phrase_names", phrase))
+    ordered = {name: tuple(np.array(getattr(of, name))[np.argsort(order)].tolist()) for name, order in names}
+    return replace(of, **numbers, **ordered), user, item
+
+
+def recorded(made: Recommender, of: Reviews, seed: int, validate: Callable[[Recommender], float]) -> Fitted:
     rows = list[dict[str, Any]]()
     made.fit(of, seed, lambda step, **values: rows.append({"step": step, **values}), validate)
     return made, rows
-
-
-def relabelled(of: Reviews, user: np.ndarray, item: np.ndarray) -> Reviews:
-    """The reviews where user u is called user[u] and item i item[i]."""
-    return replace(of, user=user[of.user].astype(np.int32), item=item[of.item].astype(np.int32))
 
 
 @cache
@@ -62,8 +62,5 @@ def mean_ndcg(of: Reviews, fitted: Recommender, split: str = "test", cutoff: int
     return float(ndcg(lists, users, of, split, (cutoff,)).mean())
 
 
-def fit(of: Reviews, *words: str, seed: int = 0) -> tuple[Recommender, list[dict[str, Any]]]:
-    """The fitted model of these words and its steps."""
-    made, steps = model(*words), list[dict[str, Any]]()
-    made.fit(of, seed, lambda step, **values: steps.append(values), lambda each: mean_ndcg(of, each, "validation", 50))
-    return made, steps
+def fit(of: Reviews, *words: str, seed: int = 0) -> Fitted:
+    return recorded(model(*words), of, seed, lambda each: mean_ndcg(of, each, "validation", 50))

@@ -9,14 +9,15 @@ from sklearn.decomposition import NMF as ScikitLearnNMF
 
 from ol2r_cli.plugins.recommend import baselines
 from ol2r_cli.plugins.recommend.baselines import ratings
-from tests.plugins.recommend.small import fit, mean_ndcg, reviews
+from tests.plugins.recommend.small import fit, generated, mean_ndcg
 
-OF = reviews()
-PATIENT = ("model.patience=1000",)
+OF = generated()
 
 
-def objectives(*words: str) -> list[float]:
-    return [step["objective"] for step in fit(OF, *words, *PATIENT)[1]]
+def patient(*words):
+    """The model after all of its steps, and the objective after each."""
+    made, steps = fit(OF, *words, "model.patience=1000")
+    return made, [step["objective"] for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,8 @@ def objectives(*words: str) -> list[float]:
         ("model=efm", "model.attention=1", "model.quality=0.5"),
     ],
 )
-def test_the_objective_never_rises(words: tuple[str, ...]):
-    values = np.array(objectives(*words, "model.steps=30"))
+def test_the_objective_never_rises(words):
+    values = np.array(patient(*words, "model.steps=30")[1])
     assert (np.diff(values) <= 1e-9 * values[0]).all()
     assert values[-1] < values[0]
 
@@ -37,15 +38,13 @@ def test_nmf_over_all_cells_is_that_of_scikit_learn():
     fitted = ScikitLearnNMF(6, init="nndsvda", max_iter=2000, tol=1e-6, random_state=0)
     target = ratings(OF, "one")
     theirs = ((target - fitted.fit_transform(target) @ fitted.components_) ** 2).sum() / 2
-    ours = objectives("model=nmf", "model.factors=6", "model.l2=0", "model.steps=400", "model.every=400")[-1]
+    ours = patient("model=nmf", "model.factors=6", "model.l2=0", "model.steps=400", "model.every=400")[1][-1]
     assert ours < 1.002 * theirs
-    made, _ = fit(OF, "model=nmf", "model.factors=6", "model.l2=3", "model.steps=20", "model.every=20")
+    made, objectives = patient("model=nmf", "model.factors=6", "model.l2=3", "model.steps=20", "model.every=20")
     user, item = made.user.astype(float), made.item.astype(float)
     loops = sum((target[u, i] - user[u] @ item[i]) ** 2 for u in range(OF.users) for i in range(OF.items))
     by_hand = loops / 2 + 1.5 * ((user**2).sum() + (item**2).sum())
-    assert objectives("model=nmf", "model.factors=6", "model.l2=3", "model.steps=20", "model.every=20")[-1] == (
-        pytest.approx(by_hand, rel=1e-5)
-    )
+    assert objectives[-1] == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_nmf_on_observed_cells_reaches_the_planted_matrix():
@@ -78,17 +77,8 @@ def test_the_step_of_bprmf_is_the_gradient_of_its_likelihood():
 
 def test_efm_takes_the_gradient_to_zero():
     """In the end the gradient by users' factors that only ratings have is 0 where they are above 0."""
-    made, _ = fit(
-        OF,
-        "model=efm",
-        "model.factors=4",
-        "model.attention=0.5",
-        "model.quality=0.5",
-        "model.l2=0.01",
-        "model.values=rating",
-        "model.steps=3000",
-        "model.every=3000",
-    )
+    words = ["model.attention=0.5", "model.quality=0.5", "model.l2=0.01", "model.values=rating"]
+    made, _ = fit(OF, "model=efm", "model.factors=4", *words, "model.steps=3000", "model.every=3000")
     assert (made.user >= 0).all()
     assert (made.item >= 0).all()
     p = torch.tensor(made.user, dtype=torch.float64, requires_grad=True)
@@ -100,7 +90,7 @@ def test_efm_takes_the_gradient_to_zero():
 
 
 @pytest.mark.parametrize("name", ["nmf", "bprmf", "efm"])
-def test_what_is_planted_is_found_and_seeds_give_the_same_bytes(name: str):
+def test_what_is_planted_is_found_and_seeds_give_the_same_bytes(name):
     fitted, steps = fit(OF, f"model={name}", "model.factors=10")
     popular = mean_ndcg(OF, fit(OF, "model=most_popular")[0])
     assert mean_ndcg(OF, fitted) > 4 * popular, "most items that users like are of one leaf"

@@ -15,9 +15,8 @@ from torch.autograd.functional import jacobian
 from ol2r_cli.plugins.recommend import factors
 from ol2r_cli.plugins.recommend.fact import ANSWERS, FacT, said
 from ol2r_cli.plugins.recommend.factors import Reviewed, Side
-from ol2r_cli.plugins.recommend.sources import GeneratedReviews
 from ol2r_cli.plugins.recommend.trees import Tree
-from tests.plugins.recommend.small import generated, recorded
+from tests.plugins.recommend.small import generated, recorded, renumbered, source
 
 SMALL = {
     "factors": 4,
@@ -114,11 +113,13 @@ def test_value_and_derivatives_of_a_side_follow_the_definition(side, seed, biase
         assert blocks == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
-def test_the_objective_of_a_fit_has_every_l2():
-    """The objective of a fit has the l2 of vectors, of personal residuals and of nodes."""
+@pytest.mark.parametrize(("parent_factors", "of_nodes"), [(True, 1 + 4 + 9), (False, (1 + 4) + (1 + 9))])
+def test_the_objective_of_a_fit_has_every_l2(parent_factors, of_nodes):
+    """Of vectors, of personal residuals, and of the residuals of nodes or the vectors of leaves."""
     data, others, users, items = small_problem(2)
-    model, leaves = FacT(**SMALL), [users / 2, items / 3]
-    trees = [Tree(np.array([-1]), np.zeros(1), np.full((1, 3), -1), np.full((1, 3), size)) for size in (1.0, 2.0)]
+    model, leaves = FacT(**{**SMALL, "parent_factors": parent_factors}), [users / 2, items / 3]
+    below = np.array([[1, 2, -1], [-1, -1, -1], [-1, -1, -1]])
+    trees = [Tree(np.array([0, -1, -1]), np.zeros(3), below, size * np.diag([1.0, 2, 3])) for size in (1, 2)]
     expected = float(by_definition(torch.tensor(users), torch.tensor(items), data, others, SMALL["bpr"]))
     often = [(data.user == i).sum() for i in range(4)], [9 / 6] * 6
     for counts, l2, vectors, of_leaf in zip(
@@ -127,31 +128,14 @@ def test_the_objective_of_a_fit_has_every_l2():
         for count, vector, leaf in zip(counts, vectors, of_leaf, strict=True):
             rest = SMALL["personal"] * ((vector - leaf) ** 2).sum()
             expected += count * l2 / 2 * ((1 - SMALL["personal"]) * (vector**2).sum() + rest)
-    expected += SMALL["node_l2"] / 2 * (3 * 1.0 + 3 * 4.0)
+    expected += SMALL["node_l2"] / 2 * (1 + 4) * of_nodes
     assert model._objective(data, others, [users, items], leaves, trees) == pytest.approx(expected, rel=1e-12)
 
 
-def test_without_factors_of_parents_the_l2_of_nodes_is_of_leaves():
-    data, others, users, items = small_problem(2)
-    below = np.array([[1, 2, -1], [-1, -1, -1], [-1, -1, -1]])
-    residual = np.array([[1.0, 0, 0], [0, 2.0, 0], [0, 0, 3.0]])
-    trees = [Tree(np.array([0, -1, -1]), np.zeros(3), below, residual)] * 2
-    objectives = [
-        FacT(**{**SMALL, "parent_factors": of_parents})._objective(data, others, [users, items], [users, items], trees)
-        for of_parents in (True, False)
-    ]
-    residuals, leaves = 1 + 4 + 9, (1 + 4) + (1 + 9)
-    assert objectives[1] - objectives[0] == pytest.approx(SMALL["node_l2"] / 2 * 2 * (leaves - residuals))
-
-
-def test_factors_of_parents_are_left_out(world):
-    """Another fit, whose leaves explain and take new users as those of the usual one."""
-    reviews, with_factors = world
-    without, _ = fitted(reviews, depth=4, item_depth=4, parent_factors=False)
-    assert not np.allclose(without.users, with_factors.users)
-    user = int(reviews.user[reviews.train[0]])
-    assert np.isfinite(without.fold_in(reviews.user_profile(reviews.train)[user])).all()
-    assert without.explain(user, 0).sentence
+@pytest.mark.parametrize("change", [{"parent_factors": False}, {"seed": 1}], ids=str)
+def test_another_setting_or_seed_gives_another_fit(world, change):
+    reviews, model = world
+    assert not np.allclose(fitted(reviews, depth=4, item_depth=4, **change)[0].users, model.users)
 
 
 @pytest.mark.parametrize("biases", [0, 1])
@@ -188,28 +172,19 @@ def test_samples_are_items_that_the_user_has_not_reviewed(seed):
             assert (own == before)[~np.isin(before, of_user)].all()
 
 
-def planted_rules_are_found(seed):
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_planted_rules_are_found(seed):
     """Nodes of two levels separate the planted leaves. Rules may use other features below the root: who likes items
     without feature 2 also mentions it less."""
-    source = GeneratedReviews(300, 120, 20, 4, 0.8, seed, 0, None, 1.0, None)
-    model, _ = fitted(source.load(), seed, normalized=False, alternations=1)
-    trees, planted = (model.user_tree, model.item_tree), source.planted()[:2]
+    made = source(users=300, items=120, of_user=20, taste=0.8, seed=seed)
+    model, _ = fitted(made.load(), seed, normalized=False, alternations=1)
+    trees, planted = (model.user_tree, model.item_tree), made.planted()[:2]
     for tree, profiles, leaves, features in zip(trees, model.profiles, planted, ({0, 1}, {2, 3}), strict=True):
         table = np.zeros((len(tree.feature), 6), int)
         np.add.at(table, (tree.route(profiles), leaves), 1)
         assert table.max(1).sum() > 0.97 * len(profiles)
         assert (table.sum(1) > 0).sum() <= 9
         assert tree.feature[0] in features
-
-
-def test_planted_rules_are_found():
-    planted_rules_are_found(0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 20))
-def test_planted_rules_are_found_with_other_seeds(seed):
-    planted_rules_are_found(seed)
 
 
 def test_the_objective_falls_and_the_best_alternation_is_kept(world):
@@ -232,18 +207,8 @@ def test_the_vectors_of_leaves_are_those_of_the_trees(world):
     reviews, _ = world
     seen = []
     model, _ = fitted(reviews, validate=lambda one: seen.append((one.users, one.items)) or 0.0, alternations=1)
-    for (leaves, tree), profiles in zip(
-        zip(seen[0], (model.user_tree, model.item_tree), strict=True), model.profiles, strict=True
-    ):
+    for leaves, tree, profiles in zip(seen[0], (model.user_tree, model.item_tree), model.profiles, strict=True):
         assert leaves == pytest.approx(tree.vectors[tree.route(profiles)])
-
-
-def test_only_the_same_seed_gives_the_same_bytes(world):
-    reviews, model = world
-    again, other = (fitted(reviews, seed, depth=4, item_depth=4)[0].state() for seed in (0, 1))
-    for name, array in model.state().items():
-        assert array.tobytes() == again[name].tobytes()
-    assert model.state()["users"].tobytes() != other["users"].tobytes()
 
 
 def test_a_loaded_state_scores_and_explains_as_before(world):
@@ -256,51 +221,28 @@ def test_a_loaded_state_scores_and_explains_as_before(world):
 
 
 def test_renumbering_permutes_the_results(world):
+    """To the last bit, so that the same seed gives the same fit."""
     reviews, model = world
-    random = np.random.default_rng(9)
-    users, items, features = (random.permutation(size) for size in (reviews.users, reviews.items, reviews.features))
-    names = np.empty(reviews.features, object)
-    names[features] = reviews.feature_names
-    renamed = replace(
-        reviews,
-        user=users[reviews.user].astype(np.int32),
-        item=items[reviews.item].astype(np.int32),
-        mention_feature=features[reviews.mention_feature].astype(np.int32),
-        feature_names=tuple(names),
-    )
+    renamed, users, items = renumbered(reviews)
     other, _ = fitted(renamed, depth=4, item_depth=4)
     assert (other.scores(users)[:, items] == model.scores(np.arange(120))).all()
-    renumbered, explanation = other.explain(int(users[3]), int(items[4])), model.explain(3, 4)
-    assert renumbered.contributions == pytest.approx(explanation.contributions)
-    assert replace(renumbered, contributions=()) == replace(explanation, contributions=())
+    there, here = other.explain(int(users[3]), int(items[4])), model.explain(3, 4)
+    assert there.contributions == pytest.approx(here.contributions)
+    assert replace(there, contributions=()) == replace(here, contributions=())
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_the_rules_of_explanations_hold(world, side):
+def test_explanations_are_what_is_said_of_both_paths(world):
     reviews, model = world
-    counts = reviews.user_profile(reviews.train)
-    profiles = {"user": counts / np.nansum(counts, axis=1, keepdims=True), "item": reviews.item_profile(reviews.train)}
-    for number in range(60):
-        for rule in model.explain(number, number).paths[side]:
-            value = profiles[side][number, reviews.feature_names.index(rule["feature"])]
-            expected = "unknown" if np.isnan(value) else "left" if value >= rule["threshold"] else "right"
-            assert rule["branch"] == expected
-
-
-def test_explanations_name_features_of_both_paths(world):
-    """Those with a positive value that add most; where none is on both paths, those on one."""
-    reviews, model = world
+    counts, names = reviews.user_profile(reviews.train), reviews.feature_names
+    shares, of_items = counts / np.nansum(counts, axis=1, keepdims=True), reviews.item_profile(reviews.train)
     for number in range(60):
         explanation = model.explain(number, number)
-        over = dict(zip(reviews.feature_names, model.over_average(number, number), strict=True))
-        user, item = (
-            {rule["feature"] for rule in path if (rule["value"] or 0) > 0 and over[rule["feature"]] > 0}
-            for path in (explanation.paths["user"], explanation.paths["item"])
-        )
-        expected = sorted((user & item) or (user | item), key=lambda name: -over[name])[:3]
-        assert list(explanation.features) == expected
-        assert explanation.contributions == tuple(over[name] for name in expected)
-        assert all(name in explanation.sentence for name in expected)
+        user, item = model.user_tree.path(shares[number], names), model.item_tree.path(of_items[number], names)
+        assert explanation.paths == {"user": user, "item": item}
+        over = dict(zip(names, model.over_average(number, number), strict=True))
+        features, sentence = said(user, item, over)
+        assert (explanation.features, explanation.sentence) == (features, sentence)
+        assert explanation.contributions == tuple(over[name] for name in features)
 
 
 @pytest.mark.parametrize("item_bias", [False, True])
@@ -356,48 +298,20 @@ def test_sentences_have_the_templates_of_the_dissertation():
     )
 
 
-def test_an_interview_leads_to_the_leaf_of_its_answers(world):
-    _, model = world
-    branches, leaves = ("left", "right", "unknown"), set()
-    for user in range(40):
-        rules = model.user_tree.path(model.profiles[0][user], model.names)
-        answers = {}  # the first of the user for each feature; a second rule gets the same
-        for one in rules:
-            answers.setdefault(f"How do you like this {one['feature']}?", branches.index(one["branch"]))
-        asked = []
-
-        def ask(question, choices, answers=answers, asked=asked):
-            assert choices == ANSWERS
-            asked.append(question)
-            return answers[question]
-
-        if all(answers[f"How do you like this {one['feature']}?"] == branches.index(one["branch"]) for one in rules):
-            leaf = model.user_tree.vectors[model.user_tree.route(model.profiles[0][user : user + 1])[0]]
-            assert model.interview(ask) == pytest.approx(model.items @ leaf, rel=1e-5, abs=1e-6)
-            assert asked == list(answers)
-            leaves.add(tuple(answers.items()))
-    assert len(leaves) > 5
-
-
 def test_an_interview_asks_once_about_a_feature(world):
-    """It ends above a way that nobody took, or with the input."""
+    """It leads to the leaf of the answers, or ends above a way that nobody took."""
     _, model = world
-    one, asked = FacT(**SMALL), []
+    one, residual = FacT(**SMALL), np.random.default_rng(0).normal(size=(8, 4))
     vars(one).update(vars(model))
-    # Both rules are on feature 1; nobody is without it.
-    children = np.array([[1, 2, -1], [3, 4, -1], [-1] * 3, [-1] * 3, [-1] * 3])
-    one.user_tree = Tree(np.array([1, 1, -1, -1, -1]), np.array([1.0, 2.0, 0.0, 0.0, 0.0]), children, np.eye(5)[:, :4])
-    vectors = [[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]  # by the answer
-    for answer, vector in enumerate(vectors):
-        scores = one.interview(lambda question, answers, answer=answer: asked.append(question) or answer)
-        assert scores == pytest.approx(model.items @ vector, rel=1e-5, abs=1e-6)
-    assert asked == ["How do you like this feature 1?"] * 3
-
-    def end(question, answers):
-        raise EOFError
-
-    with pytest.raises(EOFError):
-        one.interview(end)
+    # The rules of nodes 0 and 1 are on feature 1, which nobody is without, and that of node 2 is on feature 0.
+    children = np.array([[1, 2, -1], [3, 4, -1], [5, 6, 7], *[[-1] * 3] * 5])
+    one.user_tree = Tree(np.array([1, 1, 0, *[-1] * 5]), np.zeros(8), children, residual)
+    for answers, way in {(0,): [0, 1, 3], (1, 0): [0, 2, 5], (1, 2): [0, 2, 7], (2,): [0]}.items():
+        asked, given = [], iter(answers)
+        scores = one.interview(lambda *asks, asked=asked, given=given: asked.append(asks) or next(given))
+        assert scores == pytest.approx(model.items @ residual[way].sum(0), rel=1e-5, abs=1e-6)
+        names = ["feature 1", "feature 0"][: len(answers)]
+        assert asked == [(f"How do you like this {name}?", ANSWERS) for name in names]
 
 
 def test_a_new_user_gets_the_vector_of_its_leaf(world):

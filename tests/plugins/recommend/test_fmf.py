@@ -9,7 +9,7 @@ from tests.plugins.recommend.small import fit, generated
 
 
 @pytest.mark.parametrize("biased", [False, True])
-def test_items_are_the_least_squares_of_the_vectors_of_leaves(biased: bool):
+def test_items_are_the_least_squares_of_the_vectors_of_leaves(biased):
     of, l2 = generated(users=60, items=30, of_user=12), 4.0
     words = ["model=fmf", "model.factors=3", f"model.l2={l2}", "model.node_l2=1", "model.steps=1"]
     made, _ = fit(of, *words, f"model.item_bias={str(biased).lower()}")

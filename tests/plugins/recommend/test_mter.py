@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from ol2r_cli.plugins.recommend.joint_tensors import MODES, Pairs, adagrad_step, joint_tensors, reconstruct
+from ol2r_cli.plugins.recommend.joint_tensors import MODES, Pairs, adagrad_step, joint_tensors
 from ol2r_cli.plugins.recommend.mter import MTER
-from ol2r_cli.plugins.recommend.sources import GeneratedReviews
 from tests.plugins.recommend import small
 
 SETTINGS = {
@@ -51,6 +50,10 @@ def world():
     return reviews, fitted(reviews)[0]
 
 
+def entry(model, tensor, *rows):
+    return model.predict(tensor, *np.array(rows)[:, None])[0]
+
+
 def in_loops(core, one, two, three):
     """(4.1.3) for one entry."""
     return sum(
@@ -86,26 +89,14 @@ def definition():
 
 @pytest.mark.parametrize("number", range(3), ids=MODES)
 def test_tensors_are_those_of_the_definition(definition, number):
+    """Draws also have entries that are 0, but an entry of X without a mention is unknown."""
     reviews, expected = definition[0], definition[1][number]
     entries = [*joint_tensors(reviews, reviews.train).values()][number]
     assert len(entries.value) == len(expected)
     assert entries.value == pytest.approx([expected[tuple(key)] for key in entries.rows.tolist()], rel=1e-12)
-
-
-@pytest.mark.parametrize("number", range(3), ids=MODES)
-def test_draws_have_entries_that_are_0(definition, number):
-    """But an entry of X without a mention is unknown."""
-    reviews, expected = definition[0], definition[1][number]
-    drawn = [*joint_tensors(reviews, reviews.train).values()][number].draw(np.random.default_rng(0), 2000)
+    drawn = entries.draw(np.random.default_rng(0), 2000)
     assert drawn.value == pytest.approx([expected.get(tuple(key), 0) for key in drawn.rows.tolist()], rel=1e-12)
     assert (drawn.value == 0).any() == (number > 0)
-
-
-def test_reconstruction_is_tuckers_in_loops():
-    random = np.random.default_rng(0)
-    core, one, two, three = (random.random(shape) for shape in ((2, 3, 4), (5, 2), (5, 3), (5, 4)))
-    expected = [in_loops(core, *factors) for factors in zip(one, two, three, strict=True)]
-    assert reconstruct(core, one, two, three) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("changes", VARIANTS)
@@ -122,13 +113,11 @@ def test_predictions_and_scores_are_reconstructions(changes):
     for tensor, rows in (("rating", (3, 4, 1)), ("user_phrase", (3, 1, 2)), ("item_phrase", (4, 1, 2))):
         parts = [factors(tensor, *each) for each in zip(MODES[tensor], rows, strict=True)]
         expected = in_loops(state[f"core_of_{tensor}"], *parts)
-        assert model.predict(tensor, *np.array(rows)[:, None]) == pytest.approx(expected, rel=1e-9)
+        assert entry(model, tensor, *rows) == pytest.approx(expected, rel=1e-9)
         if model.decomposition != "tucker":  # sum over r of products of three numbers, up to one scale
             core = state[f"core_of_{tensor}"]
             assert expected == pytest.approx(core[0, 0, 0] * sum(np.prod(parts, axis=0)), rel=1e-9)
-    overall = [
-        model.predict("rating", np.array([7]), np.array([i]), np.array([reviews.features]))[0] for i in range(40)
-    ]
+    overall = [entry(model, "rating", 7, item, reviews.features) for item in range(40)]
     assert model.scores(np.array([2, 7]))[1] == pytest.approx(overall, rel=1e-5)
 
 
@@ -223,60 +212,30 @@ def test_the_same_seed_gives_the_same_state(world):
 
 def test_renumbering_permutes_the_results(world):
     reviews, model = world
-    random = np.random.default_rng(3)
-    user, item, feature, phrase = (
-        random.permutation(size).astype(np.int32)
-        for size in (reviews.users, reviews.items, reviews.features, reviews.phrases)
-    )
-    named = {"feature_names": feature, "phrase_names": phrase}
-    other, _ = fitted(
-        replace(
-            reviews,
-            user=user[reviews.user],
-            item=item[reviews.item],
-            mention_feature=feature[reviews.mention_feature],
-            phrase_feature=feature[reviews.phrase_feature],
-            phrase=phrase[reviews.phrase],
-            **{
-                name: tuple(np.array(getattr(reviews, name))[np.argsort(order)].tolist())
-                for name, order in named.items()
-            },
-        )
-    )
+    renamed, user, item = small.renumbered(reviews)
+    other, _ = fitted(renamed)
     assert set(reviews.item[reviews.train]) == set(range(reviews.items))  # items without reviews are interchangeable
     assert other.scores(user)[:, item] == pytest.approx(model.scores(np.arange(60)), rel=1e-5)
     for who, what in ((0, 1), (17, 30), (59, 39)):
         assert other.explain(int(user[who]), int(item[what])).phrases == model.explain(who, what).phrases
 
 
-def planted_structure_is_found(seed):
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_planted_structure_is_found(seed):
     """With much weight on pairs, a user's best items are of the leaf that it likes. With little, an item's reviews say
     which of two phrases for a feature fits it."""
-    source = GeneratedReviews(300, 120, 20, 0, 0.8, seed, 0, None, 1.0, None)
+    source = small.source(users=300, items=120, of_user=20, noise_features=0, taste=0.8, seed=seed)
     reviews, (user_leaf, item_leaf, liked) = source.load(), map(np.array, source.planted())
-    settings = {"user_factors": 10, "item_factors": 10, "feature_factors": 6, "phrase_factors": 12, "steps": 2000}
-    model, _ = fitted(reviews, seed, **settings, validate_every=2000)
+    settings = {"user_factors": 10, "item_factors": 10, "feature_factors": 6, "phrase_factors": 12}
+    settings |= {"steps": 2000, "validate_every": 2000}
+    model, _ = fitted(reviews, seed, **settings)
     best = np.argsort(-model.scores(np.arange(300)), axis=1)[:, :10]
     assert (item_leaf[best] == liked[user_leaf][:, None]).mean() > 0.9  # at random a sixth
-    model, _ = fitted(reviews, seed, **settings, validate_every=2000, ranking=2.0)
+    model, _ = fitted(reviews, seed, **settings, ranking=2.0)
     for feature in (0, 1):  # users mention them of all items
         rows = (np.arange(120), np.array([feature]))
         one, other = (model.predict("item_phrase", *rows, np.array([2 * feature + number])) for number in (0, 1))
         assert ((other > one) == (np.arange(120) % 2 == 1)).mean() > 0.9
-
-
-def test_planted_structure_is_found():
-    planted_structure_is_found(0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 20))
-def test_planted_structure_is_found_with_other_seeds(seed):
-    planted_structure_is_found(seed)
-
-
-def entry(model, tensor, *rows):
-    return model.predict(tensor, *(np.array([row]) for row in rows))[0]
 
 
 def shares(values):
@@ -290,10 +249,6 @@ def over_average(values, item, items):
 
 
 SHOWN = [(0, 1), (20, 7), (59, 39)]
-
-
-def test_explanations_of_other_items_are_others(world):
-    assert len({world[1].explain(user, item).features for user, item in SHOWN}) == 3
 
 
 @pytest.mark.parametrize(("user", "item"), SHOWN)

@@ -69,4 +69,5 @@ def test_data_that_are_missing_are_named(recipes, tmp_path, capfd):
     assert main(["pairrank_x", "--scale", "paper", f"data_dir={tmp_path}"]) == 2
     error = capfd.readouterr().err
     assert "ol2r reproduce: pairrank_x needs Amazon, all users: reviews.path must be a folder with" in error
+    assert "it is published at https://github.com/MyTHWN/MTER" in error
     assert error.endswith("type reviews=generated\n")

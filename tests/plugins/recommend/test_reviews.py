@@ -12,8 +12,8 @@ import pytest
 
 from ol2r_cli.commands.data import main
 from ol2r_cli.plugins.recommend.reviews import Reviews
-from ol2r_cli.plugins.recommend.sources import GeneratedReviews, ReviewFiles
-from tests.plugins.recommend.small import reviews, source
+from ol2r_cli.plugins.recommend.sources import ReviewFiles
+from tests.plugins.recommend.small import generated, source
 
 LINES = [f"{user},{item},{1 + (user + item) % 5}.0" for user in range(4) for item in range(5)]
 ENTRY = [f"{line},{number % 3}:1 {number % 3}:1 2:-1" for number, line in enumerate(LINES)]
@@ -23,8 +23,7 @@ PHRASES = "0,0,2,1,1\n0,1,1,0,2\n"
 
 
 def files(folder: Path, form: str = "entry", **changed: str) -> ReviewFiles:
-    as_text = [re.sub(r":", " ", line) for line in ENTRY]
-    content = ENTRY if form == "entry" else as_text
+    content = ENTRY if form == "entry" else [line.replace(":", " ") for line in ENTRY]
     texts = {"train": "\n".join(content[:17]) + "\n", "test": "\n".join(content[17:]) + "\n", "all": "\n".join(content)}
     texts |= {**NAMES, "phrases_of_reviews": PHRASES} | changed
     for name, text in texts.items():
@@ -34,7 +33,7 @@ def files(folder: Path, form: str = "entry", **changed: str) -> ReviewFiles:
 
 
 @pytest.mark.parametrize("form", ["entry", "text"])
-def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
+def test_both_formats_have_the_same_reviews(tmp_path, form):
     read = files(tmp_path, form).load()
     assert (read.users, read.items, read.features, read.phrases) == (4, 5, 3, 2)
     assert list(zip(read.user, read.item, read.rating, strict=True))[6] == (1, 1, 3.0)
@@ -51,16 +50,16 @@ def test_both_formats_have_the_same_reviews(tmp_path: Path, form: str):
     assert read.item_name(4) == "two lines"
 
 
-def far(number: str) -> int:
+def far(number):
     """A number up to 2^63 - 1, with gaps."""
     return 2**63 - 1 - 3 * (9 - int(number))
 
 
 @pytest.fixture
-def gaps(tmp_path: Path) -> Reviews:
+def gaps(tmp_path):
     """The same reviews, with other numbers for users, items, features and phrases."""
 
-    def spread(line: str) -> str:
+    def spread(line):
         user, item, rating, words = line.split(",")
         mentions = [f"{far(feature)}:{sign}" for feature, sign in (word.split(":") for word in words.split())]
         return f"{far(user)},{far(item)},{rating},{' '.join(mentions)}"
@@ -78,7 +77,7 @@ def gaps(tmp_path: Path) -> Reviews:
 NAMED = "user_numbers", "item_numbers", "feature_names", "phrase_names", "item_names"
 
 
-def test_gaps_between_numbers_change_no_array(gaps: Reviews, tmp_path: Path):
+def test_gaps_between_numbers_change_no_array(gaps, tmp_path):
     dense = files(tmp_path, phrases_of_reviews="0,0,2,1,1\n").load()
     for field in fields(dense):
         if field.name not in NAMED:
@@ -89,7 +88,7 @@ def test_gaps_between_numbers_change_no_array(gaps: Reviews, tmp_path: Path):
         dense.place("user", 4)
 
 
-def test_names_and_numbers_with_gaps_are_those_of_the_files(gaps: Reviews):
+def test_names_and_numbers_with_gaps_are_those_of_the_files(gaps):
     assert gaps.numbers("user").tolist() == [far(user) for user in "0123"]
     assert [gaps.place("item", far(item)) for item in "01234"] == [0, 1, 2, 3, 4]
     assert (gaps.feature_names, gaps.phrase_names) == (("0", "1", "2"), ("good", f"phrase {far('1')}"))
@@ -100,7 +99,7 @@ def test_names_and_numbers_with_gaps_are_those_of_the_files(gaps: Reviews):
 
 def test_reviews_without_gaps_keep_their_fingerprint():
     """Of the fields that reviews had before they had numbers with gaps, in their order."""
-    of, digest = reviews(), hashlib.sha256()
+    of, digest = generated(), hashlib.sha256()
     for name in [field.name for field in fields(of)][:-2]:
         value = getattr(of, name)
         content = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
@@ -127,13 +126,13 @@ def test_reviews_without_gaps_keep_their_fingerprint():
         ({"test": "", "all": "\n".join(ENTRY[:17])}, "must have some in each split, got none for test of 17"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_its_place(tmp_path: Path, changed: dict[str, str], message: str):
+def test_what_cannot_be_read_is_one_line_with_its_place(tmp_path, changed, message):
     with pytest.raises(ValueError, match=re.escape(message)) as error:
         files(tmp_path, **changed).load()
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_file_is_named_with_where_it_is_published(tmp_path: Path):
+def test_a_missing_file_is_named_with_where_it_is_published(tmp_path):
     made = files(tmp_path)
     (tmp_path / "test").unlink()
     with pytest.raises(ValueError, match=r"must be a folder with test, got .*: it is published at https://example.org"):
@@ -141,11 +140,10 @@ def test_a_missing_file_is_named_with_where_it_is_published(tmp_path: Path):
 
 
 def test_profiles_are_those_of_the_definition():
-    of = reviews()
+    of = generated()
     for rows in of.train, of.test:
-        users, items = of.user_profile(rows), of.item_profile(rows)
-        good, bad = np.zeros((2, of.users, of.features)), np.zeros((2, of.items, of.features))
-        of_user, of_item, chosen = good, bad, set(rows.tolist())
+        users, items, chosen = of.user_profile(rows), of.item_profile(rows), set(rows.tolist())
+        of_user, of_item = np.zeros((2, of.users, of.features)), np.zeros((2, of.items, of.features))
         for review, feature, sign in zip(of.mention_review, of.mention_feature, of.mention_sign, strict=True):
             if int(review) in chosen:
                 of_user[int(sign < 0), of.user[review], feature] += 1
@@ -154,26 +152,28 @@ def test_profiles_are_those_of_the_definition():
             np.testing.assert_array_equal(profile, np.where(plus + minus > 0, plus + weight * minus, np.nan))
 
 
+GIVEN = {"users": 60, "items": 40, "of_user": 10, "noise_features": 2}
+
+
 def test_other_splits_are_other_tenths():
-    """Settings shrink training only."""
-    given = (60, 40, 10, 2, 0.8, 0)
-    loaded = {split: GeneratedReviews(*given, split, None, 1.0, None).load() for split in (0, 1, 2)}
-    for of in loaded.values():
+    loaded = [generated(**GIVEN, split=split) for split in (0, 1, 2)]
+    for of in loaded:
         assert [len(rows) for rows in (of.train, of.validation, of.test)] == [480, 60, 60]
-        assert len(set(of.test.tolist()) | set(of.train.tolist()) | set(of.validation.tolist())) == 600
-    assert len({of.fingerprint for of in loaded.values()}) == 3
-    few = GeneratedReviews(*given, 1, 3, 0.5, None).load()
-    assert few.test.tolist() == loaded[1].test.tolist()
-    assert set(few.train.tolist()) < set(loaded[1].train.tolist())
-    assert len(few.train) == 240
-    assert few.features == 3
-    kept = [loaded[1].feature_names.index(name) for name in few.feature_names]
-    trained = np.isin(loaded[1].mention_review, few.train)
-    counts = np.bincount(loaded[1].mention_feature[trained], minlength=6)
+        assert sorted([*of.train, *of.validation, *of.test]) == list(range(600))
+    assert len({of.fingerprint for of in loaded}) == 3
+
+
+def test_settings_shrink_training_only():
+    of, few = generated(**GIVEN), generated(**GIVEN, features=3, training=0.5)
+    assert few.test.tolist() == of.test.tolist()
+    assert set(few.train.tolist()) < set(of.train.tolist())
+    assert (len(few.train), few.features) == (240, 3)
+    kept = [of.feature_names.index(name) for name in few.feature_names]
+    counts = np.bincount(of.mention_feature[np.isin(of.mention_review, few.train)], minlength=6)
     assert counts[kept].min() >= np.delete(counts, kept).max()
-    np.testing.assert_array_equal(few.user_profile(few.train), loaded[1].user_profile(few.train)[:, kept])
+    np.testing.assert_array_equal(few.user_profile(few.train), of.user_profile(few.train)[:, kept])
     with pytest.raises(ValueError, match=r"reviews\.features must be at most 6, got 7"):
-        GeneratedReviews(*given, 1, 7, 0.5, None).load()
+        generated(**GIVEN, features=7)
 
 
 def test_only_training_reviews_choose_features():
@@ -191,9 +191,9 @@ def test_only_training_reviews_choose_features():
 
 def test_new_users_are_the_same_for_every_number_observed():
     """They have none for training."""
-    given, of_users = (60, 40, 10, 2, 0.8, 0), []
+    of_users = []
     for observed in range(6):
-        of = GeneratedReviews(*given, 1, None, 1.0, observed).load()
+        of = generated(**GIVEN, observed=observed)
         new = np.unique(of.user[of.test])
         of_users.append(new.tolist())
         assert len(new) == 3
@@ -205,12 +205,14 @@ def test_new_users_are_the_same_for_every_number_observed():
         assert [len(of.train), len(of.validation)] == [507, 63]
     assert of_users == of_users[:1] * 6
     with pytest.raises(ValueError, match=r"reviews\.observed must be null or at most 5, got 6"):
-        GeneratedReviews(*given, 1, None, 1.0, 6)
+        source(**GIVEN, observed=6)
+    with pytest.raises(ValueError, match=r"reviews\.observed needs ten users and more than five reviews of"):
+        generated(of_user=5, observed=2)
 
 
 def test_generated_profiles_lead_to_the_planted_leaves():
-    made, of = source(), reviews()
-    users, items, liked = map(np.array, made.planted())
+    made = source(of_user=16)
+    of, (users, items, liked) = made.load(), map(np.array, made.planted())
     profile = of.user_profile(np.arange(len(of.user)))
     often = np.where(np.isnan(profile[:, 0]), 2, (profile[:, 0] < 16).astype(int))
     np.testing.assert_array_equal(2 * often + (profile[:, 1] < 16), users)
@@ -220,7 +222,7 @@ def test_generated_profiles_lead_to_the_planted_leaves():
     assert (items[of.item] == liked[users[of.user]]).mean() > 0.6, "of items that they like"
 
 
-def test_table_4_1(data_dir: Path, capsys: pytest.CaptureFixture[str]):
+def test_table_4_1(data_dir, capsys):
     if not (data_dir / "reviews").is_dir():
         pytest.skip(f"no reviews in {data_dir}")
     assert main(["info", "reviews=amazon_cellphones", f"data_dir={data_dir}"]) == 0

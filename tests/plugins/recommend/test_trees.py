@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ol2r_cli.plugins.recommend.trees import BRANCHES, grow, newton, split
+from ol2r_cli.plugins.recommend.trees import BRANCHES, grow
 from ol2r_cli.plugins.recommend.trees import _binned as binned
 from tests.reference.factorization_tree import grown
 
@@ -15,7 +15,7 @@ D, L2 = 3, 0.5
 class Quadratic:
     """Members that lose b'x + x'Ax / 2, of which `known` is the share of A that the tree sees."""
 
-    def __init__(self, members: int, random: np.random.Generator, known: float = 1.0):
+    def __init__(self, members, random, known=1.0):
         root = random.normal(size=(members, D, D))
         self.a, self.b, self.known = root @ root.transpose(0, 2, 1), random.normal(size=(members, D)), known
 
@@ -26,12 +26,6 @@ class Quadratic:
         gradient = np.array([b + a @ x for a, b, x in zip(self.a, self.b, vectors, strict=True)])
         return np.concatenate([gradient, self.known * self.a[:, *np.tril_indices(D)]], 1)
 
-    def least(self, group):
-        """The least loss of a group that shares a vector, with L2 / 2 times its square."""
-        a, b = self.a[group].sum(0) + L2 * np.eye(D), self.b[group].sum(0)
-        x = np.linalg.solve(a, -b)
-        return b @ x + x @ a @ x / 2
-
 
 def random_profiles(random, members=50, features=6, values=7):
     profiles = random.integers(-2, values, (members, features)).astype(float)
@@ -39,38 +33,8 @@ def random_profiles(random, members=50, features=6, values=7):
     return profiles
 
 
-def groups(profiles, feature, threshold):
-    """The members that (4.2.5) sends to the left, to the right and to the third branch."""
-    sides = [[], [], []]
-    for member, value in enumerate(profiles[:, feature]):
-        sides[2 if np.isnan(value) else 0 if value >= threshold else 1].append(member)
-    return [side for side in sides if side]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_best_rule_is_that_of_a_search_through_all(seed):
-    """The best rule is that of a search through all, and gains what the loss falls."""
-    random = np.random.default_rng(seed)
-    profiles = random_profiles(random)
-    loss, everyone = Quadratic(len(profiles), random), list(range(len(profiles)))
-    bins, cuts = binned(profiles, 20)
-    owner, feature_of = np.nonzero(bins >= 0)
-    start, derivatives = np.searchsorted(owner, np.arange(len(profiles) + 1)), loss.derivatives(np.zeros((50, D)))
-    found = split(np.arange(50), derivatives, start, feature_of, bins[owner, feature_of], 6, 20, L2)
-    falls = {
-        (feature, threshold): loss.least(everyone) - sum(map(loss.least, groups(profiles, feature, threshold)))
-        for feature in range(6)
-        for threshold in np.unique(profiles[~np.isnan(profiles[:, feature]), feature])
-    }
-    best = max(falls, key=lambda rule: falls[rule])
-    assert (found[1], cuts[found[1]][found[2]]) == best
-    assert found[0] == pytest.approx(falls[best], rel=1e-9)
-    steps = newton(derivatives[:4], L2)
-    assert steps == pytest.approx(np.array([np.linalg.solve(loss.a[n] + L2 * np.eye(D), -loss.b[n]) for n in range(4)]))
-
-
 @pytest.mark.parametrize("parent_factors", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_tree_is_that_of_its_definition(seed, parent_factors):
     """Rules, vectors and members of all nodes, and the loss with its penalty, by a search through all rules."""
     random = np.random.default_rng(seed)
@@ -122,10 +86,9 @@ def test_profiles_find_the_nodes_of_the_fit():
             value = profile[names.index(rule["feature"])]
             assert (rule["feature"], rule["threshold"]) == (data["feature"], data["threshold"])
             assert rule["value"] == (None if np.isnan(value) else value)
-            assert rule["branch"] == (
-                "unknown" if np.isnan(value) else "left" if value >= rule["threshold"] else "right"
-            )
-            data, place = data[rule["branch"]], tree.children[place, BRANCHES.index(rule["branch"])]
+            branch = "unknown" if np.isnan(value) else "left" if value >= rule["threshold"] else "right"
+            assert rule["branch"] == branch
+            data, place = data[branch], tree.children[place, BRANCHES.index(branch)]
             total = total + tree.residual[place]
         assert (place, data) == (node[member], {})
         assert tree.vectors[place] == pytest.approx(total)
