@@ -11,6 +11,7 @@ import pytest
 
 from ol2r_cli import cli
 from ol2r_cli.run.run import find_runs
+from tests.finished import printed, refused
 from tests.plugins.advise.logs import pages, shop, write
 
 FEW = ["--pages", "1000", "--worlds", "16", "launcher.jobs=1"]
@@ -27,16 +28,18 @@ def advised(tmp_path_factory):
     return folder
 
 
-def printed(folder, capsys, monkeypatch, *words) -> str:
-    monkeypatch.chdir(folder)
-    capsys.readouterr()
-    assert cli.main(["advise", "log.csv", *FEW, "output_dir=forecasts", *words]) == 0
-    return capsys.readouterr().out
+@pytest.fixture
+def in_folder(advised, monkeypatch):
+    monkeypatch.chdir(advised)
+    return advised
 
 
-def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
+AGAIN = "advise", "log.csv", *FEW, "output_dir=forecasts"
+
+
+def test_the_forecast_is_about_the_shop(in_folder, capsys):
     """Of expected clicks the truth is known: of production, and of the order by attraction."""
-    found = json.loads(printed(advised, capsys, monkeypatch, "--json"))
+    found = json.loads(printed(capsys, *AGAIN, "--json"))
     of = shop()
     best = of.clicks(np.argsort(-of.attraction, axis=1)) - of.clicks(of.production)
     assert found["clicks_a_page"]["mean"] == pytest.approx(of.clicks(of.production), rel=0.05)
@@ -48,13 +51,12 @@ def test_the_forecast_is_about_the_shop(advised, capsys, monkeypatch):
     assert len(found["assumptions"]) >= 3
 
 
-def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
+def test_the_same_command_finds_its_runs(in_folder, capsys):
     """Every world is a run, and none is played twice."""
-    runs = sorted(find_runs(advised / "forecasts"))
-    assert len(runs) == 16
-    times = [(run / "trace.parquet").stat().st_mtime_ns for run in runs]
-    out = printed(advised, capsys, monkeypatch)
-    assert [(run / "trace.parquet").stat().st_mtime_ns for run in sorted(find_runs(advised / "forecasts"))] == times
+    times = {run: (run / "trace.parquet").stat().st_mtime_ns for run in find_runs("forecasts")}
+    assert len(times) == 16
+    out = printed(capsys, *AGAIN)
+    assert {run: (run / "trace.parquet").stat().st_mtime_ns for run in find_runs("forecasts")} == times
     told, forecast, assumed = (part.splitlines() for part in out.split("\n\n"))
     assert told[0] == "users fitted to the first 80% of the pages click as the log on the last ones"
     assert told[1].startswith("verdict for 1,000 pages: ")
@@ -66,13 +68,11 @@ def test_the_same_command_finds_its_runs(advised, capsys, monkeypatch):
     assert {line.partition(":")[0] for line in assumed} <= {"assumed", "next"}
 
 
-def test_reports_of_all_runs_leave_worlds_out(advised, capsys, monkeypatch):
-    monkeypatch.chdir(advised)
+def test_reports_of_all_runs_leave_worlds_out(in_folder, capsys):
     assert cli.main(["report", "forecasts"]) != 0
     assert "16 runs" in capsys.readouterr().err
-    (folder,) = (advised / "forecasts" / "advise").iterdir()
-    assert cli.main(["report", str(folder)]) == 0
-    assert "16 runs" in capsys.readouterr().out
+    (folder,) = in_folder.glob("forecasts/advise/*")
+    assert "16 runs" in printed(capsys, "report", folder)
 
 
 def test_a_page_has_both_figures(advised):
@@ -82,7 +82,7 @@ def test_a_page_has_both_figures(advised):
     assert "http" not in re.sub(r"http://www.w3.org/\S+", "", text)
 
 
-def log_without(kind: str):
+def log_without(kind):
     """Pages of which nothing can be forecast."""
     of = shop()
     query, order, clicks = pages(of, 3000, swap=0.0 if kind == "changes" else 1.0)
@@ -113,12 +113,10 @@ def log_without(kind: str):
 def test_there_is_no_forecast(kind, reason, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "log.csv", *log_without(kind))
-    assert cli.main(["advise", "log.csv"]) == 3
-    out = capsys.readouterr().out
+    out = printed(capsys, "advise", "log.csv", code=3)
     assert out.startswith("no forecast:\n")
     assert reason in out
-    assert cli.main(["advise", "log.csv", "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["verdict"] == "none"
+    assert json.loads(printed(capsys, "advise", "log.csv", "--json", code=3))["verdict"] == "none"
     assert not (tmp_path / "outputs").exists()
 
 
@@ -127,8 +125,8 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
     table = pl.read_csv(write(tmp_path / "pages.csv", *pages(shop(), 6000)))
     counts = table.group_by("query", "document", "place").agg(impressions=pl.len(), clicks=pl.col("click").sum())
     counts.write_csv("log.csv")
-    assert cli.main(["advise", "log.csv", *FEW]) == 0
-    assert "assumed: the log has counts, so that users were not checked on pages" in capsys.readouterr().out
+    told = "assumed: the log has counts, so that users were not checked on pages"
+    assert told in printed(capsys, "advise", "log.csv", *FEW)
 
 
 @pytest.mark.parametrize(
@@ -147,5 +145,4 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
 def test_a_bad_command_is_refused(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "log.csv", *pages(shop(), 50))
-    assert cli.main(["advise", *words]) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused(capsys, "advise", *words)

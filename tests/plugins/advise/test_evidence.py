@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,21 +15,18 @@ from ol2r_cli.plugins.advise.pages import expected, grades_of, ordered, simulate
 from ol2r_cli.plugins.advise.play import DrawnWorld, write_worlds
 from ol2r_cli.plugins.advise.world import World, WorldDocuments
 from ol2r_cli.plugins.advise.worlds import GRID, WorldUser, fit
-from ol2r_cli.plugins.click_logs.click_log import ClickLog
 from ol2r_cli.run.run import Run, find_runs
 from tests.plugins.advise.logs import pages, shop
+from tests.plugins.click_logs.logs import of_pages
 
 
-def log() -> ClickLog:
+def log():
     """Three pages of query b, one of query a; x is unknown to the data."""
-    document = np.array([[0, 1], [1, 0], [0, 4], [2, 3]])
-    click = np.array([[1, 0], [0, 1], [0, 1], [1, 0]], bool)
-    empty = np.zeros((2, 5, 2))
-    query = np.array([1, 1, 0, 0, 1])
-    return ClickLog(query, *empty, (document, click), ["a", "b"], ["d0", "d1", "d7", "d8", "x"]).split(1.0)[0]
+    of = of_pages([1, 1, 0, 0, 1], [[0, 1], [1, 0], [0, 4], [2, 3]], [[1, 0], [0, 1], [0, 1], [1, 0]])
+    return replace(of, query_ids=["a", "b"], document_ids=["d0", "d1", "d7", "d8", "x"])
 
 
-def dataset() -> Dataset:
+def dataset():
     """Query b with documents that are called by their rows: 0 to 2; and query c."""
     return Dataset(
         name="shop",
@@ -54,15 +53,14 @@ def test_worlds_of_a_log_have_its_documents():
 
 
 def test_advertisements_are_left_out_of_worlds():
-    known = evidence_of(log(), np.array([False, False, False, False, True]))
+    known = evidence_of(log(), np.arange(5) == 4)
     assert known.rows.tolist() == [2, 3, 0, 1]
     assert known.documents.offsets.tolist() == [0, 2, 4]
     assert known.log.impressions.sum() == 8
 
 
 def test_worlds_with_data_have_documents_that_were_never_shown():
-    names = ["0", "1", "d7", "d8", "x"]
-    known = evidence_with(ClickLog(**{**vars(log()), "document_ids": names}), dataset())
+    known = evidence_with(replace(log(), document_ids=["0", "1", "d7", "d8", "x"]), dataset())
     assert known.documents.query_ids == ["b"]
     assert known.rows.tolist() == [0, 1, 5]  # the last one was added
     assert known.log.query.tolist() == [1, 1, 0, 0, 1, 1]
@@ -86,9 +84,7 @@ def test_features_foretell_what_was_never_shown():
     of = of._replace(attraction=attraction, production=random.permuted(np.tile(np.arange(12), (120, 1)), axis=1))
     of = of._replace(examination=1 / np.arange(1.0, 13))
     query, order, click = pages(of, 20_000)
-    document, click = query[:, None] * 12 + order[:, :places], click[:, :places]
-    everything = ClickLog(np.repeat(np.arange(120), 12), *np.zeros((2, 1440, places)), (document, click))
-    seen = everything.split(1.0)[0]
+    seen = of_pages(np.repeat(np.arange(120), 12), query[:, None] * 12 + order[:, :places], click[:, :places])
     never = seen.impressions.sum(1) == 0
     assert never.sum() > 400
     found = fit(seen, "pbm", features=feature.reshape(-1, 1)).posterior @ GRID
@@ -136,11 +132,9 @@ def test_a_world_is_what_its_files_have(tmp_path):
     )
     assert first.fingerprint == other.fingerprint != second.fingerprint
     assert first.labels.tolist() == [1, 2, 3, 4]
-    assert first.popularity is not None
     assert first.popularity.tolist() == [0.5, 0.5]
-    with pytest.raises(
-        ValueError, match=r"dataset.path must be a folder of worlds, as `ol2r advise` writes it, got .* without world 3"
-    ):
+    told = "dataset.path must be a folder of worlds, as `ol2r advise` writes it, got "
+    with pytest.raises(ValueError, match=f"{told}.* without world 3"):
         World("world", str(tmp_path / "one"), 3, 50).load()
-    with pytest.raises(ValueError, match=r"dataset.path must be a folder of worlds"):
+    with pytest.raises(ValueError, match=told):
         World("world", None, 1, 50).load()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ol2r_cli import cli
 from ol2r_cli.plugins.advise.shop import PLACES, USERS, pages, read_truth, shop, write
 from ol2r_cli.plugins.advise.worlds import GRID
+from tests.finished import printed, refused
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory) -> Path:
+def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shop") / "shop"
     write(folder)
     return folder
@@ -68,13 +67,11 @@ def test_a_forecast_by_features_is_beside_the_truth(written, tmp_path, capsys, m
     monkeypatch.chdir(tmp_path)
     words = ["advise", str(written / "log.jsonl"), "dataset=letor", f"dataset.path={written}", "launcher.jobs=1"]
     words += ["--pages", "1000", "--worlds", "16"]
-    assert cli.main([*words, "--truth", str(written / "truth.json")]) == 0
-    out = capsys.readouterr().out
+    out = printed(capsys, *words, "--truth", written / "truth.json")
     (line,) = [line for line in out.splitlines() if line.startswith("the truth")]
     assert "of the best order +" in line
     assert "documents are those of the data" in out
-    assert cli.main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(printed(capsys, *words, "--json"))
     truth = read_truth(written / "truth.json")
     best = float(line.rpartition("+")[2].removesuffix("%")) / 100
     assert found["ceiling"]["low"] < best * found["clicks_a_page"]["mean"] < found["ceiling"]["high"]
@@ -82,10 +79,9 @@ def test_a_forecast_by_features_is_beside_the_truth(written, tmp_path, capsys, m
 
 
 def test_a_shop_is_written_into_a_new_folder(written, tmp_path, capsys):
-    assert cli.main(["advise", "--shop", str(written)]) == 2
-    assert "--shop must be a new or an empty folder" in capsys.readouterr().err
-    assert cli.main(["advise", "log.csv", "--shop", str(tmp_path / "new")]) == 2
-    assert "--shop writes an example and takes no log: leave out log.csv" in capsys.readouterr().err
+    assert "--shop must be a new or an empty folder" in refused(capsys, "advise", "--shop", written)
+    told = "--shop writes an example and takes no log: leave out log.csv"
+    assert told in refused(capsys, "advise", "log.csv", "--shop", tmp_path / "new")
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"grades": {}, "user": 1}'])

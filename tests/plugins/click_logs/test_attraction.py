@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -53,7 +50,7 @@ def test_the_table_has_a_row_for_each_document_of_a_query():
 
 
 @pytest.mark.parametrize(("name", "read"), [("out.csv", pl.read_csv), ("out.parquet", pl.read_parquet)])
-def test_the_command_writes_it(tmp_path: Path, name: str, read: Callable[[Path], pl.DataFrame]):
+def test_the_command_writes_it(tmp_path, name, read):
     log = tmp_path / "log.csv"
     rows = [(q, d, k, 1000, round(400 / k / (1 + (d == "b")))) for q in "qr" for d in "ab" for k in (1, 2)]
     pl.DataFrame(rows, schema=["query", "document", "place", "impressions", "clicks"], orient="row").write_csv(log)

@@ -6,23 +6,27 @@ import bz2
 import gzip
 import json
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from ol2r_cli.plugins.click_logs.click_log import LeaveOut, read
+from ol2r_cli.plugins.click_logs.click_log import read
 from ol2r_cli.plugins.click_logs.fit_clicks import main
 from ol2r_cli.plugins.click_logs.log_file import AS_IT_IS, Form
+from tests.finished import refused
 from tests.plugins.click_logs.logs import counts_of, pages_of
+
+FIT = "data", "fit-clicks"
 
 PAGES = ["shoes: a* b c*", "coats: x y", "shoes: b a*", "coats: y* x w"]  # * is a click
 COUNTS = "query,document,place,impressions,clicks\n"
 SESSIONS = "session,query,document,place,click\n"
 
 
-def row_a_page(clicks: str = "flags") -> pl.DataFrame:
+def row_a_page(clicks="flags"):
     rows = []
     for number, page in enumerate(PAGES, 1):
         query, _, shown = page.partition(": ")
@@ -33,18 +37,18 @@ def row_a_page(clicks: str = "flags") -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["page", "query", "documents", "clicks"], orient="row")
 
 
-def row_a_document() -> pl.DataFrame:
+def row_a_document():
     rows = row_a_page().with_columns(position=pl.int_ranges(1, pl.col("documents").list.len() + 1))
     rows = rows.explode("documents", "clicks", "position").rename({"documents": "document", "clicks": "click"})
     return rows.select("page", "query", "document", "position", "click")
 
 
-def joined(table: pl.DataFrame, separator: str) -> pl.DataFrame:
+def joined(table, separator):
     """Lists as text."""
     return table.with_columns(pl.col(pl.List).cast(pl.List(pl.String)).list.join(separator))
 
 
-def as_json(table: pl.DataFrame, quote: str = '"') -> pl.DataFrame:
+def as_json(table, quote='"'):
     columns = {
         name: [json.dumps(one.to_list()).replace('"', quote) for one in table[name]] for name in ("documents", "clicks")
     }
@@ -62,42 +66,32 @@ def assert_same(path: Path, form: Form = AS_IT_IS) -> None:
     assert (left_out, log.repeats) == (0, 0)
 
 
-def zipped(path: Path) -> Path:
+def zipped(path):
     path.write_bytes(gzip.compress(path.read_bytes()))
     return path
 
 
-ROWS = {
+FORMATS = {
     "parquet": pl.DataFrame.write_parquet,
     "json lines": pl.DataFrame.write_ndjson,
-    "commas": pl.DataFrame.write_csv,
+    "commas": lambda table, file: joined(table, ",").write_csv(file),
     "semicolons": partial(pl.DataFrame.write_csv, separator=";"),
     "tabs": partial(pl.DataFrame.write_csv, separator="\t"),
-}
-LISTS = {
-    "parquet": pl.DataFrame.write_parquet,
-    "json lines": pl.DataFrame.write_ndjson,
     "text in json lines": lambda lists, file: joined(lists, ";").write_ndjson(file),
     "json in csv": lambda lists, file: as_json(lists).write_csv(file),
     "pandas": lambda lists, file: as_json(lists, quote="'").write_csv(file),
     "bars": lambda lists, file: joined(lists, "|").write_csv(file),
     "blanks": lambda lists, file: joined(lists, " ").write_csv(file),
-    "commas": lambda lists, file: joined(lists, ",").write_csv(file),
 }
+OF_ROWS = [*FORMATS][:5]
+OF_LISTS = [*FORMATS][:3] + [*FORMATS][5:]
+CLICKS = "flags", "documents", "ranks"  # of lists
 
 
-@pytest.mark.parametrize("written", ROWS)
-def test_rows_of_shown_documents_in_every_format(tmp_path: Path, written: str):
-    ROWS[written](row_a_document(), file := tmp_path / "rows")
-    assert_same(file)
-    if written != "parquet":
-        assert_same(zipped(file))
-
-
-@pytest.mark.parametrize("clicks", ["flags", "documents", "ranks"])
-@pytest.mark.parametrize("written", LISTS)
-def test_pages_with_lists_in_every_format(tmp_path: Path, written: str, clicks: str):
-    LISTS[written](row_a_page(clicks), file := tmp_path / "lists")
+@pytest.mark.parametrize(("clicks", "written"), [*product(["rows"], OF_ROWS), *product(CLICKS, OF_LISTS)])
+def test_pages_in_every_format(tmp_path, clicks, written):
+    table = row_a_page(clicks) if clicks in CLICKS else row_a_document()
+    FORMATS[written](table, file := tmp_path / "log")
     assert_same(file)
     if written != "parquet":
         assert_same(zipped(file))
@@ -136,7 +130,7 @@ READ = {
 
 
 @pytest.mark.parametrize("case", READ)
-def test_a_file_has_clicks_and_impressions(tmp_path: Path, case: str):
+def test_a_file_has_clicks_and_impressions(tmp_path, case):
     content, expected = READ[case]
     (file := tmp_path / "log").write_text(content, encoding="utf-8")
     log, left_out = read(file)
@@ -144,7 +138,7 @@ def test_a_file_has_clicks_and_impressions(tmp_path: Path, case: str):
 
 
 @pytest.mark.parametrize("kind", [pl.Float32, pl.Boolean, pl.Int8])
-def test_sessions_of_clax_are_rows_of_lists(tmp_path: Path, kind: type[pl.DataType]):
+def test_sessions_of_clax_are_rows_of_lists(tmp_path, kind):
     """Documents and clicks from the top, with clicks of any type."""
     rows = {"query_id": [7, 7, 9], "query_doc_ids": [[1, 2], [2, 1, 3], [4]], "clicks": [[1, 0], [0, 0, 1], [1]]}
     table = pl.DataFrame(rows).with_columns(pl.col("clicks").list.eval(pl.element().cast(kind)))
@@ -152,7 +146,7 @@ def test_sessions_of_clax_are_rows_of_lists(tmp_path: Path, kind: type[pl.DataTy
     assert pages_of(read(file)[0]) == ["7: 1* 2", "7: 2 1 3*", "9: 4*"]
 
 
-def test_entries_without_an_id_keep_their_rank(tmp_path: Path, caplog):
+def test_entries_without_an_id_keep_their_rank(tmp_path, caplog):
     """Such as an advertisement: what is below it is at its own rank, and its clicks count for nothing."""
     caplog.set_level("INFO")
     (file := tmp_path / "log").write_text(
@@ -166,7 +160,7 @@ def test_entries_without_an_id_keep_their_rank(tmp_path: Path, caplog):
     assert "3 places of lists without a document: what is below keeps its rank" in caplog.messages
 
 
-def test_known_names_of_columns_are_told(tmp_path: Path, caplog):
+def test_known_names_of_columns_are_told(tmp_path, caplog):
     caplog.set_level("INFO")
     names = {"page": "Search_ID", "query": "q", "document": "product_id", "position": "Rank"}
     row_a_document().rename(names).write_csv(file := tmp_path / "log.csv")
@@ -174,27 +168,26 @@ def test_known_names_of_columns_are_told(tmp_path: Path, caplog):
     assert "columns read as: page=Search_ID, query=q, document=product_id, place=Rank" in caplog.text
 
 
-def test_names_that_are_given_come_before_known_ones(tmp_path: Path, capsys):
+def test_names_that_are_given_come_before_known_ones(tmp_path, capsys):
     other = row_a_document().rename({"query": "term", "position": "slot"})
     other.with_columns(query=pl.lit("id"), document_id=pl.lit("z")).write_csv(file := tmp_path / "log.csv")
     assert_same(file, Form(columns={"query": "term", "place": "slot"}))
-    assert main([str(file), "--columns", "query=term,rank=slot", "--first-rank", "0"]) == 2
-    assert "must have impressions at each place from 1 to 4, got none at place 1" in capsys.readouterr().err
+    told = refused(capsys, *FIT, file, "--columns", "query=term,rank=slot", "--first-rank", 0)
+    assert "must have impressions at each place from 1 to 4, got none at place 1" in told
 
 
-def test_ranks_from_0_of_rows_are_asked_for(tmp_path: Path, capsys):
+def test_ranks_from_0_of_rows_are_asked_for(tmp_path, capsys):
     """Where as many rows are at rank 0 as at rank 1 nothing is read, with --skip-bad neither."""
     row_a_document().with_columns(pl.col("position") - 1).write_csv(file := tmp_path / "log.csv")
     assert_same(file, Form(first_rank=0))
     for words in [], ["--skip-bad"]:
-        assert main([str(file), *words]) == 2
-        error = capsys.readouterr().err.splitlines()[-1]
-        assert f"{file} has 4 rows at rank 0, so that ranks seem to count from 0: type --first-rank 0" in error
+        told = f"{file} has 4 rows at rank 0, so that ranks seem to count from 0: type --first-rank 0"
+        assert told in refused(capsys, *FIT, file, *words)
     with pytest.raises(ValueError, match="place from 1 to 1000, got page p1, query shoes, document a, position 0"):
         read(file, form=Form(first_rank=1))
 
 
-def test_ranks_from_0_of_lists_are_asked_for(tmp_path: Path):
+def test_ranks_from_0_of_lists_are_asked_for(tmp_path):
     lists = row_a_page("ranks").with_columns(pl.col("clicks").list.eval(pl.element() - 1))
     lists.write_parquet(file := tmp_path / "log.parquet")
     with pytest.raises(ValueError, match=r"column clicks has ranks from 0: type --clicks ranks --first-rank 0"):
@@ -202,7 +195,7 @@ def test_ranks_from_0_of_lists_are_asked_for(tmp_path: Path):
     assert_same(file, Form(first_rank=0, clicks="ranks"))
 
 
-def test_lists_of_clicks_that_could_be_two_things_are_asked_for(tmp_path: Path):
+def test_lists_of_clicks_that_could_be_two_things_are_asked_for(tmp_path):
     """Documents 1 and 2 are their ranks, too."""
     rows = [("q", [2, 1, 3], [2]), ("q", [1, 2, 3], [1])]
     table = pl.DataFrame(rows, schema=["query", "documents", "clicked"], orient="row")
@@ -221,20 +214,14 @@ TIMES = {  # the order is fourth, second, first, third
 IN_TIME = [PAGES[3], PAGES[1], PAGES[0], PAGES[2]]
 
 
-@pytest.mark.parametrize("written", ["lists.csv", "rows.csv", "rows.json", "lists.parquet"])
+@pytest.mark.parametrize(("table", "written"), [
+    ("lists", "json in csv"), ("lists", "parquet"), ("rows", "commas"), ("rows", "json lines"),
+])  # fmt: skip
 @pytest.mark.parametrize("times", TIMES)
-def test_pages_are_in_the_order_of_their_time(tmp_path: Path, times: str, written: str):
-    lists, file = row_a_page().with_columns(time=pl.Series(TIMES[times])), tmp_path / "log"
+def test_pages_are_in_the_order_of_their_time(tmp_path, times, table, written):
+    lists = row_a_page().with_columns(time=pl.Series(TIMES[times]))
     rows = row_a_document().join(lists.select("page", timestamp="time"), on="page", maintain_order="left")
-    match written:
-        case "lists.csv":
-            as_json(lists).write_csv(file)
-        case "rows.csv":
-            rows.write_csv(file)
-        case "rows.json":
-            rows.write_ndjson(file)
-        case "lists.parquet":
-            lists.write_parquet(file)
+    FORMATS[written]({"lists": lists, "rows": rows}[table], file := tmp_path / "log")
     assert pages_of(read(file)[0]) == IN_TIME
 
 
@@ -246,18 +233,18 @@ DAYS = pl.Series(["2024-06-03", "2024-06-02", "2024-06-04", "2024-06-01"]).str.t
     [DAYS, DAYS.dt.replace_time_zone("Europe/Berlin"), DAYS.dt.date(), DAYS.dt.cast_time_unit("ns")],
     ids=["datetime", "zone", "date", "ns"],
 )
-def test_datetimes_of_parquet_are_times(tmp_path: Path, times: pl.Series):
+def test_datetimes_of_parquet_are_times(tmp_path, times):
     row_a_page().with_columns(time=times).write_parquet(file := tmp_path / "log.parquet")
     assert pages_of(read(file)[0]) == IN_TIME
 
 
-def test_pages_of_equal_times_keep_the_order_of_the_file(tmp_path: Path):
+def test_pages_of_equal_times_keep_the_order_of_the_file(tmp_path):
     row_a_document().with_columns(timestamp=pl.lit(7)).write_csv(file := tmp_path / "log.csv")
     assert_same(file)
 
 
 @pytest.fixture
-def fifty_pages() -> pl.DataFrame:
+def fifty_pages():
     rng = np.random.default_rng(0)
     rows = []
     for page in range(50):
@@ -266,7 +253,7 @@ def fifty_pages() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["page", "query", "document", "place", "click"], orient="row")
 
 
-def test_the_last_fifth_of_the_pages_is_apart(tmp_path: Path, fifty_pages: pl.DataFrame):
+def test_the_last_fifth_of_the_pages_is_apart(tmp_path, fifty_pages):
     """Both parts number all documents alike, and add up to the log."""
     fifty_pages.write_parquet(file := tmp_path / "log.parquet")
     log, _ = read(file)
@@ -278,7 +265,7 @@ def test_the_last_fifth_of_the_pages_is_apart(tmp_path: Path, fifty_pages: pl.Da
     assert (last.impressions.sum(), last.clicks.sum()) == (40, clicks)
 
 
-def test_every_fifth_query_of_counts_is_apart(tmp_path: Path, fifty_pages: pl.DataFrame):
+def test_every_fifth_query_of_counts_is_apart(tmp_path, fifty_pages):
     counts = fifty_pages.group_by("query", "document", "place").agg(impressions=pl.len(), clicks=pl.col("click").sum())
     counts.write_csv(file := tmp_path / "counts.csv")
     log, _ = read(file)
@@ -288,7 +275,7 @@ def test_every_fifth_query_of_counts_is_apart(tmp_path: Path, fifty_pages: pl.Da
         log.query_of_pages()
 
 
-def test_repeated_pages_are_counted_apart(tmp_path: Path):
+def test_repeated_pages_are_counted_apart(tmp_path):
     """By their id and query; those that differ are malformed."""
     file, lists = tmp_path / "log.jsonl", row_a_page()
     pl.concat([lists, lists[:2], lists[1:2]]).write_ndjson(file)
@@ -302,7 +289,7 @@ def test_repeated_pages_are_counted_apart(tmp_path: Path):
     assert (pages_of(log), log.repeats, left_out) == ([*PAGES[:2], PAGES[3]], 1, 2)
 
 
-def test_pages_without_an_id_cannot_be_told_apart(tmp_path: Path, caplog):
+def test_pages_without_an_id_cannot_be_told_apart(tmp_path, caplog):
     caplog.set_level("INFO")
     row_a_page().write_ndjson(file := tmp_path / "log.jsonl")
     read(file)
@@ -313,7 +300,7 @@ def test_pages_without_an_id_cannot_be_told_apart(tmp_path: Path, caplog):
 
 
 @pytest.mark.parametrize("leave_out", ["none", "malformed"])
-def test_repeated_rows_of_a_session_are_counted_apart(tmp_path: Path, leave_out: LeaveOut):
+def test_repeated_rows_of_a_session_are_counted_apart(tmp_path, leave_out):
     """Of rows that are there twice or three times one counts."""
     rows = row_a_document()
     again = pl.concat([rows, rows[2:8], rows[5:]]).sample(fraction=1, shuffle=True, seed=1)
@@ -322,7 +309,7 @@ def test_repeated_rows_of_a_session_are_counted_apart(tmp_path: Path, leave_out:
     assert (sorted(pages_of(log)), log.repeats, left_out) == (sorted(PAGES), 11, 0)
 
 
-def test_places_of_a_session_with_two_rows_are_malformed(tmp_path: Path, capsys, caplog):
+def test_places_of_a_session_with_two_rows_are_malformed(tmp_path, capsys, caplog):
     """All rows of a place with two documents, or with a click and without one."""
     caplog.set_level("INFO")
     rows = row_a_document()
@@ -333,10 +320,9 @@ def test_places_of_a_session_with_two_rows_are_malformed(tmp_path: Path, capsys,
     pl.concat([rows, other_click, rows[:1], other_document, rows[5:6]]).write_csv(file := tmp_path / "log.csv")
     log, left_out = read(file, "malformed")
     assert (pages_of(log), log.repeats, left_out) == (["shoes: - b c*", "coats: - y", *PAGES[2:]], 1, 5)
-    assert main([str(file)]) == 2
     assert (
         f"{file}, line 2: a row must have each place of a page once, got page p1, query shoes, document a, position 1, "
-        "click 1 (malformed rows in all: 5)" in capsys.readouterr().err
+        "click 1 (malformed rows in all: 5)" in refused(capsys, *FIT, file)
     )
     assert main([str(file), "--skip-bad", "--fit", "pbm"]) == 0
     assert {"5 malformed rows left out", "1 repeated row left out"} <= {*caplog.messages}
@@ -366,27 +352,26 @@ MALFORMED = {  # content, line, what is wrong, rows
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path: Path, capsys, case: str, ending: str):
+def test_a_malformed_row_is_told_with_its_line_or_left_out(tmp_path, capsys, case, ending):
     content, line, found, number = MALFORMED[case]
     (file := tmp_path / f"log{ending}").write_text(content)
     if ending:
         zipped(file)
-    assert main([str(file)]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = refused(capsys, *FIT, file)
     assert error.startswith(f"ol2r data fit-clicks: {file}, line {line}: a row must have {found}")
     assert error.endswith(f" (malformed rows in all: {number}): type --skip-bad to leave malformed rows out")
     log, left_out = read(file, "malformed")
     assert (left_out, log.impressions.any()) == (number, True)
 
 
-def test_rows_of_parquet_have_numbers(tmp_path: Path):
+def test_rows_of_parquet_have_numbers(tmp_path):
     table = pl.DataFrame({"query_id": [7, 7], "query_doc_ids": [[1, 2], [1, 2]], "clicks": [[1, 0], [1]]})
     table.write_parquet(file := tmp_path / "clax.parquet")
     with pytest.raises(ValueError, match=r"clax\.parquet, row 2: a row must have 0 or 1 for each document in clicks, "):
         read(file)
 
 
-def test_broken_lines_of_json_are_told_or_left_out(tmp_path: Path):
+def test_broken_lines_of_json_are_told_or_left_out(tmp_path):
     row_a_page().write_ndjson(file := tmp_path / "log.jsonl")
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:2], '{"page": "p9", "que', "", *lines[2:], "7"]) + "\n")
@@ -430,11 +415,10 @@ UNREADABLE = {  # content, message
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys, case: str):
+def test_what_cannot_be_read_is_one_line(tmp_path, capsys, case):
     content, message = UNREADABLE[case]
     (file := tmp_path / "log.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert main([str(file)]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = refused(capsys, *FIT, file)
     assert error.startswith("ol2r data fit-clicks: ")
     assert str(file) in error
     assert message in error
@@ -445,14 +429,13 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys, case: str):
     ("qery=q", "names of page, query, document, place, impressions, clicks, time, got qery=q: did you mean query?"),
     ("query", "--columns must be NAME=COLUMN,.. with names of page,"),
 ])  # fmt: skip
-def test_names_of_columns_that_are_not_there_are_told(tmp_path: Path, capsys, columns: str, message: str):
+def test_names_of_columns_that_are_not_there_are_told(tmp_path, capsys, columns, message):
     (file := tmp_path / "log.csv").write_text(SESSIONS)
-    assert main([str(file), "--columns", columns]) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused(capsys, *FIT, file, "--columns", columns)
 
 
 @pytest.fixture(scope="module")
-def long_log(tmp_path_factory) -> tuple[Path, list[np.ndarray]]:
+def long_log(tmp_path_factory):
     """The folder of a log that is read in parts, and queries, documents and clicks of its pages.
 
     The last line of the first part of the csv file ends within a quoted field.
@@ -472,7 +455,7 @@ def long_log(tmp_path_factory) -> tuple[Path, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "lists.parquet"])
-def test_a_long_log_is_read_in_parts(long_log: tuple[Path, list[np.ndarray]], name: str):
+def test_a_long_log_is_read_in_parts(long_log, name):
     folder, pages = long_log
     log, _ = read(folder / name)
     document, click = log.pages
@@ -480,7 +463,7 @@ def test_a_long_log_is_read_in_parts(long_log: tuple[Path, list[np.ndarray]], na
     assert [np.array_equal(part, expected) for part, expected in zip(found, pages, strict=True)] == [True] * 3
 
 
-def test_lines_are_counted_over_parts(long_log: tuple[Path, list[np.ndarray]], tmp_path: Path):
+def test_lines_are_counted_over_parts(long_log, tmp_path):
     (file := tmp_path / "bad.csv").write_text((long_log[0] / "rows.csv").read_text() + '"two\nlines",1,0,9999,0\n')
     with pytest.raises(ValueError, match=r"line 264002: a row must have place from 1 to 1000, got page 9999"):
         read(file)

@@ -20,7 +20,7 @@ SEARCHES = [
 ]
 
 
-def write_ubi(folder: Path, first: int) -> None:
+def write_ubi(folder, first):
     """Searches, the last of which is the earliest; one click was sent twice, and one event has no object."""
     queries, events = [], []
     for number, (page, text, documents, clicked) in enumerate(SEARCHES):
@@ -39,7 +39,7 @@ def write_ubi(folder: Path, first: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_the_recipe_for_ubi_writes_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int):
+def test_the_recipe_for_ubi_writes_logs(tmp_path, monkeypatch, first):
     """From impressions and from lists of hits; pages are in the order of time."""
     write_ubi(tmp_path, first)
     monkeypatch.chdir(tmp_path)

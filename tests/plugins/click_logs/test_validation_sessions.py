@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -25,7 +24,7 @@ SESSIONS = 60
 WORDS = [*TINY, "device=cpu", "rounds=30", "positions=4", f"validation_sessions={SESSIONS}", "checkpoint_every=0"]
 
 
-def played(folder: Path, *words: str, code: int = 0) -> Run:
+def played(folder, *words, code=0):
     """The only run below a folder, after a command."""
     assert cli.main(["run", *WORDS, *words, f"output_dir={folder}"]) == code
     (path,) = find_runs(folder)
