@@ -140,11 +140,11 @@ def test_a_difference_beyond_rounding_is_found(tiny):
     ],
 )
 def test_what_is_not_played_anew_keeps_its_lines(tmp_path, names, data, kept):
-    lines = [{"benchmark": name, "table": of} for name in "ab" for of in "xy"]
+    lines = [{"benchmark": name, "table": of, "fold": 1} for name in "ab" for of in "xy"]
     pl.DataFrame(lines).write_parquet(tmp_path / "table.parquet")
-    new = pl.DataFrame({"benchmark": ["new"], "table": ["new"]})
+    new = pl.DataFrame({"benchmark": ["new"], "table": ["new"], "fold": [None]})  # generated data have no folds
     frame = processors.with_others(new, tmp_path / "table.parquet", names, data)
-    assert ["".join(row) for row in frame.rows()] == [*kept, "newnew"]
+    assert [f"{name}{of}" for name, of, _ in frame.rows()] == [*kept, "newnew"]
 
 
 def test_only_settings_of_some_data_are_played():
