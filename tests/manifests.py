@@ -42,7 +42,7 @@ def change(path: Path, **changes: object):
 def accept_changes(path: Path):
     """Record the files of a finished run as they are now, as whoever changes them on purpose can do."""
     content = on_disk(path)
-    files = [path / name for name in RESULTS if (path / name).is_file()]
+    files = [path / name for name in {*RESULTS, *content["files"]} if (path / name).is_file()]
     content["files"] = {file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)} for file in files}
     content["checksum"] = checksum(content)
     RunDirectory(path).write_json("run.json", content)

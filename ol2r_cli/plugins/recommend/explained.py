@@ -75,14 +75,12 @@ class Recommendation:
 def show(overrides: Sequence[str], options: Sequence[str], json: bool = False) -> int:
     """Print what `explain` and `interview` of these overrides ask of the finished fit; returns the exit code.
 
-    ValueError where the model cannot explain or ask, and for a file that is neither .html nor .json.
+    ValueError where the model cannot explain or ask.
     """
     composition = Composer([*overrides, *options], "recommend")(list(overrides))
     settings = composition.settings
     fit = Fit({**settings, "force": False}, composition.choices)
     asked, out = settings["explain"], settings["explain"]["out"]
-    if out is not None and not out.endswith((".html", ".json")):
-        raise ValueError(f"explain.out must end in .html or .json, got {out}")
     model = fit.restored()
     if settings["interview"]:
         try:

@@ -111,8 +111,11 @@ class Fit:
         self.directory = RunDirectory(path, path.parents[1], (MODEL, TREES, PER_USER.file))
 
     def _check_explained(self) -> None:
-        """Raise ValueError for a user or an item that does not exist, or of which no review is for training."""
+        """Raise ValueError for a user or an item without a review for training, a file of another form than a page or
+        JSON, and for what the model lacks: before the fit, which takes long."""
         reviews, explained = self.reviews, self.settings["explain"]
+        if explained["out"] is not None and not explained["out"].endswith((".html", ".json")):
+            raise ValueError(f"explain.out must end in .html or .json, got {explained['out']}")
         if explained["user"] is None and explained["item"] is not None:
             raise ValueError("explain.item needs a user: type explain.user=NUMBER")
         for side, owners in (("user", reviews.user), ("item", reviews.item)):
@@ -126,7 +129,7 @@ class Fit:
         }
         for method, given in needed.items():
             if given and getattr(type(self.model), method) is getattr(Recommender, method):
-                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError, before the fit
+                getattr(self.model, method)(*(0, 0) if method == "explain" else (None,))  # ValueError
 
     def setup_error(self) -> str:
         """Return an empty text: the constructor has checked everything."""

@@ -243,10 +243,11 @@ def test_an_explanation_has_its_rules_and_contributions(explained):
     assert [words for words in (explanation["sentence"], explanation["by"], *told) if words not in text] == []
 
 
-def test_an_explanation_may_be_a_page(explained, capsys):
+def test_an_explanation_may_be_a_page(explained, capsys, tmp_path):
     words, content, _ = explained
-    assert main([*words[1:], "explain.out=a.txt"]) == 2
+    assert main([*words[1:], "explain.out=a.txt", f"output_dir={tmp_path}"]) == 2
     assert "explain.out must end in .html or .json, got a.txt" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())  # refused before the fit
     printed(capsys, *words, "explain.out=page.html")
     page, html = _Texts(), Path("page.html").read_text()
     page.feed(html)
