@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -76,8 +78,10 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if plugins_of(collection_path) - there else None
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     typechecker.calls.clear()
+    if item.get_closest_marker("slow") and time.time() > float(os.environ.get("OL2R_LONG_TESTS_UNTIL", "inf")):
+        pytest.skip("the time for long tests (OL2R_LONG_TESTS_UNTIL) is over")
 
 
 @pytest.fixture
@@ -121,6 +125,15 @@ def ol2r_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr(source, "PACKAGE", folder)
     monkeypatch.setattr(source, "IN_MEMORY", {})
+    return folder
+
+
+@pytest.fixture
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder for a copy of ol2r, the same for all tests: numba finds machine code by the path of a source."""
+    folder = tmp_path_factory.getbasetemp() / "copy"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     return folder
 
 

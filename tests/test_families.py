@@ -75,19 +75,19 @@ def test_no_other_choice_brings_one_of_a_family(family: str):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", CONFIGS)
-def test_a_copy_without_a_family_works(family: str, tmp_path):
+def test_a_copy_without_a_family_works(family: str, copy):
     """Lists do not name its choices, nor does what is said where one is typed. The default ranker is another than
     PairRank."""
-    without(files(family), tmp_path)
-    root = tmp_path / "configs" / "run.yaml"
+    without(files(family), copy)
+    root = copy / "configs" / "run.yaml"
     root.write_text(root.read_text().replace("ranker: pairrank", "ranker: pdgd"))
-    said = used(tmp_path, ranker="pdgd")
+    said = used(copy, ranker="pdgd")
     gone = [path.stem for pattern in files(family) for path in ROOT.glob(pattern) if path.parent.name == "ranker"]
     listed = {line.split()[0] for line in said.splitlines() if line.startswith("  ")}
     assert listed & {*gone} == set()
     for ranker in gone:
         code = f"from ol2r_cli import cli; raise SystemExit(cli.main(['run', 'ranker={ranker}', 'rounds=20']))"
-        answer = run(tmp_path, code)
+        answer = run(copy, code)
         assert (answer.returncode, answer.stdout) == (2, "")
         assert (answer.stderr.startswith("ol2r run: ranker"), answer.stderr.count("\n")) == (True, 1)
         offered = re.sub(rf"ranker={ranker}: |'{ranker}'", "", answer.stderr)

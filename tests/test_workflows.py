@@ -199,3 +199,12 @@ def test_what_is_no_version_is_refused(tmp_path, capsys, given):
     with pytest.raises(SystemExit):
         versions.main([str(tmp_path), str(tmp_path / "pages"), given])
     assert f"the version must be dev or as in 0.3.0, got {given}" in capsys.readouterr().err
+
+
+def test_long_tests_are_skipped_when_their_time_is_over():
+    long = "tests/test_simulation.py::test_replicas_of_a_batch_equal_single_runs"
+    short = "tests/test_workflows.py::test_every_python_that_is_promised_is_tested"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", long, short]
+    environment = os.environ | {"OL2R_LONG_TESTS_UNTIL": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert "2 passed, 3 skipped" in done.stdout, done.stdout + done.stderr

@@ -79,7 +79,8 @@ def used(folder: Path, outside: Collection[str] = (), ranker: str = "pairrank") 
 
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "120"}
+    own = {"PYTHONPATH": str(folder), "COLUMNS": "120", "NUMBA_CACHE_DIR": str(folder.with_name("machine_code"))}
+    environment = {**os.environ, **own}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
 
@@ -120,8 +121,8 @@ def test_tests_are_left_out_that_use_a_deleted_plugin():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", plugins(), ids=lambda plugin: plugin.name)
-def test_a_copy_without_it_works(plugin: Plugin, tmp_path: Path):
-    without([f"ol2r_cli/plugins/{plugin.name}", *plugin.files], tmp_path)
+def test_a_copy_without_it_works(plugin: Plugin, copy: Path):
+    without([f"ol2r_cli/plugins/{plugin.name}", *plugin.files], copy)
     gone = depending_on(plugin.name)
     outside = [
         file.removesuffix(".py").replace("/", ".")
@@ -130,10 +131,10 @@ def test_a_copy_without_it_works(plugin: Plugin, tmp_path: Path):
         for file in other.files
         if file.endswith(".py") and file.startswith("ol2r_cli/")
     ]
-    said = used(tmp_path, outside)
+    said = used(copy, outside)
     commands = [command.name for other in plugins() if other.name in gone for command in other.commands]
     assert [name for name in commands if re.search(rf"\bol2r {name}\b|^  {name} ", said, re.MULTILINE)] == []
     for name in {name.split()[0] for name in commands} - {*core_commands()}:
-        answer = run(tmp_path, f"from ol2r_cli import cli; raise SystemExit(cli.main([{name!r}]))")
+        answer = run(copy, f"from ol2r_cli import cli; raise SystemExit(cli.main([{name!r}]))")
         assert answer.returncode == 2
         assert re.fullmatch(rf"ol2r: no command '{name}'.*\n", answer.stderr)
