@@ -190,8 +190,8 @@ def test_a_run_that_compiles_all_of_its_loops_does_not_count_it(tmp_path):
     command = [sys.executable, "-m", "ol2r_cli", "run", *words, *data]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
     (manifest,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/run.json"))
-    assert manifest["seconds"] < manifest["startup_seconds"] / 4
-    assert manifest["cpu_seconds"] < 1
+    assert manifest["seconds"] < manifest["startup_seconds"]  # it would have both
+    assert manifest["cpu_seconds"] < manifest["startup_seconds"] / 4  # of wall clock, which a busy machine lengthens
 
 
 @pytest.mark.parametrize(
