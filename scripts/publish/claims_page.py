@@ -16,6 +16,7 @@ from ol2r_cli.plugins.benchmark.claims import (
     expected,
     judged,
     read_claims,
+    told,
     unit_of,
     verdict,
 )
@@ -34,15 +35,19 @@ authors who compare with them.
 ## How to read the verdicts
 
 - {MEANING}
-- **holds**: the interval of every difference is where the claim has it. **fails**: that of one is wholly elsewhere.
-  **undecided**: anything else.
+- **holds**: the interval of every mean difference is where the claim has it, no data have their own wholly
+  elsewhere, and more than half of the data agree. **fails**: the interval of one mean is wholly elsewhere, and no data
+  have their own where the claim has it. **undecided**: anything else. [claims.yaml](claims.yaml) has
+  the rule in its first lines.
+- **depends on the data**: one interval is wholly where the claim has it, that of other data wholly elsewhere.
 - **much** asks for more than a bound, and **equivalent** for an interval within it: .005 of test NDCG@10, 9.2 of
   cumulative NDCG, and a factor of two of unfairness.
 - A difference of d powers of two of unfairness is a factor of 2^d.
 - A claim is about perfect, navigational and informational users where it names no others.
-- Data are MQ2008 and generated data, each with the same weight. Two folds of ClueWeb09 are too few for an interval.
+- All data have the same weight in a mean, whose interval speaks for these data. Two folds of ClueWeb09 are too few for
+  an interval.
 - Claims, rows and bounds were fixed before the pages that decide were made, except olranknet-7 to -9.
-  [claims.yaml](claims.yaml) has the rule in its first lines.
+  The rule over several data was written before OHSUMED and MQ2007_part were played.
 - A note says what was measured beside a claim. It decides nothing."""
 
 
@@ -94,7 +99,7 @@ def _differences_from_papers() -> str:
 def _section(claim: Claim, pairs: Sequence[Pair]) -> list[str]:
     """Return the heading of a claim, its words, what is expected, and its differences."""
     users = "" if claim.users == claims_file()["users"] else f", {' and '.join(claim.users)} users"
-    where = f"[{claim.page}]({claim.page}.md), {' and '.join(claim.datasets)}{users}"
+    where = f"[{claim.page}]({claim.page}.md), {', '.join(claim.datasets)}{users}"
     section = f"section {claim.section}" if claim.section[:1].isdigit() else claim.section
     paragraphs = [
         f"### {claim.id}",
@@ -116,6 +121,6 @@ def _differences(claim: Claim, pairs: Sequence[Pair]) -> TextTable:
         if several:
             shown += [(each.mean, each.half_width) for each in pair.by_dataset]
         values = [plus_minus(mean, half_width, digits(claim.metric), "+") for mean, half_width in shown]
-        lines.append([f"{pair.row} - {pair.against}", pair.verdict, *values])
+        lines.append([f"{pair.row} - {pair.against}", told(pair), *values])
     columns = ["mean", *claim.datasets] if several else claim.datasets
     return TextTable.of(["difference", "verdict"], columns, lines)

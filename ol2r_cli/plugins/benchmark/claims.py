@@ -31,7 +31,7 @@ from ol2r_cli.text.table import show
 HOLDS, FAILS, UNDECIDED, UNKNOWN = "holds", "fails", "undecided", "not published"
 MEANING = (
     "A difference is a mean over users and data ± half its 95 % interval, which contains model selection. For test "
-    "NDCG@10 the spread of validation NDCG@10 stands in."
+    "NDCG@10 the spread of validation NDCG@10 stands in. Data agree where their own mean is as the claim has it."
 )
 _LEAST_UNFAIRNESS = 1e-3  # below it, unfairness is taken as equal
 
@@ -61,9 +61,11 @@ class Claim:
 
 
 class Pair(NamedTuple):
-    """One row minus another: the mean difference, half its 95 % interval, and the verdict.
+    """One row minus another: the mean difference over data, half its 95 % interval, and the verdict.
 
     by_dataset: the differences of which it is the mean.
+    agree: how many of them are where the claim has them, by their own mean.
+    depends_on_data: whether one interval is wholly where the claim has it, and another wholly elsewhere.
     """
 
     row: str
@@ -72,6 +74,8 @@ class Pair(NamedTuple):
     half_width: float
     verdict: str
     by_dataset: Sequence[Difference]
+    agree: int
+    depends_on_data: bool
 
 
 @cache
@@ -120,11 +124,24 @@ def judged(claim: Claim) -> list[Pair]:
         known = [difference for difference in differences if difference is not None]
         if len(known) < len(differences):
             return []
-        mean = sum(difference.mean for difference in known) / len(known)
-        half_width = sum(difference.half_width**2 for difference in known) ** 0.5 / len(known)
-        found = verdict_of_interval(mean, half_width, claim.expect, claim.bound)
-        pairs.append(Pair(row, against, mean, half_width, found, known))
+        pairs.append(pair_of(row, against, known, claim.expect, claim.bound))
     return pairs
+
+
+def pair_of(row: str, against: str, by_dataset: Sequence[Difference], expect: str, bound: float) -> Pair:
+    """Return the verdict on the mean of differences, one for each dataset (protocol.md, Five sets of data, rules 1-5).
+
+    It is that of the interval of the mean, but undecided where the interval of one dataset decides the opposite, and
+    where it would hold without more than half of the datasets.
+    """
+    mean = sum(difference.mean for difference in by_dataset) / len(by_dataset)
+    half_width = sum(difference.half_width**2 for difference in by_dataset) ** 0.5 / len(by_dataset)
+    of_mean = verdict_of_interval(mean, half_width, expect, bound)
+    own = {verdict_of_interval(each.mean, each.half_width, expect, bound) for each in by_dataset}
+    agree = sum(verdict_of_interval(each.mean, 0, expect, bound) == HOLDS for each in by_dataset)
+    opposed = {HOLDS: FAILS in own or agree <= len(by_dataset) / 2, FAILS: HOLDS in own, UNDECIDED: False}[of_mean]
+    found = UNDECIDED if opposed else of_mean
+    return Pair(row, against, mean, half_width, found, by_dataset, agree, {HOLDS, FAILS} <= own)
 
 
 def _difference(claim: Claim, dataset: str, row: str, against: str) -> Difference | None:
@@ -211,13 +228,19 @@ def show_claims(paper: str = "") -> int:
 
 def _show_claim(claim: Claim, pairs: Sequence[Pair]) -> None:
     print(f"{claim.id}  {verdict(pairs).upper()}  {claim.paper}, {claim.section}")
-    measured_on = f"page {claim.page}: {' and '.join(claim.datasets)}, {', '.join(claim.users)} users"
+    measured_on = f"page {claim.page}: {', '.join(claim.datasets)}; {', '.join(claim.users)} users"
     _print_indented(claim.says, f"{expected(claim)}; {measured_on}", claim.conditions)
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim.metric), "+")
-        print(f"    {difference}  {pair.row} - {pair.against}: {pair.verdict}")
+        print(f"    {difference}  {pair.row} - {pair.against}: {told(pair)}")
     _print_indented(claim.note)
     print()
+
+
+def told(pair: Pair) -> str:
+    """Return the verdict of a pair, on how many of several datasets its mean agrees, and whether it depends on them."""
+    agree = f"{pair.agree} of {len(pair.by_dataset)} agree" if len(pair.by_dataset) > 1 else ""
+    return ", ".join(filter(None, [pair.verdict, agree, "depends on the data" if pair.depends_on_data else ""]))
 
 
 def _print_indented(*texts: str) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ol2r_cli.plugins.benchmark import claims, results
 from ol2r_cli.plugins.benchmark.benchmark import main
-from ol2r_cli.plugins.benchmark.differences import spread_of_choice
+from ol2r_cli.plugins.benchmark.differences import Difference, spread_of_choice
 from ol2r_cli.plugins.benchmark.results import published_dir
 from tests.plugins.benchmark.small import published_in
 
@@ -38,8 +38,8 @@ def spread(page: str, dataset: str, user: str, row: str, metric: str) -> float:
     return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric)
 
 
-def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
-    """Mean difference and half the interval of one pair of rows; None where a row is not published."""
+def by_hand(claim: dict, row: str, against: str) -> list[tuple[float, float]]:
+    """Mean difference and half the interval of one pair of rows on each dataset; none where a row is not published."""
     page, metric = claim["page"], claim["metric"]
     parts = []
     for dataset in claim.get("datasets", CONTENT["pages"][page]["datasets"]):
@@ -48,7 +48,7 @@ def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
         for user in users:
             own, other = (of_row(page, dataset, user, name, metric) for name in (row, against))
             if not own or not other:
-                return None
+                return []
             if metric == "unfairness":
                 own, other = ({u: math.log2(max(abs(v), 0.001)) for u, v in of.items()} for of in (own, other))
             for unit in own:
@@ -57,8 +57,33 @@ def by_hand(claim: dict, row: str, against: str) -> tuple[float, float] | None:
         frame = pl.DataFrame([(fold, sum(each) / len(each)) for (fold, _), each in differences.items()], orient="row")
         units = frame["column_1"] if frame["column_0"].null_count() else frame.group_by("column_0").mean()["column_1"]
         t = stats.t.ppf(0.975, len(units) - 1) * units.std() / len(units) ** 0.5
-        parts.append((units.mean(), t**2 + stats.norm.ppf(0.975) ** 2 * variance))
-    return sum(mean for mean, _ in parts) / len(parts), sum(v for _, v in parts) ** 0.5 / len(parts)
+        parts.append((units.mean(), (t**2 + stats.norm.ppf(0.975) ** 2 * variance) ** 0.5))
+    return parts
+
+
+def place(mean: float, half_width: float, expect: str, bound: float) -> str:
+    """Whether an interval is wholly where a claim has it, wholly elsewhere, or neither."""
+    low, high = sorted([mean - half_width, mean + half_width])
+    if expect == "equivalent":
+        inside, outside = low >= -bound and high <= bound, low > bound or high < -bound
+    else:
+        sign, due = 1 if "higher" in expect else -1, bound if "much" in expect else 0
+        inside, outside = min(sign * low, sign * high) > due, max(sign * low, sign * high) < due
+    return "inside" if inside else "outside" if outside else "neither"
+
+
+def by_rule(parts: list[tuple[float, float]], expect: str, bound: float) -> tuple[str, int, bool]:
+    """The verdict of a pair by the rule of protocol.md, how many sets agree, and whether it depends on the data."""
+    mean = sum(mean for mean, _ in parts) / len(parts)
+    of_mean = place(mean, sum(half**2 for _, half in parts) ** 0.5 / len(parts), expect, bound)
+    own = [place(*part, expect, bound) for part in parts]
+    agree = [place(mean, 0, expect, bound) for mean, _ in parts].count("inside")
+    verdict = "undecided"
+    if of_mean == "inside" and "outside" not in own and 2 * agree > len(parts):
+        verdict = "holds"
+    if of_mean == "outside" and "inside" not in own:
+        verdict = "fails"
+    return verdict, agree, "inside" in own and "outside" in own
 
 
 @pytest.mark.slow
@@ -70,17 +95,15 @@ def test_every_verdict_follows_from_the_raw_values():
         bound = CONTENT["bound"].get(claim["metric"], 0)
         verdicts = []
         for (row, against), pair in zip(product(claim["rows"], claim["against"]), pairs, strict=bool(pairs)):
-            mean, half_width = by_hand(claim, row, against)
-            assert (pair.mean, pair.half_width) == pytest.approx((mean, half_width), rel=1e-5), claim["id"]
-            expect, due = claim["expect"].split()[-1], bound if "much" in claim["expect"] else 0
-            low, high = sorted([mean - half_width, mean + half_width])
-            if expect == "equivalent":
-                holds, fails = low >= -bound and high <= bound, low > bound or high < -bound
-            else:
-                sign = 1 if expect == "higher" else -1
-                holds, fails = min(sign * low, sign * high) > due, max(sign * low, sign * high) < due
-            verdicts.append("holds" if holds else "fails" if fails else "undecided")
-            assert pair.verdict == verdicts[-1], (claim["id"], row, against)
+            parts = by_hand(claim, row, against)
+            assert [(each.mean, each.half_width) for each in pair.by_dataset] == [
+                pytest.approx(part, rel=1e-5) for part in parts
+            ], claim["id"]
+            mean, variance = (sum(part) / len(parts) for part in zip(*((m, half**2) for m, half in parts), strict=True))
+            assert (pair.mean, pair.half_width) == pytest.approx((mean, (variance / len(parts)) ** 0.5), rel=1e-5)
+            expected = by_rule(parts, claim["expect"], bound)
+            assert (pair.verdict, pair.agree, pair.depends_on_data) == expected, (claim["id"], row, against)
+            verdicts.append(pair.verdict)
         expected = "fails" if "fails" in verdicts else "holds" if set(verdicts) == {"holds"} else "undecided"
         assert claims.verdict(pairs) == (expected if pairs else "not published"), claim["id"]
         decided += bool(pairs)
@@ -111,6 +134,28 @@ def test_the_words_of_a_claim(expect, of_intervals):
         mean, half_width = (low + high) / 2, (high - low) / 2
         assert claims.verdict_of_interval(mean, half_width, expect, 0.5) == verdict, (low, high)
         assert claims.verdict_of_interval(-mean, half_width, opposite, 0.5) == verdict, (-high, -low)
+
+
+# Each case: intervals of sets of data, the verdict on "higher", how many agree, whether it depends on the data.
+@pytest.mark.parametrize(
+    ("intervals", "told"),
+    [
+        ([(0.1, 0.3), (0.2, 0.4), (-0.1, 0.3)], (HOLDS, 3, False)),
+        ([(0.1, 0.3), (0.8, 1.2), (-0.2, 0.1)], (HOLDS, 2, False)),
+        ([(0.1, 0.3), (0.8, 1.2), (-0.2, -0.1)], (UNDECIDED, 2, True)),  # one is wholly below
+        ([(0.8, 1.2), (-0.2, 0.1)], (UNDECIDED, 1, False)),  # half of two are no more than half
+        ([(-0.3, -0.1), (-0.5, 0.1), (-0.1, 0.3)], (UNDECIDED, 1, False)),  # the mean may be 0
+        ([(-0.3, -0.1), (-1.2, -0.8), (-0.1, 0.2)], (FAILS, 1, False)),
+        ([(-0.3, -0.1), (-1.2, -0.8), (0.1, 0.2)], (UNDECIDED, 1, True)),  # one is wholly above
+        ([(0.1, 0.3)], (HOLDS, 1, False)),
+    ],
+)
+def test_sets_of_data_decide_together(intervals, told):
+    by_dataset = [Difference((low + high) / 2, (high - low) / 2, 0.5, 4) for low, high in intervals]
+    pair = claims.pair_of("a", "b", by_dataset, "higher", 0)
+    assert (pair.verdict, pair.agree, pair.depends_on_data) == told
+    opposite = [each._replace(mean=-each.mean) for each in by_dataset]
+    assert claims.pair_of("b", "a", opposite, "lower", 0).verdict == told[0]
 
 
 def test_claims_are_complete():

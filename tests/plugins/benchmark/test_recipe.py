@@ -32,6 +32,7 @@ GROUPS |= {group for kind in other_kinds() for group in (kind.data, kind.ranker)
 CLICK_MODELS = {"perfect", "navigational", "informational"}
 FOLDS = {
     "mq2008": 5,
+    "mq2007_part": 5,
     "ohsumed": 5,
     "clueweb09": 2,
     "mslr_web10k": 5,
