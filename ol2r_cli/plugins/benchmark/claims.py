@@ -232,7 +232,7 @@ def _show_claim(claim: Claim, pairs: Sequence[Pair]) -> None:
     _print_indented(claim.says, f"{expected(claim)}; {measured_on}", claim.conditions)
     for pair in pairs:
         difference = plus_minus(pair.mean, pair.half_width, digits(claim.metric), "+")
-        print(f"    {difference}  {pair.row} - {pair.against}: {told(pair)}")
+        _print_indented(f"{difference}  {pair.row} - {pair.against}: {told(pair)}")
     _print_indented(claim.note)
     print()
 
