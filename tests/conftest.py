@@ -80,7 +80,8 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     typechecker.calls.clear()
-    if item.get_closest_marker("slow") and time.time() > float(os.environ.get("OL2R_LONG_TESTS_UNTIL", "inf")):
+    is_long = item.get_closest_marker("slow") or item.get_closest_marker("slurm")
+    if is_long and time.time() > float(os.environ.get("OL2R_LONG_TESTS_UNTIL", "inf")):
         pytest.skip("the time for long tests (OL2R_LONG_TESTS_UNTIL) is over")
 
 
