@@ -139,8 +139,9 @@ def pair_of(row: str, against: str, by_dataset: Sequence[Difference], expect: st
     of_mean = verdict_of_interval(mean, half_width, expect, bound)
     own = {verdict_of_interval(each.mean, each.half_width, expect, bound) for each in by_dataset}
     agree = sum(verdict_of_interval(each.mean, 0, expect, bound) == HOLDS for each in by_dataset)
-    opposed = {HOLDS: FAILS in own or agree <= len(by_dataset) / 2, FAILS: HOLDS in own, UNDECIDED: False}[of_mean]
-    found = UNDECIDED if opposed else of_mean
+    is_contradicted = {HOLDS: FAILS, FAILS: HOLDS}.get(of_mean) in own
+    too_few_agree = of_mean == HOLDS and agree <= len(by_dataset) / 2
+    found = UNDECIDED if is_contradicted or too_few_agree else of_mean
     return Pair(row, against, mean, half_width, found, by_dataset, agree, {HOLDS, FAILS} <= own)
 
 
