@@ -146,14 +146,16 @@ class RunDirectory:
     def write_parquet(self, name: str, rows: pl.DataFrame) -> None:
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd", row_group_size=2**15)
-        self.write_bytes(name, content.getbuffer())
+        with content.getbuffer() as view:  # released also where nothing can be written, as Python 3.14 asks for
+            self.write_bytes(name, view)
 
     def write_torch(self, name: str, content: Any) -> None:
         """Write anything that `torch.load(..., weights_only=True)` can read: tensors, numbers, strings, lists,
         dicts."""
         stream = io.BytesIO()
         torch.save(content, stream)
-        self.write_bytes(name, stream.getbuffer())
+        with stream.getbuffer() as view:
+            self.write_bytes(name, view)
 
 
 def save_checkpoint(directory: RunDirectory, state: Mapping[str, Any], fingerprint: str) -> None:

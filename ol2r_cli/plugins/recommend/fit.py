@@ -277,7 +277,8 @@ class FitRunner(Lifecycle):
     def _write_model(self) -> None:
         arrays = io.BytesIO()
         np.savez(arrays, **self.fit.model.state())  # type: ignore[arg-type]
-        self.directory.write_bytes(MODEL, arrays.getbuffer())
+        with arrays.getbuffer() as view:
+            self.directory.write_bytes(MODEL, view)
         if (trees := self.fit.model.trees()) is not None:
             self.directory.write_json(TREES, trees)
 
