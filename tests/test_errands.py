@@ -60,7 +60,7 @@ def test_the_announcement_has_the_verdicts():
     holds, fails, undecided = (sum(int(count.strip() or 0) for count in column) for column in zip(*rows, strict=True))
     announced = " ".join(PAGE.split())
     assert (
-        f"{holds + fails + undecided} claims of {len(rows)} papers were tested on public data by rules written before "
-        f"the runs: {holds} hold, {fails} fail, {undecided} are undecided."
+        f"{holds + fails + undecided} claims of {len(rows)} papers were tested on public data by written rules: "
+        f"{holds} hold, {fails} fail, {undecided} are undecided."
     ) in announced
     assert f"{len(rows)} mails are sent" in announced

@@ -146,7 +146,7 @@ class RunDirectory:
     def write_parquet(self, name: str, rows: pl.DataFrame) -> None:
         content = io.BytesIO()
         rows.write_parquet(content, compression="zstd", row_group_size=2**15)
-        with content.getbuffer() as view:  # released also where nothing can be written, as Python 3.14 asks for
+        with content.getbuffer() as view:  # else Python 3.14 prints a traceback where nothing can be written
             self.write_bytes(name, view)
 
     def write_torch(self, name: str, content: Any) -> None:

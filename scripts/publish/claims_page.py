@@ -47,7 +47,7 @@ authors who compare with them.
 - All data have the same weight in a mean, whose interval speaks for these data. Two folds of ClueWeb09 are too few for
   an interval.
 - Claims, rows and bounds were fixed before the pages that decide were made, except olranknet-7 to -9.
-  The rule over several data was written before OHSUMED and MQ2007_part were played.
+  The rule over several data is newer: it was written before OHSUMED and MQ2007_part were played, after the others.
 - A note says what was measured beside a claim. It decides nothing."""
 
 
