@@ -24,7 +24,7 @@ from ol2r_cli.report.names import Labels
 from ol2r_cli.report.parts import part_of
 from ol2r_cli.report.run_groups import Group
 from ol2r_cli.report.shown_metrics import ndcg_metrics
-from ol2r_cli.run.run import CODE
+from ol2r_cli.run.run import CODE, CONTENT
 
 
 class NotDecided(ValueError):
@@ -200,5 +200,5 @@ def _settings_of_grids(groups: Sequence[Group], keep: Collection[str]) -> frozen
         if name not in known:
             examples = [example for example in of_chosen_parts if not example.endswith("._target_")]
             raise ValueError(f"--keep must be settings such as {', '.join(examples)}, got {name}")
-    # Another version of the code is another competitor.
-    return frozenset(name for name in of_chosen_parts if not name.endswith(f".{CODE}")) - set(keep)
+    # Another version of the code, or of a file, is another competitor.
+    return frozenset(name for name in of_chosen_parts if not name.endswith((f".{CODE}", f".{CONTENT}"))) - set(keep)

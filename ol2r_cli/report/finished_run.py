@@ -35,8 +35,8 @@ class FinishedRun:
 
     manifest: what its run.json has, or as much of this as was published: id, choices, dataset, columns and typed.
     settings: those that can change results, by dotted name (`dataset.queries.train`), without seed, replicas and
-    dataset.fold, and the hashes of its own code, as `ranker.own_code`. values: the metrics of each seed, or of what
-    `units` has in place of seeds, None where one does not apply.
+    dataset.fold, and the hashes of its own code, as `ranker.own_code`, and of files, as `ranker.scores.sha256`.
+    values: the metrics of each seed, or of what `units` has in place of seeds, None where one does not apply.
     """
 
     path: Path

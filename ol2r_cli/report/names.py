@@ -36,11 +36,11 @@ from ol2r_cli.report.styles import (
     shade,
     style_of_name,
 )
-from ol2r_cli.run.run import CODE
+from ol2r_cli.run.run import CODE, CONTENT
 
 START = "start"  # what tables call start.run
 _NO_CHOICES = {"fairness": "none", "intent": "none", "click": "none"}  # words that change nothing
-_NOT_TYPED = (FINGERPRINT, START_SEED, "results_version", CODE)  # ends of settings that no command has
+_NOT_TYPED = (FINGERPRINT, START_SEED, "results_version", CODE, CONTENT)  # ends of settings that no command has
 
 
 class NamedStyle(NamedTuple):

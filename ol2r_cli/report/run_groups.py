@@ -17,6 +17,7 @@ from ol2r_cli.report.estimates import Estimate, of_values
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.parts import RECORDING
 from ol2r_cli.report.units import Units
+from ol2r_cli.run.run import CONTENT
 
 START_SEED = "start.seed"  # added to the settings where one seed was started from several
 FINGERPRINT = "dataset.fingerprint"  # added to the settings where they do not identify the data
@@ -110,9 +111,25 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     ignored = RECORDING | _settings_of_equal_measures(runs)
     groups: dict[str, Group] = {}
     settings = [{name: value for name, value in run.settings.items() if name not in ignored} for run in runs]
-    for run, of_run in zip(runs, _with_seeds_of_starts(runs, settings), strict=True):
+    of_contents = _with_changed_contents(runs, settings)
+    for run, of_run in zip(runs, _with_seeds_of_starts(runs, of_contents), strict=True):
         groups.setdefault(_key(run.choices, of_run), Group(run.choices, of_run, [])).runs.append(run)
     return list(groups.values())
+
+
+def _with_changed_contents(
+    runs: Sequence[FinishedRun], settings: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Return the settings of each run, with the hashes of files only where a fold has runs of several contents of one
+    file: it was written anew, under the same name."""
+    without = [{name: of_run[name] for name in of_run if not name.endswith(f".{CONTENT}")} for of_run in settings]
+    keys = [_key(run.choices, of_run) for run, of_run in zip(runs, without, strict=True)]
+    contents: dict[tuple[str, Any], set[str]] = {}
+    for run, key, of_run in zip(runs, keys, settings, strict=True):
+        contents.setdefault((key, run.fold), set()).add(_key(of_run))
+    changed = {key for (key, _), different in contents.items() if len(different) > 1}
+    chosen = zip(keys, settings, without, strict=True)
+    return [of_run if key in changed else less for key, of_run, less in chosen]
 
 
 def _with_seeds_of_starts(

@@ -119,7 +119,9 @@ class Experiment:
         precision = str(self.dtype).removeprefix("torch.")
         device = {**self.settings["device"], "dtype": precision}
         of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
-        of_roles = {group: {**self.settings[group], **role.hashes()} for group, role in self.roles.items()}
+        hashes = {group: role.hashes() for group, role in self.roles.items()}
+        self.inputs = {f"{group}.{name}": hash for group in hashes for name, hash in hashes[group].items()}
+        of_roles = {group: {**self.settings[group], **hashes[group]} for group in self.roles}
         decisive = {**HASHED_ALWAYS, **self.settings, **of_roles, "device": device, **of_parts}
         self.id = identity(decisive, self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)

@@ -2,7 +2,7 @@
 
 The same experiment has the same directory, alone and in a sweep. Every setting that could change a result changes the
 directory. Settings that only decide where and how fast a run is computed do not. The hashes of the user's own code
-(`own_code.py`) are part of the id: an edited ranker is another run.
+(`own_code.py`), and of files that roles read, are part of the id: an edited ranker is another run.
 """
 
 from __future__ import annotations

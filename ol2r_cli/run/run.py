@@ -37,7 +37,8 @@ from ol2r_cli.run.identity import NOT_HASHED
 from ol2r_cli.text.formatting import error_line
 
 STATES = ("running", "finished", "interrupted", "killed", "failed", "damaged", "unreadable")
-CODE = "own_code"  # the end of the name under which a hash of the user's code stands beside settings
+# Ends of the names under which hashes of the user's code, and of files that settings name, stand beside settings.
+CODE, CONTENT = "own_code", "sha256"
 RENEWED = 120.0  # seconds; a process renews its manifest every two, if rounds are not longer
 _READ_ALWAYS = (SUMMARY, CONFIG)  # small files, whose contents are compared at every look at a finished run
 _FILES: dict[Any, Any] = {...: {"bytes": int, "sha256": str}}
@@ -53,6 +54,7 @@ _MANIFEST: dict[Any, Any] = {  # what a run.json has; with None, what is not kno
     "versions": ({...: (str, None)}, None),
     "git": ({"commit": str, "dirty": bool}, None),
     "code": (dict, None),
+    "inputs": ({...: str}, None),
     "start": ({"seeds": [int], "choices": {...: str}, "settings": dict, "fingerprint": str}, None),
     "columns": ({"trace": (list, None), "evaluation": (list, None)}, None),
 }
@@ -286,8 +288,11 @@ class Run:
 
     @property
     def code_settings(self) -> dict[str, str]:
-        """The hashes of its own code: {"ranker.own_code": "3f2a99c10b7d"}."""
-        return {f"{part}.{CODE}": str(hash) for part, hash in (self.manifest.get("code") or {}).items()}
+        """The hashes of its own code and of the files that its settings name: {"ranker.own_code": "3f2a99c10b7d",
+        "ranker.scores.sha256": "90ab3c5d1e77"}."""
+        code = {f"{part}.{CODE}": str(hash) for part, hash in (self.manifest.get("code") or {}).items()}
+        inputs = self.manifest.get("inputs") or {}
+        return code | {f"{setting}.{CONTENT}": hash[:12] for setting, hash in inputs.items()}
 
     def as_start(self) -> dict[str, Any]:
         """Return what the run.json of a run that starts from this one says of it: choices, settings by dotted name,

@@ -221,6 +221,7 @@ class Runner(Lifecycle):
             choices=experiment.recorded_choices(),
             fingerprint=experiment.dataset.fingerprint,
             code=experiment.code or None,
+            inputs=experiment.inputs or None,
             **{part.setting: part.manifest(prepared) for part, prepared in experiment.parts if part.manifest},
             seeds=experiment.seeds,
             exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},

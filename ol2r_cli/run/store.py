@@ -237,6 +237,7 @@ _ENTRIES = (  # of run.json, in this order
         "choices",
         "dataset",
         "code",
+        "inputs",
         "start",
         "seeds",
         "exposure",
@@ -258,9 +259,10 @@ class Manifest:
     `round` is the round of the checkpoint from which the run resumes, of `rounds`; `packages` are those of the roles,
     `began` when the work on the run began, by `time.monotonic`, and `explain` gives the text of an exception.
     `own_time` returns the wall-clock and CPU seconds of the run, of a process that plays others too. `about` are the
-    entries id, choices, seeds, command, typed, device and threads and, where there are any, code, start, note, exposure
-    and columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of threads are
-    not those of the rounds before. `runs` is how many runs this process plays, each of which writes its own.
+    entries id, choices, seeds, command, typed, device and threads and, where there are any, code, inputs, start, note,
+    exposure and columns. `content` is the mapping on disk. `warnings` has a line if versions, device or number of
+    threads are not those of the rounds before. `runs` is how many runs this process plays, each of which writes its
+    own.
     """
 
     runs = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from itertools import pairwise, product
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 import torch
 
-from ol2r_cli import cli
+from ol2r_cli import api, cli
 from ol2r_cli.config.instantiate import build
 from ol2r_cli.dataset.letor import names_of_rows
 from ol2r_cli.plugins.check import role_laws
@@ -226,6 +227,28 @@ def test_the_content_of_a_file_decides_the_id(tmp_path):
         assert cli.main([*WORDS, f"ranker.weights={tmp_path / name}", f"output_dir={outputs}"]) == 0
         ids += [path.name for path in find_runs(outputs)]
     assert ids[0] == ids[1] != ids[2]
+
+
+def test_a_file_that_is_written_anew_is_another_row(tmp_path, capsys):
+    """Of reports, whose words choose one content; while a file has one content, no row says so."""
+    file, contents = tmp_path / "w.txt", ("1\n2\n3\n4\n5\n6\n", "6\n5\n4\n3\n2\n1\n")
+    names = []
+    for content in contents:
+        file.write_text(content)
+        assert cli.main([*WORDS, f"ranker.weights={file}", f"output_dir={tmp_path / 'out'}"]) == 0
+        names.append(hashlib.sha256(content.encode()).hexdigest()[:12])
+        loaded = api.load(tmp_path / "out")
+        assert ("ranker.weights.sha256" in loaded.columns) == (len(names) == 2)
+    assert loaded["group"].n_unique() == 2
+    assert {*loaded["ranker.weights.sha256"]} == {*names}
+    assert len(api.load(tmp_path / "out", f"ranker.weights.sha256={names[0]}")) == 1
+    capsys.readouterr()
+    assert cli.main(["report", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in names), printed
+    assert cli.main(["diff", *(str(path) for path in find_runs(tmp_path / "out"))]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ranker.weights.sha256")]
+    assert {*line.split()[1:]} == {*names}
 
 
 def test_what_it_deploys_is_exported_where_it_is_linear(tmp_path, capsys):

@@ -169,8 +169,8 @@ CHOICES = {"dataset": "synthetic", "ranker": "pdgd", "click": "perfect"}
 ABOUT: dict[str, Any] = {"id": "0123456789", "choices": CHOICES, "fingerprint": "abc", "seeds": [1, 2], "rounds": 100}
 ABOUT |= {"device": "cpu", "threads": 1, "command": "ol2r run ranker=pdgd"}
 KEYS = (
-    "status id command typed note choices dataset code start seeds exposure columns progress started ended seconds "
-    "cpu_seconds peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
+    "status id command typed note choices dataset code inputs start seeds exposure columns progress started ended "
+    "seconds cpu_seconds peak_memory_gb startup_seconds ran sittings rounds_per_second error files versions git device "
     "threads host pid results_version"
 )
 
