@@ -24,23 +24,31 @@ LISTS = ((10, 11, 12), (12, 10, 11), (11, 12, 13))
 EXAMINATION = {(1, 0): 1.0, (2, 0): 0.6, (2, 1): 0.9, (3, 0): 0.3, (3, 1): 0.5, (3, 2): 0.7}  # by rank and last click
 
 
-def expected_counts(shown, sessions, attraction):
+def expected_counts(shown, sessions, attraction, examination):
     """What users of the user browsing model do on average: all patterns of clicks, with their probabilities."""
     rows = []
     for clicks in product((False, True), repeat=len(shown)):
         chance, last, met = sessions, 0, []
         for rank, (document, clicked) in enumerate(zip(shown, clicks, strict=True), 1):
             met.append({"query": 0, "document": document, "rank": rank, "last_click": last, "clicked": clicked})
-            attracted = attraction[document] * EXAMINATION[rank, last]
+            attracted = attraction[document] * examination[rank, last]
             chance *= attracted if clicked else 1 - attracted
             last = rank if clicked else last
         rows += [{**row, "shown": chance, "clicked": chance * row["clicked"]} for row in met]
     return rows
 
 
-def counts(*lists, attraction=ATTRACTION, sessions=1000):
-    rows = pl.DataFrame([row for shown in lists for row in expected_counts(shown, sessions, attraction)])
+def counts(*lists, attraction=ATTRACTION, sessions=1000, examination=EXAMINATION):
+    rows = pl.DataFrame([row for shown in lists for row in expected_counts(shown, sessions, attraction, examination)])
     return rows.group_by("query", "document", "rank", "last_click").agg(pl.col("shown", "clicked").sum())
+
+
+@pytest.mark.parametrize("top", [1.0, 0.5])
+def test_attractions_are_the_expected_clicks_at_the_top_rank(top):
+    """Also where users look at another rank more often."""
+    found = attractions(counts(*LISTS, examination=EXAMINATION | {(1, 0): top}))
+    assert found["document"].to_list() == [*ATTRACTION]
+    assert found["attraction"].to_list() == pytest.approx([top * chance for chance in ATTRACTION.values()], abs=1e-4)
 
 
 def test_without_clicks_nothing_attracts():
