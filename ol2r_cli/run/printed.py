@@ -44,8 +44,8 @@ def render(run: Run, finished_before: bool = False) -> str:
 
 
 def _experiment(run: Run) -> str:
-    """Return what was run: the choices, the number of rounds and the seeds."""
-    choices, seeds = run.choices, run.seeds
+    """Return what was run: the choices, the fold of a dataset with folds, the number of rounds and the seeds."""
+    choices, seeds, fold = run.choices, run.seeds, run.flat_settings.get("dataset.fold")
     model = f" ({choices['ranker/model']})" if "ranker/model" in choices else ""
     roles = [f"ranker {choices['ranker']}{model}"]
     if "exploration" in run.typed:
@@ -53,6 +53,7 @@ def _experiment(run: Run) -> str:
     if choices.get("fairness", "none") != "none":
         roles.append(f"fairness {choices['fairness']}")
     roles += [f"click model {choices['click']}", f"dataset {choices['dataset']}"]
+    roles += [] if fold is None else [f"fold {fold}"]
     which_seeds = f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})" if len(seeds) > 1 else f"seed {seeds[0]}"
     return ", ".join([*roles, f"{run.rounds:,} rounds", which_seeds])
 

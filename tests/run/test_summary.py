@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -37,10 +38,13 @@ def written(directory: RunDirectory, **manifest: Any) -> Run:
     return Run(directory.path, MANIFEST | manifest, files=directory.files)
 
 
-def text_of(run: Run, path: str = "outputs/mslr_web10k/a", **manifest: Any) -> str:
-    """The text of a finished run in a directory of this name."""
-    shown = Run(path, run.manifest | manifest)
-    shown.summary_file = summarise(run)
+def text_of(
+    run: Run, path: str = "outputs/mslr_web10k/a", more: Mapping[str, Any] | None = None, **manifest: Any
+) -> str:
+    """The text of a finished run in a directory of this name, with more metrics."""
+    shown, summary = Run(path, run.manifest | manifest), summarise(run)
+    shown.settings = {"dataset": {"fold": 3}}
+    shown.summary_file = summary | {"metrics": summary["metrics"] | (more or {})}
     return render(shown)
 
 
@@ -126,7 +130,7 @@ def test_the_text_has_experiment_results_and_what_to_type(run, tmp_path, monkeyp
     assert text.splitlines() == [
         "finished: run 0123456789; numbers are means over seeds ± half the 95% interval of the mean",
         "  experiment       ranker pairrank, fairness fairexp, click model navigational, dataset mslr_web10k, "
-        "20 rounds, 2 seeds (1 to 2)",
+        "fold 3, 20 rounds, 2 seeds (1 to 2)",
         f"  test NDCG@10     0.3750 ± {t * 0.25 / 2:.4f} untrained, 0.7500 ± 0.0000 after 20 rounds; "
         "0.5000 ± 0.0000 at the best round by validation",
         "  online NDCG      0.0500 ± 0.0000 of the lists shown, 0.5000 ± 0.0000 in the last tenth",
@@ -179,10 +183,8 @@ def test_an_absolute_value_is_printed_between_bars(run):
     """Of unfairness, and of what a measure of the user declares."""
     gap = asdict(Column("unfairness_too", "gap", summary="size"))
     choices = {"dataset": "mq2008", "ranker": "pdgd", "click": "perfect"}
-    shown = Run("outputs/mq2008/a", run.manifest | {"choices": choices, "columns": {"trace": [gap]}})
-    summary = summarise(run)
-    shown.summary_file = summary | {"metrics": summary["metrics"] | {"unfairness_too": over_two(4, 4)}}
-    text = render(shown)
+    more = {"unfairness_too": over_two(4, 4)}
+    text = text_of(run, "outputs/mq2008/a", more, choices=choices, columns={"trace": [gap]})
     assert "  |unfairness|     10.000 " in text
     assert "  |gap|            4.0000 " in text
 
