@@ -52,7 +52,8 @@ def click_log(path: Path, data: Path | None = None, own_targets: Collection[str]
 def _rows(simulation: Simulation, seeds: Sequence[int], t: int, interaction: Interaction) -> pl.DataFrame:
     """Return a row for each document that was shown in round `t`, which the simulation has just recorded."""
     measurement, shown = simulation.measurement, interaction.shown.cpu().numpy()
-    grades = measurement.grades[measurement.recorded - 1, :, : shown.shape[1]]
+    # A copy: `measures` clears them once it has as many rounds as it holds.
+    grades = measurement.grades[measurement.recorded - 1, :, : shown.shape[1]].clone()
     if measurement.full():
         measurement.measures()
     judged, document = grades.long(), interaction.candidates.document.gather(1, interaction.ranking)

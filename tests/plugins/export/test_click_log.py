@@ -37,6 +37,8 @@ def test_rows_are_the_rounds_of_the_run_with_exact_examination(tmp_path: Path):
     columns = ["seed", "round", "position", "document", "click"]
     assert log.select(columns).rows() == there.select(*columns[:2], "rank", *columns[3:]).rows()
     assert log["session"].unique().to_list() == list(range(1, 141))
+    labels = build(compose(TINY).config["dataset"], "dataset").load().labels
+    assert log["grade"].to_list() == labels.numpy()[log["document"]].tolist(), "in all rounds, also every 64th"
     user = Catalogue().choices["click"]["yandex_dcm"].content
     for (_,), page in log.group_by("session"):
         table = user["tables"][5]["click"]
