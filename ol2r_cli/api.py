@@ -279,7 +279,7 @@ def compare(
     """Return a table of runs and of all finished runs below folders, with paired tests; a notebook displays it.
 
     Runs that differ only in seed and fold are one row. Each row is compared with the `baseline`, such as "pairrank",
-    without one with every other row. `test` is t or sign-flip, corrected by Holm. `metrics` are the columns, without
+    without one with every other row. `test` is t or permutation, corrected by Holm. `metrics` are the columns, without
     any the usual ones. `.frame()` is the table in full precision; `.text("latex")` and `.write(path, form)` give other
     forms. ValueError where there are no finished runs, and for a metric or baseline that none has.
     """

@@ -35,7 +35,8 @@ class Collection:
     """Finished runs, the number of unfinished runs below each folder, and one line for each damaged run.
 
     elsewhere: the number of runs below folders of `PARTS_OF_OUTPUTS`, which are left out unless they, or folders in
-    them, are named. choosing: the runs below each folder by which a recipe chose settings, with other seeds than those
+    them, are named. copies: the number of runs below each folder that are copies of other runs, which count once.
+    choosing: the runs below each folder by which a recipe chose settings, with other seeds than those
     that it reports, beside which they are left out.
     """
 
@@ -43,12 +44,16 @@ class Collection:
     unfinished: Counter[Path] = field(default_factory=Counter)
     damaged: list[str] = field(default_factory=list)
     elsewhere: Counter[Path] = field(default_factory=Counter)
+    copies: Counter[Path] = field(default_factory=Counter)
     choosing: dict[Path, list[FinishedRun]] = field(default_factory=dict)
+    _begun: set[tuple[str, str]] = field(default_factory=set, init=False)  # ids and times of runs that are there
 
     @property
     def left_out(self) -> list[str]:
         """Lines about the runs that are not in the report."""
         lines = [f"{plural(n, 'run')} not finished: {_line('status', path)}" for path, n in self.unfinished.items()]
+        for path, n in self.copies.items():
+            lines.append(f"{plural(n, 'run')} below {path} left out, copies of others in this report")
         for path, n in self.elsewhere.items():
             lines.append(f"{plural(n, 'run')} of {path.name} left out: {_line('report', path)}")
         for path, runs in self.choosing.items():
@@ -74,6 +79,7 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
     """
     collection, chosen = Collection(), RunFilter(words)
     seen: set[str] = set()  # real paths
+    elsewhere: list[tuple[Path, str]] = []
     for folder in folders:
         if not folder.exists():
             raise ValueError(f"DIR must be a folder with runs, got {folder}, which does not exist")
@@ -81,16 +87,16 @@ def collect(folders: Sequence[Path], verify: bool = False, words: Sequence[str] 
             collection.runs += [run for run in _runs_of_file(folder) if chosen.has(_published_settings(run))]
             continue
         for path in find_runs(folder):
-            elsewhere = part_of_outputs(path, folder)
-            if elsewhere is not None:
-                collection.elsewhere[elsewhere] += 1
+            real_path, part = os.path.realpath(path), part_of_outputs(path, folder)
+            if part is not None:
+                elsewhere.append((part, real_path))
                 continue
-            real_path = os.path.realpath(path)
             run = None if real_path in seen else Run.read(path)
             seen.add(real_path)
             if run is not None and _is_chosen(run, chosen):
                 _add(run, path, folder, verify, collection)
     chosen.check()
+    collection.elsewhere.update(part for part, real_path in elsewhere if real_path not in seen)
     if not collection.runs:
         collection.runs, collection.choosing = [*chain(*collection.choosing.values())], {}
     return collection
@@ -136,7 +142,12 @@ def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collectio
         if wrong:
             raise ValueError(wrong)
         runs = collection.choosing.setdefault(folder, []) if _chooses(run, path) else collection.runs
-        runs.append(finished)
+        begun = finished.id, str(finished.manifest.get("started"))  # a run that was played twice has begun twice
+        if begun in collection._begun:
+            collection.copies[folder] += 1
+        else:
+            collection._begun.add(begun)
+            runs.append(finished)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         collection.damaged.append(f"{path} ({error_line(error)})")
 

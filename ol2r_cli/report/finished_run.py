@@ -132,7 +132,7 @@ def read_run(run: Run) -> FinishedRun:
         raise ValueError(run.error)
     choices, kind = {"intent": "none"} | dict(run.choices), kind_of(run.choices)
     flat = run.flat_settings
-    settings = {name: value for name, value in flat.items() if name != kind.fold and distinguishes(name)}
+    settings = {_usual_name(name): flat[name] for name in flat if name != kind.fold and distinguishes(name)}
     settings |= {"results_version": run.manifest["results_version"]} | run.code_settings | start_setting(run)
     settings = {kind.as_shown(name): value for name, value in settings.items()}
     settings.setdefault("rounds", run.rounds)
@@ -206,6 +206,16 @@ def distinguishes(setting: str) -> bool:
     prefixes = {".".join(words[:length]) for length in range(1, len(words) + 1)}
     never = {"dataset": NOT_HASHED, "measure": {"_target_", "cutoff"}}.get(words[0], ())
     return not prefixes & IGNORED and words[-1] not in never
+
+
+@cache
+def _usual_name(setting: str) -> str:
+    """Return the name of a setting, without the cutoff that its measure has in any case: `ndcg@10` is `ndcg`."""
+    of_measure = re.fullmatch(r"measure\.(\w+)@(\d+)\.(\w+)", setting)
+    choice = _catalogue().choices["measure"].get(of_measure[1]) if of_measure else None
+    if of_measure and choice and str(choice.values.get("cutoff")) == of_measure[2]:
+        return f"measure.{of_measure[1]}.{of_measure[3]}"
+    return setting
 
 
 @cache

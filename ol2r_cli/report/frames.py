@@ -60,7 +60,8 @@ def _identities(groups: Sequence[Group], settings: Sequence[str]) -> pl.DataFram
         for run in group.runs:
             of_group = choices(group)
             row = {"run": run.id, "path": str(run.path), "group": number, "dataset": of_group.pop("dataset")}
-            rows.append(row | {"fold": run.fold} | of_group | {name: run.settings.get(name) for name in settings})
+            of_run = {**run.settings, **group.settings}
+            rows.append(row | {"fold": run.fold} | of_group | {name: of_run.get(name) for name in settings})
     return as_frame(rows)
 
 

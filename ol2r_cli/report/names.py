@@ -8,9 +8,10 @@ same ones with the names and letters of the papers, and gives each name its styl
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 from itertools import chain
@@ -246,12 +247,16 @@ class Labels:
 
     def overrides(self, group: Group) -> str:
         """Return choices and settings as overrides for the command of its kind, quoted for a shell."""
-        overrides = []
+        overrides: dict[str, str] = {}
+        defaults = default_settings(group.choices, group.settings)
         for name, value in self.words(group).items():
             if _NO_CHOICES.get(name) == value or name.endswith(_NOT_TYPED):
                 continue
-            overrides.append(f"{group.run_kind.as_typed(name)}={value}")
-        return shlex.join(overrides)
+            whole = next((outer for outer in _outer_names(name) if outer in defaults), None)
+            if whole:  # a mapping where the default is none, as of dataset.popularity={zipf: 1}
+                name, value = whole, as_typed(_inner_settings(whole, group.settings))
+            overrides[group.run_kind.as_typed(name)] = value
+        return shlex.join(f"{name}={value}" for name, value in overrides.items())
 
     def sort_key(self, group: Group, counts: Callable[[str], bool]) -> list[Any]:
         """Return a key from the settings for which `counts` is true, in the order of columns; numbers by size."""
@@ -320,6 +325,17 @@ def _follows_ranker(group: Group, name: str) -> bool:
     if not name.startswith("exploration.") or is_typed_in(group, name):
         return False
     return group.settings.get(name.replace("exploration.", "ranker."), ...) == group.settings[name]
+
+
+def _outer_names(name: str) -> Iterator[str]:
+    """Yield what a setting is part of: `dataset` and `dataset.popularity` of `dataset.popularity.zipf`."""
+    for end in re.finditer(r"\.", name):
+        yield name[: end.start()]
+
+
+def _inner_settings(outer: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what settings have of a mapping."""
+    return {name.removeprefix(f"{outer}."): settings[name] for name in settings if name.startswith(f"{outer}.")}
 
 
 def _without_defaults(settings: Mapping[Group, dict[str, Any]]) -> dict[Group, dict[str, Any]]:

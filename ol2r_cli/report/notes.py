@@ -47,13 +47,14 @@ def discount_notes(groups: Iterable[Group], metrics: Iterable[str]) -> list[str]
             continue
         setting = f"measure.ndcg{metric.removeprefix(_CUMULATIVE).replace('_', '@')}.discount"
         for group in groups:
-            rounds, discount = group.settings["rounds"], group.runs[0].settings.get(setting, 1)
+            with_it = (run.settings[setting] for run in group.runs if setting in run.settings)
+            rounds, discount = group.settings["rounds"], next(with_it, 1)
             weighed = weighed_rounds(discount, rounds)
             if group.estimate(metric) and weighed < rounds / 2:
                 lines[
                     f"{heading(metric)} weighs round t by {discount}^(t-1): 95% of the weight is on the first "
                     f"{weighed:,} of {rounds:,} rounds. The sum without it is online NDCG times the number of rounds, "
-                    f"or this column with {setting}=1."
+                    f"or this column with measure.ndcg.discount=1."
                 ] = None
     return [line[:1].upper() + line[1:] for line in lines]
 

@@ -112,7 +112,7 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
     groups: dict[str, Group] = {}
     settings = [{name: value for name, value in run.settings.items() if name not in ignored} for run in runs]
     of_contents = _with_changed_contents(runs, settings)
-    for run, of_run in zip(runs, _with_seeds_of_starts(runs, of_contents), strict=True):
+    for run, of_run in _with_seeds_of_starts(runs, of_contents):
         groups.setdefault(_key(run.choices, of_run), Group(run.choices, of_run, [])).runs.append(run)
     return list(groups.values())
 
@@ -120,34 +120,55 @@ def group_runs(runs: Iterable[FinishedRun]) -> list[Group]:
 def _with_changed_contents(
     runs: Sequence[FinishedRun], settings: Sequence[Mapping[str, Any]]
 ) -> Sequence[Mapping[str, Any]]:
-    """Return the settings of each run, with the hashes of files only where a fold has runs of several contents of one
-    file: it was written anew, under the same name."""
-    without = [{name: of_run[name] for name in of_run if not name.endswith(f".{CONTENT}")} for of_run in settings]
-    keys = [_key(run.choices, of_run) for run, of_run in zip(runs, without, strict=True)]
+    """Return the settings of each run, in which a file has one path, the first by alphabet, wherever it was, and its
+    hash only where a fold has runs of several contents under this path: it was written anew."""
+    paths: dict[tuple[str, Any], str] = {}  # by setting and hash
+    for of_run in settings:
+        for setting, hash in _contents(of_run):
+            paths[setting, hash] = min(paths.get((setting, hash), of_run[setting]), of_run[setting])
+    placed = [{**of_run, **{name: paths[name, hash] for name, hash in _contents(of_run)}} for of_run in settings]
+    without = [{name: of_run[name] for name in of_run if not name.endswith(f".{CONTENT}")} for of_run in placed]
+    keys = [(_key(run.choices, of_run), run.fold) for run, of_run in zip(runs, without, strict=True)]
     contents: dict[tuple[str, Any], set[str]] = {}
-    for run, key, of_run in zip(runs, keys, settings, strict=True):
-        contents.setdefault((key, run.fold), set()).add(_key(of_run))
-    changed = {key for (key, _), different in contents.items() if len(different) > 1}
-    chosen = zip(keys, settings, without, strict=True)
-    return [of_run if key in changed else less for key, of_run, less in chosen]
+    for key, of_run in zip(keys, settings, strict=True):
+        contents.setdefault(key, set()).add(_key([*_contents(of_run)]))
+    return [of_run if len(contents[key]) > 1 else less for key, of_run, less in zip(keys, placed, without, strict=True)]
+
+
+def _contents(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that are paths of files, each with the hash of its file."""
+    for name, value in settings.items():
+        if name.endswith(f".{CONTENT}"):
+            yield name.removesuffix(f".{CONTENT}"), value
 
 
 def _with_seeds_of_starts(
     runs: Sequence[FinishedRun], settings: Sequence[Mapping[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the settings of each run, with the seed that it started from where one (fold, seed) started from several.
+) -> Iterator[tuple[FinishedRun, Mapping[str, Any]]]:
+    """Yield each run with its settings, and with the seed that it started from where one (fold, seed) started from
+    several.
 
-    So a start of all seeds from one run is another row than a start of each seed from its own.
+    So a start of all seeds from one run is another row than a start of each seed from its own. The run of that one seed
+    is of both rows.
     """
     keys = [_key(run.choices, of_run) for run, of_run in zip(runs, settings, strict=True)]
     seeds: dict[tuple[str, Any, int], set[int]] = {}
+    shared: dict[str, set[int]] = {}  # seeds from which others started too
     for key, run in zip(keys, runs, strict=True):
         for seed, started_from in zip(run.seeds, run.start_seeds, strict=False):
             seeds.setdefault((key, run.fold, seed), set()).add(started_from)
+            if seed != started_from:
+                shared.setdefault(key, set()).add(started_from)
     ambiguous = {key for (key, _, _), of_seed in seeds.items() if len(of_seed) > 1}
     for key, run, of_run in zip(keys, runs, settings, strict=True):
+        if key not in ambiguous:
+            yield run, of_run
+            continue
         own = run.start_seeds == run.seeds
-        yield {**of_run, START_SEED: "own" if own else run.start_seeds[0]} if key in ambiguous else of_run
+        if own:
+            yield run, {**of_run, START_SEED: "own"}
+        if not own or (len(run.seeds) == 1 and run.seeds[0] in shared.get(key, ())):
+            yield run, {**of_run, START_SEED: run.start_seeds[0]}
 
 
 def _settings_of_equal_measures(runs: Iterable[FinishedRun]) -> set[str]:
@@ -163,7 +184,7 @@ def _settings_of_equal_measures(runs: Iterable[FinishedRun]) -> set[str]:
 def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
     """Return the runs, with equal dataset settings where the data are equal, and a fingerprint where they are not.
 
-    Different dataset settings (paths of the files) become equal when one fold has the same fingerprint under both.
+    Different dataset settings (paths of the files) become equal where the data of the folds that both have are equal.
     Runs of one fold with the same settings but different fingerprints (replaced files, another version of the
     generator) get the fingerprint as a setting.
     """
@@ -171,30 +192,44 @@ def _with_settings_of_the_data(runs: Sequence[FinishedRun]) -> list[FinishedRun]
     keys = [_key(run.choices["dataset"], of_data) for run, of_data in zip(runs, settings, strict=True)]
     settings_of = dict(zip(keys, settings, strict=True))
     leads = _keys_of_the_data(runs, keys)
-    ambiguous = _keys_of_several_data(runs, [leads[key] for key in keys])
+    ambiguous = _folds_of_several_data(runs, [leads[key] for key in keys])
     return [
-        _with_dataset_settings(run, settings_of[leads[key]], leads[key] in ambiguous)
+        _with_dataset_settings(run, settings_of[leads[key]], (leads[key], run.fold) in ambiguous)
         for run, key in zip(runs, keys, strict=True)
     ]
 
 
+Folds = dict[tuple[str, Any], set[str]]  # the fingerprints of data by choice and fold
+
+
 def _keys_of_the_data(runs: Sequence[FinishedRun], keys: Sequence[str]) -> dict[str, str]:
     """Return for each key of dataset settings the first key, by alphabet, of settings with the same data."""
-    leads = {key: key for key in keys}
-    first_key: dict[tuple[str, str], str] = {}  # by choice and fingerprint
+    folds: dict[str, Folds] = {}
     for run, key in zip(runs, keys, strict=True):
-        same_data = first_key.setdefault((run.choices["dataset"], run.fingerprint), key)
-        kept, replaced = sorted((leads[key], leads[same_data]))
-        leads = {known: kept if lead == replaced else lead for known, lead in leads.items()}
-    return leads
+        folds.setdefault(key, {}).setdefault((run.choices["dataset"], run.fold), set()).add(run.fingerprint)
+    same: list[tuple[list[str], Folds]] = []  # keys with the same data
+    for key, of_key in sorted(folds.items()):
+        members, data = [key], of_key
+        for others in [others for others in same if _are_same(others[1], data)]:
+            if _are_same(others[1], data):  # also after the others before were added
+                same.remove(others)
+                members, data = [*others[0], *members], others[1] | data
+        same.append((members, data))
+    return {key: min(members) for members, _ in same for key in members}
 
 
-def _keys_of_several_data(runs: Sequence[FinishedRun], keys: Sequence[str]) -> set[str]:
-    """Return the keys under which a fold has several fingerprints."""
+def _are_same(one: Folds, other: Folds) -> bool:
+    """Return whether two sets of data have a fold in common, and the same data in each of these."""
+    common = one.keys() & other.keys()
+    return bool(common) and all(one[fold] == other[fold] for fold in common)
+
+
+def _folds_of_several_data(runs: Sequence[FinishedRun], keys: Sequence[str]) -> set[tuple[str, Any]]:
+    """Return the keys with the folds that have several fingerprints under them."""
     fingerprints: dict[tuple[str, Any], set[str]] = {}
     for run, key in zip(runs, keys, strict=True):
         fingerprints.setdefault((key, run.fold), set()).add(run.fingerprint)
-    return {key for (key, _), different in fingerprints.items() if len(different) > 1}
+    return {place for place, different in fingerprints.items() if len(different) > 1}
 
 
 def _with_dataset_settings(run: FinishedRun, settings: Mapping[str, Any], is_ambiguous: bool) -> FinishedRun:

@@ -227,6 +227,8 @@ def test_the_content_of_a_file_decides_the_id(tmp_path):
         assert cli.main([*WORDS, f"ranker.weights={tmp_path / name}", f"output_dir={outputs}"]) == 0
         ids += [path.name for path in find_runs(outputs)]
     assert ids[0] == ids[1] != ids[2]
+    loaded = api.load(*(tmp_path / str(number) for number in range(3)))
+    assert loaded["group"].to_list() == [0, 0, 1], "so that a content is one row"
 
 
 def test_a_file_that_is_written_anew_is_another_row(tmp_path, capsys):

@@ -84,7 +84,8 @@ def play(
     choices.setdefault("exploration", EXPLORATIONS.get(choices["ranker"], "confidence"))
     config = OmegaConf.merge(SETTINGS, {"rounds": rounds, "replicas": len(seeds)}, OmegaConf.from_dotlist(words))
     settings: Any = OmegaConf.to_container(config, resolve=True)
-    directory = RunDirectory(root / f"run-{next(_numbers):04}")
+    number = next(_numbers)
+    directory = RunDirectory(root / f"run-{number:04}")
     directory.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(settings | {"seed": seeds[0]})))
     record = Trace(directory, seeds, tables=[BLOCKS])
     record.record(1, {name: _by_round(values, seeds) for name, values in trace.items()})
@@ -109,7 +110,11 @@ def play(
         start=start,
         command=shlex.join(["ol2r", "run", *overrides]) if command is None else command,
     )
-    ended = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:01:00+00:00", "seconds": seconds}
+    ended = {
+        "started": f"2026-01-01T00:00:00.{number:06}+00:00",
+        "ended": "2026-01-01T00:01:00+00:00",
+        "seconds": seconds,
+    }
     directory.write_json("summary.json", summarise(Run(directory.path, manifest.content, files=directory.files)))
     directory.write_json("run.json", manifest.content | ended | {"status": status, "files": directory.files})
     return directory.path

@@ -269,6 +269,7 @@ def test_a_line_says_how_many_rounds_a_discount_weighs(tmp_path, discount, round
         "without it is online NDCG times the number of rounds, or this column with measure.ndcg.discount=1."
     )
     trace = {"cumulative_ndcg": {0: [1.0] * rounds}, "online_ndcg": {0: [0.5] * rounds}}
+    play(tmp_path, trace={"clicks": {1: [1] * rounds}})  # the first run of the row takes no NDCG
     play(tmp_path, f"measure.ndcg.discount={discount}", trace=trace)
     document = Document(Collection(), *groups_and_labels(tmp_path), ["cumulative_ndcg", "online_ndcg"])
     assert document.notes[1:] == [line] * has_line

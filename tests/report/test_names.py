@@ -144,6 +144,13 @@ def test_overrides_are_words_for_the_shell_without_fingerprints(tmp_path):
         CHOICES + """ ranker.l2=0.01 'ranker.pairs='"'"'two words'"'"''""",
         f"{CHOICES} fairness=fairexp ranker.l2=0.1 ranker.pairs=matching",
     ]
+    for popularity in ("popularity=uniform", "popularity.zipf=2"):
+        make(tmp_path / "c", "dataset=synthetic", f"dataset.{popularity}", fingerprint=popularity)
+    rows, labels = groups_and_labels(tmp_path / "c")
+    assert [labels.overrides(group).rpartition(" ")[2] for group in rows] == [
+        "dataset.popularity=uniform",
+        "'dataset.popularity={zipf:2}'",
+    ]
     for data in ("before", "after"):
         make(tmp_path / "b", fingerprint=data)
     rows, labels = groups_and_labels(tmp_path / "b")

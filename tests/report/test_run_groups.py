@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import statistics
+from itertools import product
+from shutil import copytree
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from ol2r_cli.config.overrides import names_of
+from ol2r_cli.report import load
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.comparison import compare
 from ol2r_cli.report.finished_run import start_setting
@@ -34,6 +37,23 @@ def test_each_run_is_found_once_and_others_are_counted(tmp_path):
     found = collect([tmp_path / "a", tmp_path / "b", done, tmp_path / "a" / ".." / "a"])
     assert [run.path for run in found.runs] == [done]
     assert (found.unfinished, found.damaged) == ({tmp_path / "a": 1, tmp_path / "b": 2}, [])
+
+
+def test_a_copied_folder_counts_once(tmp_path):
+    make(tmp_path / "a")
+    copytree(tmp_path / "a", tmp_path / "b")
+    make(tmp_path / "b", test={1: 0.5})
+    found = collect([tmp_path / "a", tmp_path / "b"])
+    assert len(found.runs) == 2
+    assert found.left_out == [f"1 run below {tmp_path / 'b'} left out, copies of others in this report"]
+
+
+@pytest.mark.parametrize("folders", [("", "search"), ("search", "")])
+def test_what_is_named_beside_its_parent_is_not_left_out(tmp_path, folders):
+    make(tmp_path)
+    make(tmp_path / "search", test={1: 0.5})
+    found = collect([tmp_path / folder for folder in folders])
+    assert (len(found.runs), found.left_out) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -180,6 +200,12 @@ def test_taking_a_measure_makes_no_group_but_its_settings_do(tmp_path):
     assert names == ["", "measure.ndcg.discount=0.9995", "measure.ndcg.discount=0.9"]
 
 
+def test_a_measure_has_one_name_with_and_without_its_usual_cutoff(tmp_path):
+    make(tmp_path, "measure.ndcg.discount=0.9", "measure.ndcg.cutoff=10")
+    make(tmp_path, "measure.ndcg@10.discount=0.5", "measure.ndcg@10.cutoff=10")
+    assert len(groups_below(tmp_path)) == 2
+
+
 def started(root, source, *words: str, seeds: tuple[int, ...], recorded: bool = True, **more):
     """A run of SGD RankNet that was started from another, by seeds of that."""
     start = Run.read_finished(source).as_start() | {"seeds": list(seeds)}
@@ -264,8 +290,10 @@ def test_one_start_for_all_seeds_is_a_row_of_its_own(tmp_path):
     groups = groups_below(tmp_path / "runs")
     labels = Labels(groups)
     told = {labels.short(group): group.values("test_ndcg_10") for group in groups}
-    assert told == {"start.seed=0": {(1, 1): 0.25}, "start.seed=own": {(1, 0): 0.25, (1, 1): 0.5}}
+    both = {"start.seed=0": {(1, 0): 0.25, (1, 1): 0.25}, "start.seed=own": {(1, 0): 0.25, (1, 1): 0.5}}
+    assert told == both, "the run of seed 0 is of both"
     assert "start.seed" not in labels.overrides(groups[0])
+    assert load(tmp_path / "runs")["start.seed"].null_count() == 0
 
 
 def test_a_seed_of_several_runs_counts_once(tmp_path):
@@ -284,6 +312,27 @@ def test_groups_have_the_same_data(tmp_path):
     assert len(groups_below(tmp_path)) == 2, "without a common fold, other places are other data"
     make(tmp_path, "dataset.path=there", test={1: 0.5}, fingerprint="one")
     assert only(tmp_path).n == 3
+
+
+def test_where_one_fold_is_of_other_data_so_is_the_place(tmp_path):
+    """Which another ranker shares, and the folds stay in one row."""
+    for place, fold in product("ab", (1, 2, 3)):
+        words, data = (f"dataset.path={place}", f"dataset.fold={fold}"), f"{fold}, {place if fold == 2 else ''}"
+        make(tmp_path, "ranker=pdgd", *words, fingerprint=data)
+        if place == "a":
+            make(tmp_path, *words, fingerprint=data)
+    assert [group.n for group in groups_below(tmp_path)] == [3, 3, 3]
+
+
+def test_only_the_fold_whose_files_were_replaced_is_another_row(tmp_path):
+    for fold, data in ((1, "one"), (2, "before"), (2, "after"), (3, "three")):
+        make(tmp_path, f"dataset.fold={fold}", fingerprint=data)
+    groups = groups_below(tmp_path)
+    assert [(group.n, group.settings.get("dataset.fingerprint")) for group in groups] == [
+        (2, None),
+        (1, "before"),
+        (1, "after"),
+    ]
 
 
 def test_files_that_were_replaced_are_other_data(tmp_path):

@@ -117,6 +117,7 @@ def _ranked(given: argparse.Namespace, paths: list[Path]) -> Iterator[str]:
                 yield f"written: {folder} ({', '.join(file.name for file in files)})"
             return
         table = pl.concat([ranked_split.per_query(run) for run in runs], how="diagonal")  # runs may have other measures
+        table = table.unique(["run", "seed", "query"], keep="first", maintain_order=True)  # and copies
     if out.suffix == ".csv":
         write_text(out, as_csv(table))
     else:

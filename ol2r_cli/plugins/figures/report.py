@@ -27,8 +27,10 @@ def check(options: argparse.Namespace) -> None:
 def check_recovery(options: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go with the table of recoveries."""
     compares = options.baseline or options.compare
-    if options.recovery and (options.figure is not None or options.select or compares):
-        raise ValueError("--recovery is a table by itself: leave out --figure, --select, --baseline and --compare")
+    others = options.figure is not None or options.select or options.metric
+    if options.recovery and (others or compares):
+        left_out = "--figure, --select, --metric, --baseline and --compare"
+        raise ValueError(f"--recovery is a table by itself: leave out {left_out}")
 
 
 def check_trial(options: argparse.Namespace) -> None:
@@ -52,6 +54,9 @@ def draw_figures(options: argparse.Namespace) -> None:
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(must_be_one_of("--figure", KINDS, kind))
+    if options.metric and not any("metric" in KINDS[kind].options for kind in kinds):
+        having = [name for name, kind in KINDS.items() if "metric" in kind.options]
+        raise ValueError(f"--metric does not go with --figure {' '.join(kinds)}: it is of {', '.join(having)}")
     files = _figure_files(kinds, options)
     given = figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ol2r_cli.columns import main_cutoff
 from ol2r_cli.commands.command import Listed, argument, command
 from ol2r_cli.config.catalogue import dotted
 from ol2r_cli.config.overrides import as_typed
@@ -30,11 +31,12 @@ from ol2r_cli.run.run import TRACE, Run, find_run
 from ol2r_cli.text.formatting import must_be_one_of, number, one_line, plural, printable, wrapped
 from ol2r_cli.text.table import show
 
-OBSERVED = ("query", "clicks", "online_ndcg")  # behaviour of user and ranker; other columns are internal state
+OBSERVED = ("query", "clicks")  # behaviour of users and ranker, beside NDCG; other columns are internal state
 TOLERANCE = 1e-6  # of real-valued measures: processors round differently
 _SEEDS = 10  # whose first differing round is printed
 _NAMES = 4  # of metrics that differ, at most
-_ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_[135]$")  # metrics that only --metric shows
+_ONLY_BY_NAME = re.compile(r"_untrained$|ndcg_([135])$")  # metrics that only --metric shows, but for the main NDCG
+_NDCG_OF_LISTS = re.compile(r"online_ndcg(_\d+)?")
 
 Row = tuple[str, ...]  # what differs, as text in both runs, and whether it can affect results
 BySeed = Mapping[int, float]
@@ -147,7 +149,7 @@ def _effect(setting: str, same_data: bool) -> str:
     if part == "dataset":
         return "the data are the same" if same_data else ""
     if part in ("measure", "measures"):
-        return "other columns"
+        return "other columns" if part == "measures" else "other values of its columns"
     is_hashed = not any(f"{setting}.".startswith(f"{unhashed}.") for unhashed in NOT_HASHED)
     return "" if is_hashed else "no effect on results"
 
@@ -173,7 +175,9 @@ def wanted_metrics(wanted: Sequence[str] | None, first: ByMetric, second: ByMetr
     """
     known = list(dict.fromkeys([*first, *second]))
     if wanted is None:
-        return [name for name in known if not _ONLY_BY_NAME.search(name)]
+        main = str(main_cutoff(known))
+        found = {name: _ONLY_BY_NAME.search(name) for name in known}
+        return [name for name, hidden in found.items() if not hidden or hidden[1] == main]
     if wanted == ["all"]:
         return known
     for name in wanted:
@@ -223,7 +227,8 @@ def compare_results(
     lines = [""]
     if seeds > len(parting):
         rounds = min(max(trace["round"]) for trace in (first, second))
-        same = f"the same queries, clicks and NDCG in rounds 1 to {rounds:,}"
+        what = "queries, clicks and NDCG" if len(_observed(first, second)) > len(OBSERVED) else "queries and clicks"
+        same = f"the same {what} in rounds 1 to {rounds:,}"
         lines.append(f"{seeds - len(parting)} of {seeds} common seeds: {same}")
     lines += list(parting.values())[:_SEEDS]
     if len(parting) > _SEEDS:
@@ -244,11 +249,12 @@ def compare_results(
 
 
 def first_differences(first: pl.DataFrame, second: pl.DataFrame) -> dict[int, str]:
-    """Return for each seed, earliest first, a line on the first round in which `OBSERVED` columns of two traces differ:
+    """Return for each seed, earliest first, a line on the first round in which observed columns of two traces differ:
     both have a value then, and different ones."""
+    observed = _observed(first, second)
     joined = first.join(second, on=TRACE.key, suffix=".second").sort("round", *TRACE.key)
     differs = {}
-    for name in OBSERVED:
+    for name in observed:
         of_first, of_second = pl.col(name), pl.col(f"{name}.second")
         unequal = (of_first - of_second).abs() > TOLERANCE if first.schema[name].is_float() else of_first != of_second
         differs[f"{name}.differs"] = unequal.fill_null(False)
@@ -256,11 +262,17 @@ def first_differences(first: pl.DataFrame, second: pl.DataFrame) -> dict[int, st
     lines = {}
     for row in marked.unique("seed", keep="first", maintain_order=True).iter_rows(named=True):
         values = [
-            f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in OBSERVED if row[f"{name}.differs"]
+            f"{name} {_text(row[name])} | {_text(row[f'{name}.second'])}" for name in observed if row[f"{name}.differs"]
         ]
         where = f"seed {row['seed']} diverges in round {row['round']:,} (query {row['query']})"
         lines[row["seed"]] = f"  {where}: {', '.join(values)}"
     return lines
+
+
+def _observed(first: pl.DataFrame, second: pl.DataFrame) -> list[str]:
+    """Return the columns in which the rounds of two traces are compared: those of NDCG where both have values."""
+    of_lists = [name for name in first.columns if _NDCG_OF_LISTS.fullmatch(name) and name in second.columns]
+    return [*OBSERVED, *(name for name in of_lists if first[name].count() and second[name].count())]
 
 
 def _text(value: object) -> str:

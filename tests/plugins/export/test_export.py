@@ -20,10 +20,11 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[st
 
 
 def test_runs_of_a_folder_become_one_table(runs, tmp_path, capsys):
-    """Those that cannot are reported."""
+    """Those that cannot are reported, and a copy is there once."""
     outputs, parquet, csv = tmp_path / "outputs", tmp_path / "new" / "q.parquet", tmp_path / "q.csv"
     for name in ("linear", "ties", "oracle"):  # of which the last has no trained ranker
         shutil.copytree(runs[name], outputs / "letor" / runs[name].name)
+    shutil.copytree(runs["ties"], outputs / "before" / runs["ties"].name)
     out, err = exported(capsys, outputs, "--to", "per-query", "--out", parquet)
     assert out == f"written: {parquet} (52 rows of 2 runs)\n"  # 13 queries, 2 seeds
     assert err.startswith("ol2r export: left out: RUN must be of a ranker that can score new queries, got ")

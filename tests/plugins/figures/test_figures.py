@@ -83,6 +83,7 @@ MISTAKES = """
 pie | --figure must be one of learning_curve,
 curve | --figure curve: did you mean learning_curve?
 lerning | --figure lerning: did you mean learning_curve?
+learning_curve --metric regret | --metric does not go with --figure learning_curve: it is of bar, differences, trial,
 bar --option split=test | --option must be one of width, bands, units, xlim, ylim, xlabel, ylabel, metric, got 'split'
 bar --option band | --option band: did you mean bands?
 bar --option unit=fold | --option unit: did you mean units?

@@ -96,5 +96,6 @@ def test_runs_of_the_command_line(tmp_path, capsys):
     assert row["from_the_start"] == pytest.approx(last.cast(pl.Float64).mean())
     assert (row["round"], row["intent_before"], row["intent_after"], row["units"]) == (20, 1, 2, 2)
     assert "intent" not in on_disk(staying)["choices"]
-    line = refused(capsys, "report", tmp_path, "--recovery", "--figure", "learning_curve")
-    assert line.startswith("--recovery is a table by itself")
+    for option, value in ("--figure", "learning_curve"), ("--metric", "clicks"):
+        line = refused(capsys, "report", tmp_path, "--recovery", option, value)
+        assert line.startswith("--recovery is a table by itself")

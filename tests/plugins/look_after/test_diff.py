@@ -28,6 +28,7 @@ def made(tmp_path_factory) -> dict[str, Path]:
         "l2": ["seed=4", "ranker.l2=1.0", "keep_checkpoint=true"],
         "other": ["seed=3", "ranker=sgd_ranknet", "click=perfect"],
         "data": ["seed=3", "dataset.seed=1", "measures=[ndcg,ctr]"],
+        "at_five": ["seed=3", "measures=[ndcg@5]"],
     }
     found = {}
     for name, words in runs.items():
@@ -136,6 +137,16 @@ def test_the_first_round_that_differs_is_named(made, tmp_path, capsys):
         f"  seed 3 diverges in round 12 (query {before[3, 12]['query']}): clicks {before[3, 12]['clicks']} | 9, "
         f"online_ndcg {before[3, 12]['online_ndcg']:.6g} | 0.125",
     ]
+
+
+def test_the_ndcg_of_a_run_is_compared_whatever_its_cutoff(made, tmp_path, capsys):
+    """What only one of two runs has is not said to be the same."""
+    run = made["at_five"]
+    other = changed(run, tmp_path / "other", "trace.parquet", (4, 7, "online_ndcg_5", 0.125))
+    text = diff(capsys, run, other)
+    assert re.search(r"seed 4 diverges in round 7 \(query \d+\): online_ndcg_5 \S+ \| 0.125", text)
+    assert {"online_ndcg_5", "cumulative_ndcg_5", "test_ndcg_5"} < rows(text).keys()
+    assert "3 of 3 common seeds: the same queries and clicks in rounds 1 to 20" in diff(capsys, made["first"], run)
 
 
 @pytest.mark.parametrize(
