@@ -153,7 +153,7 @@ def test_a_page_is_the_same_every_time(page, two_rankers):
         r"pairrank \(baseline\)",
         "ol2r run ranker=pdgd",
         "exploration.alpha 0.1",
-        "2026-01-01 00:00:00 and 2026-01-01 00:01:00",
+        r"2026-01-01 00:00:00\S* and 2026-01-01 00:01:00",
         "mq2008, fold 1, sha256 mq2008, fold 1",
         "cpu, 1 thread",
         "Learning curve: NDCG on held-out queries over rounds. Panels: MQ2008, perfect. Shown: PairRank; PDGD.",
