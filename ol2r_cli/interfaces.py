@@ -129,7 +129,8 @@ class Interaction:
 class Exposure:
     """The exposure of each place, and the exposure due to group 0 per unit of group 1 (`beta`).
 
-    With G > 2 groups `beta` has this number for each of the groups 1 .. G - 1.
+    With G > 2 groups `beta` has this number for each of the groups 1 .. G - 1. It is NaN where none follows from the
+    data, as where a group has no relevant document.
     """
 
     position: Float[Tensor, "K"]  # float64: probability that a user examines rank 1 .. K
@@ -138,6 +139,11 @@ class Exposure:
     def to(self, device: torch.device) -> Exposure:
         """Return a copy on another device."""
         return Exposure(self.position.to(device), self.beta)
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what run.json says of it."""
+        known = not math.isnan(self.betas[-1])
+        return {"position": self.position.tolist(), "beta": self.beta if known else None}
 
     @property
     def betas(self) -> tuple[float, ...]:

@@ -131,7 +131,8 @@ class Composer:
         for override in parsed:
             if override.is_sweep_override():
                 values = str(override.input_line).partition("=")[2]
-                raise ValueError(several_values(override.get_key_element().lstrip("+"), values))
+                name = override.get_key_element().lstrip("+")
+                raise ValueError(several_values(name, values, name in self.catalogue.choices))
         return parsed
 
     def _typed(self, overrides: Sequence[str]) -> list[str]:

@@ -168,11 +168,10 @@ def uncomputable(override: str, reason: str, functions: Collection[str]) -> str:
     return f"{override} cannot be computed: {why}"
 
 
-def several_values(name: str, values: str) -> str:
-    """Return the message for `NAME=A,B` without -m."""
-    return (
-        f"{name}={values} is several runs: add -m, or where one list is meant type {shlex.quote(f'{name}=[{values}]')}"
-    )
+def several_values(name: str, values: str, is_group: bool) -> str:
+    """Return the message for `NAME=A,B` without -m, of a setting or of a group, which has one choice."""
+    as_list = f", or where one list is meant type {shlex.quote(f'{name}=[{values}]')}"
+    return f"{name}={values} is several runs: add -m{'' if is_group else as_list}"
 
 
 def bad_choice(group: str, typed: str, choices: Mapping[str, Choice]) -> str:

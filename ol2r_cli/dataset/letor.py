@@ -138,6 +138,8 @@ class Letor:
         features = ranking_features(
             self.cache, table, splits["train"], self.normalise, zeroed_feature(self.rule), self.drop_constant
         )
+        if not features.shape[1]:
+            raise DataError(f"the documents of {location.root} must have features, found none")
         decisive = self._decisive(location, table, grades)
         intents = None
         if self.judgements is not None:

@@ -36,7 +36,7 @@ def exposure_of(
 
     `model` is the setting `exposure`: reciprocal, log, numbers per place, or estimated from a simulation of `click`, a
     click model that is used for nothing else. ValueError for other values of `model` and `beta`, and, if `needed`, if
-    `beta` cannot be computed; otherwise the result is then None.
+    `beta` cannot be computed; otherwise it is then NaN, so that measures of what is due are not there.
     """
     check_settings(_ranges, {"exposure": model, "beta": beta}, "")
     if not isinstance(model, str) and len(model) < positions:
@@ -50,9 +50,7 @@ def exposure_of(
         if worthless and needed:
             missing = f"group {worthless[0]} has no {'documents' if beta == 'parity' else 'relevant document'}"
             raise ValueError(f"beta must be {_numbers(others)}, as {missing} in the training split, got {beta!r}")
-        if worthless:
-            return None
-        betas = (worth[0] / worth[1:]).tolist()
+        betas = [math.nan] * others if worthless else (worth[0] / worth[1:]).tolist()
     else:
         betas = _given_betas(beta, others)
     if model == "estimated":

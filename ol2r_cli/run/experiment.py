@@ -15,6 +15,7 @@ from torch import Tensor
 from ol2r_cli import loops
 from ol2r_cli.columns import EVALUATION_COLUMNS, INTENT, TRACE_COLUMNS, RunColumns
 from ol2r_cli.config.instantiate import build
+from ol2r_cli.config.overrides import as_typed
 from ol2r_cli.config.ranges import Count, NonNegative, Range, WholeNumber, check_settings
 from ol2r_cli.dataset.table import Dataset, DatasetSource, loaded
 from ol2r_cli.device import MOST_REPLICAS, SINGLE_ROUNDS, BreakEven, Device, automatic, break_even
@@ -238,6 +239,8 @@ class Experiment:
             check_needs(self.roles)
             if not self.roles["ranker"].needs_labels:
                 self.renewed(1, rounds=1).simulation()
+            if self.roles["ranker"].generalises and self.settings["no_relevant"] == "skip":
+                self.evaluators()  # they refuse a split of which nothing would be left
         except Exception as error:  # of a user's role, or of torch: the other jobs of a sweep must still be checked
             return explained(error)
         return ""
@@ -359,6 +362,9 @@ def _check_run(settings: Mapping[str, Any]) -> None:
     largest = LARGEST_SEED - replicas + 1
     if seed > largest:
         raise ValueError(f"seed must be from 0 to {largest} with replicas={replicas}, got {seed}")
+    evaluated = settings["evaluate_on"]
+    if len({*evaluated}) < len(evaluated):
+        raise ValueError(f"evaluate_on must have each split once, got {as_typed(evaluated)}")
     every, delay = settings["update_every"], settings["delay"]
     first = every * (delay // every + 1)  # the first round after which something is learned
     if first > rounds:

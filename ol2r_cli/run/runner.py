@@ -224,7 +224,7 @@ class Runner(Lifecycle):
             inputs=experiment.inputs or None,
             **{part.setting: part.manifest(prepared) for part, prepared in experiment.parts if part.manifest},
             seeds=experiment.seeds,
-            exposure=None if exposure is None else {"position": exposure.position.tolist(), "beta": exposure.beta},
+            exposure=None if exposure is None else exposure.recorded(),
             rounds=self.settings["rounds"],
             round=first,
             device=experiment.device.label,

@@ -28,6 +28,7 @@ from ol2r_cli.launcher.job import Job, Launcher, manifest_bytes, payload
 from ol2r_cli.plugins import RunKind, launching
 from ol2r_cli.run import CHECKPOINT, LOCK, SWEEPS
 from ol2r_cli.run.experiment import Experiment
+from ol2r_cli.run.identity import HASHED_ALWAYS
 from ol2r_cli.run.kind import KIND
 from ol2r_cli.run.own_code import explained, is_own
 from ol2r_cli.run.run import Run
@@ -35,8 +36,13 @@ from ol2r_cli.text.formatting import one_line, plural
 
 _SHARED = 8  # kinds of jobs that are loaded and compiled one after the other, before the first job
 _SHOWN = 10  # reasons that are listed; others are counted
-# The settings of the run that decide, together with the roles, whether a simulation can be set up.
-_SETUP_SETTINGS = ("device", "positions", "exposure", "beta", "measure", "no_relevant")
+# The settings of the run that decide, together with the roles, whether a simulation can be set up; with a start, which
+# is of seeds, also those of _OF_START.
+_SETUP_SETTINGS = (
+    *("device", "positions", "exposure", "beta", "measure", "no_relevant"),
+    *("evaluate_on", "update_every", "delay"),
+)
+_OF_START = ("start", "seed", "replicas")
 
 
 class Ending(StrEnum):
@@ -377,7 +383,9 @@ def _check(
     check_grid(composition, sweep_job.words, "sweep one grid at a time")
     experiment = kind.experiment(settings, composition.choices, make)
     check(experiment)
-    deciding = [settings.get(name) for name in (*composition.choices, *_SETUP_SETTINGS) if name != kind.data]
+    of_start = () if settings.get("start") == HASHED_ALWAYS["start"] else _OF_START
+    names = (*composition.choices, *_SETUP_SETTINGS, *of_start)
+    deciding = [settings.get(name) for name in names if name != kind.data]
     key = _as_json([*deciding, experiment.needs_gpu])
     if key not in setups:
         error = experiment.setup_error()

@@ -108,7 +108,8 @@ seed=0-4 | seed=0-4 is no number: type -m 'seed=range(0,5)' for runs with each o
 -m seed=1..5 | seed=1..5 is no number: type -m 'seed=range(1,6)' for
 -m seed=range(0-3) | seed=range(0-3) is no number: type -m 'seed=range(0,4)' for runs with each of 0 to 3$
 ranker==pdgd | 'ranker==pdgd' must be SETTING=VALUE
-rounds=5,000 | rounds=5,000 is several runs: add -m
+rounds=5,000 | rounds=5,000 is several runs: add -m, or where one list is meant type 'rounds=[5,000]'$
+ranker=pdgd,dbgd | ranker=pdgd,dbgd is several runs: add -m$
 dataset=mslr | dataset=mslr: did you mean dataset=mslr_web10k or dataset=mslr_web30k?$
 -m seed=0,1 ranker=offline | did you mean ranker=offline_lambdamart, ranker=offline_network or ranker=offline_ranknet?
 --config-name other | there is no option --config-name: type experiment=NAME, a file experiment/NAME.yaml

@@ -142,6 +142,12 @@ def test_training_queries_validate_where_no_file_does(splits, fold):
     assert [len(numbers) for numbers in splits(validation=0.5).values()] == [10, 1, 1]
 
 
+def test_documents_without_features_are_refused(fold):
+    fold.write(train="1 qid:1\n0 qid:1\n", test="1 qid:2\n")
+    with pytest.raises(DataError, match=r"must have features, found none$"):
+        fold.load()
+
+
 def test_fewer_queries_are_some_of_more(splits):
     fewer, more, divided = (splits(validation=0.3, queries=number) for number in (2, 4, None))
     assert fewer["validation"] == divided["validation"]

@@ -77,6 +77,12 @@ def test_counts_of_a_file_are_those_of_its_queries(content, file):
         assert dataset.popularity.tolist() == [0.75, 0.25, *[0.0] * (QUERIES - 2)]
 
 
+def test_counts_may_be_as_large_as_numbers_are(file):
+    file.write_text("train-1,3e307\ntrain-2,9e307\ntrain-3,3e307\ntrain-4,3e307\n")
+    found = asked_by(experiment().dataset, {"file": str(file)}).popularity.tolist()
+    assert found[:4] == pytest.approx([1 / 6, 1 / 2, 1 / 6, 1 / 6])
+
+
 def test_how_many_queries_were_joined_is_said(file):
     """A file of all training queries says nothing; with an umlaut and a blank in an id it is joined, too."""
     plain = experiment().dataset

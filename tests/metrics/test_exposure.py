@@ -160,7 +160,9 @@ def test_a_ratio_that_is_none_is_refused(dataset, beta, message):
 @pytest.mark.parametrize(("labels", "number"), [([1, 3, 0], 2), ([0, 3, 1], 0)])
 def test_a_group_without_merit_needs_ratios_that_are_given(labels, number):
     dataset = grouped([labels], [0, 1, 2])
-    assert exposure_of(dataset, user(), 2, "log", "merit", needed=False) is None
+    found = exposure_of(dataset, user(), 2, "log", "merit", needed=False)
+    assert found.recorded() == {"position": [1.0, 0.5], "beta": None}, "the exposure of places counts without ratios"
+    assert found.unfairness(torch.ones(1, 3).double()).isnan().all()
     message = rf"^beta must be a list of .*numbers, as group {number} has no relevant document in the train"
     with pytest.raises(ValueError, match=message):
         exposure_of(dataset, user(), 2, "log", "merit")

@@ -200,7 +200,7 @@ def test_taking_a_measure_makes_no_group_but_its_settings_do(tmp_path):
     assert names == ["", "measure.ndcg.discount=0.9995", "measure.ndcg.discount=0.9"]
 
 
-def test_a_measure_has_one_name_with_and_without_its_usual_cutoff(tmp_path):
+def test_a_measure_has_one_name_with_its_usual_cutoff_or_without(tmp_path):
     make(tmp_path, "measure.ndcg.discount=0.9", "measure.ndcg.cutoff=10")
     make(tmp_path, "measure.ndcg@10.discount=0.5", "measure.ndcg@10.cutoff=10")
     assert len(groups_below(tmp_path)) == 2

@@ -17,6 +17,7 @@ from ol2r_cli.launcher.processes import Processes
 from ol2r_cli.run.store import RunDirectory
 from ol2r_cli.sweep.plan import Ending, Plan, SweepJob
 from ol2r_cli.sweep.sweeper import SweepResult, print_plan, print_summary, sweep
+from tests.dataset.letor_files import TEST_TEXT, TRAIN_TEXT, write_fold
 from tests.manifests import manifest
 
 pytestmark = pytest.mark.filterwarnings("ignore::beartype.roar.BeartypeDecorHintPep585DeprecationWarning")
@@ -117,6 +118,7 @@ BAD = {
     "checkpoint_rounds=0": "checkpoint_rounds must be null or 1 or more, got 0",
     "force=3": "force must be true or false, got 3",
     "block_rounds=[0]": "block_rounds must be a list [..,..] of which each is 1 or more",
+    "evaluate_on=[test,validation,test]": "evaluate_on must have each split once, got [test,validation,test]",
     "evaluate_on=[train]": "evaluate_on must be a list [..,..] of which each is one of validation, test",
     "block_rounds=[2,4]": "block_rounds must be rounds from 1 to 3, got 4",
     "delay=3": "learn within 3 rounds, got 1 and 3: type rounds=4 or more",
@@ -142,6 +144,21 @@ def test_jobs_whose_roles_do_not_fit_the_data_are_bad(composer):
     planned = Plan([[*words, f"fairness={name}"] for name in ("none", "fairco")], composer)
     groups = "fairness needs a dataset with two groups: type 'dataset.group={..}' or fairness=none"
     assert [sweep_job.reason for sweep_job in planned.sweep_jobs] == ["", groups]
+
+
+@pytest.mark.parametrize("jobs", [("update_every=10", "update_every=1"), ("update_every=1", "update_every=10")])
+def test_each_job_is_set_up_with_what_decides_whether_it_can_be(composer, jobs):
+    """A full covariance of a network is kept for every round that learns, so that rounds have to learn at once."""
+    words = [*SMOKE, "rounds=20", "ranker=olranknet", "exploration.covariance=full"]
+    planned = Plan([[*words, job] for job in jobs], composer)
+    assert [bool(sweep_job.reason) for sweep_job in planned.sweep_jobs] == [job == "update_every=10" for job in jobs]
+
+
+def test_a_split_of_which_nothing_would_be_left_is_bad(composer, tmp_path):
+    folder = write_fold(tmp_path / "data", train=TRAIN_TEXT, vali="0 qid:v 1:1\n", test=TEST_TEXT)
+    words = ["dataset=letor", f"dataset.path={folder}", "cache_dir=cache", "no_relevant=skip", "ranker=pdgd"]
+    (sweep_job,) = Plan([words], composer).sweep_jobs
+    assert "no query of the validation split has a relevant document" in sweep_job.reason
 
 
 class Talking(Plan):
