@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import warnings
@@ -46,7 +47,7 @@ class Collection:
     elsewhere: Counter[Path] = field(default_factory=Counter)
     copies: Counter[Path] = field(default_factory=Counter)
     choosing: dict[Path, list[FinishedRun]] = field(default_factory=dict)
-    _begun: set[tuple[str, str]] = field(default_factory=set, init=False)  # ids and times of runs that are there
+    _told: set[str] = field(default_factory=set, init=False)  # id, time and files of the runs that are there
 
     @property
     def left_out(self) -> list[str]:
@@ -142,11 +143,12 @@ def _add(run: Run, path: Path, folder: Path, verify: bool, collection: Collectio
         if wrong:
             raise ValueError(wrong)
         runs = collection.choosing.setdefault(folder, []) if _chooses(run, path) else collection.runs
-        begun = finished.id, str(finished.manifest.get("started"))  # a run that was played twice has begun twice
-        if begun in collection._begun:
+        # A run that was played twice has begun twice, and a copy that was changed has other files.
+        told = json.dumps([finished.id, *map(run.manifest.get, ("started", "files"))], sort_keys=True)
+        if told in collection._told:
             collection.copies[folder] += 1
         else:
-            collection._begun.add(begun)
+            collection._told.add(told)
             runs.append(finished)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         collection.damaged.append(f"{path} ({error_line(error)})")
