@@ -141,6 +141,10 @@ def _write_shop(given: argparse.Namespace) -> int:
     return DONE
 
 
+# Settings of the runs of a forecast that no word may change: its numbers would be of something else than they say.
+OF_A_FORECAST = ("rounds", "replicas", "positions", "measures", "evaluate_on", "seed", "click")
+
+
 def _check(given: argparse.Namespace) -> None:
     """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long.
 
@@ -156,6 +160,9 @@ def _check(given: argparse.Namespace) -> None:
     for name, _, value in (word.partition("=") for word in whole):
         if name in vars(given):
             raise ValueError(f"{name} is an option: type --{name} {value}")
+        if name in OF_A_FORECAST:
+            advice = ": type --pages N" if name == "rounds" else ""
+            raise ValueError(f"{name} is set by the forecast itself, got {name}={value}: leave it out{advice}")
     composer.compose([*whole, *as_options(given.config_dir)])
 
 

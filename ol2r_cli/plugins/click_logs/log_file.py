@@ -241,7 +241,7 @@ def _as_lists(column: pl.Series, separator: str) -> pl.Series:
         return (column.cast(pl.List(pl.Int8)) if is_true else column).cast(pl.List(pl.String))
     text = column.cast(pl.String)
     if separator:
-        return text.replace("", None).str.split(separator)
+        return text.replace("", None).str.split(separator).list.eval(pl.element().str.strip_chars())
     if text.str.contains("'", literal=True).any() and not text.str.contains('"', literal=True).any():
         text = text.str.replace_all("'", '"', literal=True)
     try:

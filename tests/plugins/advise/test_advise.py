@@ -135,6 +135,11 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
         (["dataset=letor"], "one LOG is needed: type ol2r advise log.csv"),
         (["a.csv", "b.csv"], "one LOG is needed: type ol2r advise log.csv, got a.csv b.csv"),
         (["none.csv", "pages=20000"], "pages is an option: type --pages 20000"),
+        (
+            ["none.csv", "rounds=500"],
+            "rounds is set by the forecast itself, got rounds=500: leave it out: type --pages",
+        ),
+        (["none.csv", "positions=3"], "positions is set by the forecast itself, got positions=3: leave it out"),
         (["none.csv", "ronds=3"], "there is no setting or group 'ronds': did you mean rounds?"),
         (["log.csv", "--pages", "10"], "--pages must be 1000 or more, got 10"),
         (["log.csv", "--worlds", "3"], "--worlds must be 16 or more, got 3"),

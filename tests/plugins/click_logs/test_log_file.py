@@ -82,6 +82,7 @@ FORMATS = {
     "pandas": lambda lists, file: as_json(lists, quote="'").write_csv(file),
     "bars": lambda lists, file: joined(lists, "|").write_csv(file),
     "blanks": lambda lists, file: joined(lists, " ").write_csv(file),
+    "commas with blanks": lambda lists, file: joined(lists, ", ").write_csv(file),
 }
 OF_ROWS = [*FORMATS][:5]
 OF_LISTS = [*FORMATS][:3] + [*FORMATS][5:]
