@@ -94,8 +94,8 @@ def asked_by(dataset: Dataset, popularity: Popularity) -> Dataset:
         return dataset
     queries = [dataset.query_ids[number] for number in dataset.splits["train"].tolist()]
     counts, told = _joined(rule, queries, dataset) if isinstance(rule, CountFile) else (rule.counts(queries), ())
-    counts = np.ldexp(counts, -np.frexp(counts.max())[1])  # exact, so that their sum is finite
-    shares = counts / counts.sum()
+    shares = np.ldexp(counts, -np.frexp(counts.max())[1])  # exact, so that their sum is finite
+    shares /= shares.sum()
     # Of Zipf's law the setting counts, because processors round powers differently.
     decisive = counts.tolist() if isinstance(rule, CountFile) else vars(rule)
     fingerprint = digest({"dataset": dataset.fingerprint, "popularity": decisive})

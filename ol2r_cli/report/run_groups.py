@@ -210,8 +210,8 @@ def _keys_of_the_data(runs: Sequence[FinishedRun], keys: Sequence[str]) -> dict[
     same: list[tuple[list[str], Folds]] = []  # keys with the same data
     for key, of_key in sorted(folds.items()):
         members, data = [key], of_key
-        for others in [others for others in same if _are_same(others[1], data)]:
-            if _are_same(others[1], data):  # also after the others before were added
+        for others in [*same]:
+            if _are_same(others[1], data):
                 same.remove(others)
                 members, data = [*others[0], *members], others[1] | data
         same.append((members, data))

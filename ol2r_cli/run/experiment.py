@@ -117,18 +117,20 @@ class Experiment:
                 part.check(self, prepared)
         self.code = own_code(self.settings) if code is None else code
         self._leave_gpu_for_single_rounds(make)
-        precision = str(self.dtype).removeprefix("torch.")
-        device = {**self.settings["device"], "dtype": precision}
-        of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
         hashes = {group: role.hashes() for group, role in self.roles.items()}
         self.inputs = {f"{group}.{name}": hash for group in hashes for name, hash in hashes[group].items()}
-        of_roles = {group: {**self.settings[group], **hashes[group]} for group in self.roles}
-        decisive = {**HASHED_ALWAYS, **self.settings, **of_roles, "device": device, **of_parts}
-        self.id = identity(decisive, self.dataset.fingerprint, self.code)
+        self.id = identity(self._decisive(hashes), self.dataset.fingerprint, self.code)
         path = run_path(self.settings["output_dir"], choices, self.id)
         files = [file for part, _ in self.parts for file in part.files]
         files += [table.file for table in self.tables]
         self.directory = RunDirectory(path, root=path.parents[1], others=files)
+
+    def _decisive(self, hashes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+        """Return the settings that the id is of, with the hashes of the files that roles read in place of paths."""
+        of_parts = {part.setting: part.decisive(prepared) for part, prepared in self.parts if part.decisive}
+        of_roles = {group: {**self.settings[group], **hashes[group]} for group in self.roles}
+        device = {**self.settings["device"], "dtype": str(self.dtype).removeprefix("torch.")}
+        return {**HASHED_ALWAYS, **self.settings, **of_roles, "device": device, **of_parts}
 
     def _make_roles(self, make: Make) -> None:
         self.roles = {group: _made(kind, group, self.settings[group], make) for group, kind in _ROLES.items()}

@@ -77,6 +77,15 @@ def test_counts_of_a_file_are_those_of_its_queries(content, file):
         assert dataset.popularity.tolist() == [0.75, 0.25, *[0.0] * (QUERIES - 2)]
 
 
+def test_counts_of_a_file_are_part_of_the_id_as_they_are_written(file):
+    """As they have always been: ids of runs with such a file follow from it."""
+    file.write_text("train-1,30\ntrain-2,10\n")
+    known = "9b9a37ff25dd816c8b20a4348037c04f4e6d3f27e26a854cb49f7f28dec983e2"
+    words = [*TINY, f"dataset.popularity={{file: {file}}}"]
+    composition = compose(words)
+    assert Experiment(composition.settings, composition.choices).dataset.fingerprint == known
+
+
 def test_counts_may_be_as_large_as_numbers_are(file):
     file.write_text("train-1,3e307\ntrain-2,9e307\ntrain-3,3e307\ntrain-4,3e307\n")
     found = asked_by(experiment().dataset, {"file": str(file)}).popularity.tolist()

@@ -58,6 +58,8 @@ _LEAST_NEAR = 0.5  # of shown documents, within a rank of that in production
 _CHECKS = 40  # worlds in which users are checked
 SEED = 58
 _CHECKED = 0.2  # of the pages, the last ones
+# Settings of `ol2r run` that the forecast chooses: by other words its numbers would not be what they are called.
+_SET_BY_THE_FORECAST = ("rounds", "replicas", "positions", "measures", "evaluate_on", "seed", "click")
 VERDICTS = {
     "gain": "online learning pays, the interval of its gain is above 0",
     "loss": "online learning does not pay, the interval of its gain is below 0",
@@ -141,10 +143,6 @@ def _write_shop(given: argparse.Namespace) -> int:
     return DONE
 
 
-# Settings of the runs of a forecast that no word may change: its numbers would be of something else than they say.
-OF_A_FORECAST = ("rounds", "replicas", "positions", "measures", "evaluate_on", "seed", "click")
-
-
 def _check(given: argparse.Namespace) -> None:
     """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long.
 
@@ -160,7 +158,7 @@ def _check(given: argparse.Namespace) -> None:
     for name, _, value in (word.partition("=") for word in whole):
         if name in vars(given):
             raise ValueError(f"{name} is an option: type --{name} {value}")
-        if name in OF_A_FORECAST:
+        if name in _SET_BY_THE_FORECAST:
             advice = ": type --pages N" if name == "rounds" else ""
             raise ValueError(f"{name} is set by the forecast itself, got {name}={value}: leave it out{advice}")
     composer.compose([*whole, *as_options(given.config_dir)])

@@ -51,12 +51,7 @@ def draw_figures(options: argparse.Namespace) -> None:
     if not kinds:
         show([(name, kind.shows) for name, kind in KINDS.items()])
         return
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(must_be_one_of("--figure", KINDS, kind))
-    if options.metric and not any("metric" in KINDS[kind].options for kind in kinds):
-        having = [name for name, kind in KINDS.items() if "metric" in kind.options]
-        raise ValueError(f"--metric does not go with --figure {' '.join(kinds)}: it is of {', '.join(having)}")
+    _check_kinds(kinds, options.metric)
     files = _figure_files(kinds, options)
     given = figure_options(kinds, options)
     look = Look(**{name: value for name, value in given.items() if name in EVERY_KIND})
@@ -81,6 +76,16 @@ def draw_figures(options: argparse.Namespace) -> None:
     say(without_intervals)
     if not written:
         raise ValueError("none of the figures could be drawn")
+
+
+def _check_kinds(kinds: Sequence[str], metrics: Sequence[str] | None) -> None:
+    """Raise ValueError for a kind that does not exist, and for metrics that none of the kinds draws."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(must_be_one_of("--figure", KINDS, kind))
+    having = [name for name, kind in KINDS.items() if "metric" in kind.options]
+    if metrics and not {*kinds} & {*having}:
+        raise ValueError(f"--metric does not go with --figure {' '.join(kinds)}: it is of {', '.join(having)}")
 
 
 def _figure_files(kinds: Sequence[str], options: argparse.Namespace) -> dict[str, Path]:
