@@ -106,19 +106,20 @@ def main(given: argparse.Namespace) -> int:
     folder, words = _folder(known, kinds, words)
     try:
         found, learner = advised(known, kinds, given.pages, given.worlds, words, folder)
-        truth = [] if given.truth is None else _truth(known, given, learner, folder / "truth")
+        truth, true_values = ([], {}) if given.truth is None else _truth(known, given, learner, folder / "truth")
     except play.InterruptedPlay:
         print("ol2r advise: interrupted: the same command goes on from there", file=sys.stderr)
         return INTERRUPTED
     assumptions = _assumptions(known, kinds, checked)
-    lines = [("learner", _title(learner, given.config_dir)), *_lines(found, known)]
+    lines = [("learner", _title(learner, given.config_dir)), *_lines(found, known), *truth]
     if given.json:
-        print(json.dumps(forecast.as_json(found, known.share, assumptions) | {"learner": _ranker(learner)}))
+        values = forecast.as_json(found, known.share, assumptions)
+        print(json.dumps(values | {"learner": _ranker(learner)} | true_values))
     else:
         if checked:
             print(f"users fitted to the first {1 - _CHECKED:.0%} of the pages click as the log on the last ones")
         print(f"verdict for {given.pages:,} pages: {VERDICTS[found.verdict]}\n")
-        show([*lines, *truth])
+        show(lines)
         print("", *(f"assumed: {line}" for line in assumptions), *_next(found), sep="\n")
     if given.out is not None:
         from ol2r_cli.plugins.advise import page
@@ -146,7 +147,7 @@ def _write_shop(given: argparse.Namespace) -> int:
 def _check(given: argparse.Namespace) -> None:
     """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long.
 
-    Settings of components, which have a point, wait for the learner.
+    Settings of components, which have a point, wait for the learner, if none is named.
     """
     if given.pages < 1000:
         raise ValueError(f"--pages must be 1000 or more, got {given.pages}")
@@ -162,6 +163,9 @@ def _check(given: argparse.Namespace) -> None:
             advice = ": type --pages N" if name == "rounds" else ""
             raise ValueError(f"{name} is set by the forecast itself, got {name}={value}: leave it out{advice}")
     composer.compose([*whole, *as_options(given.config_dir)])
+    if any(word.startswith("ranker=") for word in given.words):
+        composed = composer.compose([word for word in given.words if "=" in word] + as_options(given.config_dir))
+        play.check_ranker(composed.choices["ranker"], composed.settings["ranker"])
 
 
 def _ranker(learner: Sequence[str]) -> str:
@@ -177,8 +181,10 @@ def _title(learner: Sequence[str], folders: Sequence[Path]) -> str:
     return f"{choice.name}: {what}"
 
 
-def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str], folder: Path) -> list[tuple[str, str]]:
-    """Return a line on what the learner gains in the world that made the log."""
+def _truth(
+    known: Evidence, given: argparse.Namespace, learner: Sequence[str], folder: Path
+) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Return what the learner gains in the world that made the log, as a line and as plain values in clicks a page."""
     of = shop.read_truth(given.truth)
     try:
         grades = np.concatenate([of.grades[query] for query in known.documents.query_ids])
@@ -188,10 +194,12 @@ def _truth(known: Evidence, given: argparse.Namespace, learner: Sequence[str], f
         raise ValueError("--truth goes with the features of the shop: type dataset=letor dataset.path=SHOP")
     runs = shop.true_runs(folder, known.documents, grades, of.user, known.places, given.pages, learner)
     now = np.mean([run.production for run in runs])
-    gains = [
-        f"{100 * np.mean([run.gain[:pages].mean() for run in runs]) / now:+.1f} %" for pages in _horizons(given.pages)
-    ]
-    return [("the truth", f"{', '.join(gains)}, of the best order {100 * (runs[0].ceiling / now - 1):+.1f} %")]
+    gains = {pages: float(np.mean([run.gain[:pages].mean() for run in runs])) for pages in _horizons(given.pages)}
+    best = float(runs[0].ceiling - now)
+    shares = ", ".join(f"{100 * gain / now:+.1f} %" for gain in gains.values())
+    line = "the truth", f"{shares}, of the order by attraction {100 * best / now:+.1f} %"
+    of_pages = {str(pages): gain for pages, gain in gains.items()}
+    return [line], {"truth": {"clicks_a_page": float(now), "gain": of_pages, "ceiling": best}}
 
 
 def _evidence(given: argparse.Namespace) -> tuple[Evidence, list[str]]:
@@ -314,8 +322,8 @@ def _lines(found: Forecast, known: Evidence) -> list[tuple[str, str]]:
     return [
         ("clicks a page now", f"{now:.4f}"),
         *((f"gain, first {page:,} pages", shown(value)) for page, value in found.gain.items()),
-        ("gain of the best order", shown(found.ceiling)),
-        ("worst moment", worst if found.worst_page else "never below production"),
+        ("gain of the order by attraction", shown(found.ceiling)),
+        ("worst moment", worst if found.worst_page else "the mean is never below production"),
         ("break-even", never if found.break_even is None else f"page {found.break_even:,}"),
         ("pages of an A/B test, both halves", tests[0] or "no number: the gain is not above 0"),
         ("pages of interleaving", tests[1] or "no number: it does not prefer the learner"),

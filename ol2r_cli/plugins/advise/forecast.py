@@ -41,10 +41,10 @@ class Forecast(NamedTuple):
     """What a learner would change, in clicks a page.
 
     production: clicks a page of the log's production order. gain: of the pages so far, after each number of pages.
-    ceiling: what the order by attraction would gain. worst: the lowest sum of gains, and after how many pages.
-    break_even: from which page on the sum of gains stays above 0; None: not within these pages. last: the gain in the
-    last tenth of the pages. ab_test_pages, interleaving_pages: what these tests need to show it, None where it is not
-    above 0. curve: the sum of gains.
+    ceiling: what the order by attraction would gain. worst: the sum of gains after `worst_page` pages, where its mean
+    is lowest; page 0 where that is never below 0. break_even: from which page on the mean sum stays above 0; None: not
+    within these pages. last: the gain in the last tenth of the pages. ab_test_pages, interleaving_pages: what these
+    tests need to show it, None where it is not above 0. curve: the sum of gains.
     """
 
     production: ForecastValue
@@ -95,7 +95,7 @@ def forecast(
         production=estimate(lambda each: each.production),
         gain={page: estimate(lambda each, page=page: float(each.gain[:page].mean())) for page in horizons},  # type: ignore[misc]
         ceiling=estimate(lambda each: each.ceiling - each.production),
-        worst=estimate(lambda each: min(0.0, float(each.gain.cumsum().min()))),
+        worst=estimate(lambda each: float(each.gain[:worst_page].sum())),
         worst_page=worst_page,
         break_even=break_even,
         last=at_end,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from ol2r_cli.config.instantiate import build
 from ol2r_cli.files import write_text
+from ol2r_cli.interfaces import Candidates, Ranker
 from ol2r_cli.plugins.advise.pages import SimulatedUser, expected, grades_of, ordered
 from ol2r_cli.plugins.advise.world import DOCUMENTS, WorldDocuments, file_of
 from ol2r_cli.plugins.advise.worlds import GRID, LogFit
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
+from ol2r_cli.ranker.model_ranker import ParameterFree
 from ol2r_cli.run import INTERRUPTED, RANKER
 from ol2r_cli.run.run import Run
 from ol2r_cli.sweep.sweeper import sweep
@@ -46,6 +49,15 @@ class WorldRun(NamedTuple):
     production: float
     ceiling: float
     last: Int[np.ndarray, "Q K"]
+
+
+def check_ranker(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise ValueError for a ranker of these settings that has no scores of documents after its run."""
+    ranker = build(settings, "ranker")
+    keeps_none = not isinstance(ranker, Ranker) or type(ranker).score in (Ranker.score, ParameterFree.score)
+    if keeps_none or ranker.needs_labels or ranker.of_table:
+        needed = "a forecast needs a ranker that learns scores of documents, which order them after its run"
+        raise ValueError(f"{needed}, not ranker={name}: leave it out, or type ranker=pairrank")
 
 
 class InterruptedPlay(Exception):
@@ -132,8 +144,7 @@ def _played(path: Path, documents: WorldDocuments, world: DrawnWorld, production
     best = expected(user, grades_of(ordered(world.grades.astype(float), documents.offsets, places), world.grades))
     trace = run.trace.select("query", "expected_clicks")
     of_pages = by_query[trace["query"].to_numpy()]
-    learned = torch.load(path / RANKER, map_location="cpu", weights_only=True)["deployed"][0].numpy()
-    score = learned if len(learned) == len(world.grades) else documents.features @ learned
+    score = _scores(path, documents)
     return WorldRun(
         is_refit=world.is_refit,
         gain=trace["expected_clicks"].to_numpy() - of_pages,
@@ -141,3 +152,14 @@ def _played(path: Path, documents: WorldDocuments, world: DrawnWorld, production
         ceiling=float(documents.shares @ best),
         last=ordered(score, documents.offsets, places),
     )
+
+
+def _scores(path: Path, documents: WorldDocuments) -> Float[np.ndarray, "N"]:
+    """Return the scores of all documents by the ranker that a run has trained."""
+    content = torch.load(path / RANKER, map_location="cpu", weights_only=True)
+    ranker: Ranker = build(content["ranker"], "ranker")
+    deployed = content["deployed"]
+    row = torch.arange(len(documents.features))[None]
+    features = torch.from_numpy(documents.features).to(deployed.dtype)[None]
+    candidates = Candidates(torch.zeros(1, dtype=torch.int64), row, features, torch.ones_like(row, dtype=torch.bool))
+    return ranker.score(deployed, candidates)[0, 0].numpy()

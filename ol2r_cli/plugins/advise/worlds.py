@@ -423,11 +423,12 @@ def interval(point_gains: Sequence[float], refit_gains: Sequence[float]) -> tupl
 
 
 def users(log: ClickLog) -> dict[Kind, Float[np.ndarray, "Q"]]:
-    """Return for each kind of user the log-likelihood of every fifth page, summed by query; nothing without pages.
+    """Return for each kind of user the log-likelihood of every fifth page, summed by query; nothing without pages of
+    two ranks.
 
     The others are fitted to. Each click is foretold from the clicks above it on its page.
     """
-    if log.pages is None or len(log.pages[0]) < 5:
+    if log.pages is None or len(log.pages[0]) < 5 or log.impressions.shape[1] < 2:
         return {}
     out = np.arange(len(log.pages[0])) % 5 == 4
     rest, held_out = of_pages(log, ~out), of_pages(log, out)
@@ -476,6 +477,8 @@ def of_pages(log: ClickLog, kept: Bool[np.ndarray, "S"]) -> ClickLog:
 def doubt(log: ClickLog, kind: Kind) -> str:
     """Return why nothing can be forecast from a log for users of a kind; empty if it can."""
     clicks = log.clicks.sum(0)
+    if len(clicks) < 2:
+        return "all documents are at one rank, and a forecast needs pages of two documents or more"
     if log.query.max() == log.query.min():
         return "all pages are of one query, of which the uncertainty between queries cannot be told"
     if clicks.sum() < LEAST_CLICKS:

@@ -112,10 +112,11 @@ class FittedUser:
     """A user of a click log with attraction by grade.
 
     values: examination by place, or for dcm continuation. tables: P(click | examined, grade) by number of grades.
-    grades_of: where tables are from. log_clicks, user_clicks: clicks a page by place, of the documents whose grades are
-    known, in the log and of the user on its lists. doubts: a line for each difference above `MOST_DIFFERENCE`, and for
-    each grade that the log says little of. log_depth, user_depth: for logs of pages the share of pages without a click,
-    and of those whose last click is at each place. There documents without a grade have the attraction of the fit.
+    grades_of: where tables are from. log_clicks, user_clicks: clicks a page by place, in the log and of the user on its
+    lists. log_depth, user_depth: for logs of pages the share of pages without a click, and of those whose last click is
+    at each place. In all of these, documents without a grade have the attraction of the fit. doubts: a line for each
+    difference above `MOST_DIFFERENCE`, clicks those of documents with a grade, and for each grade that the log says
+    little of.
     """
 
     fit: str
@@ -160,10 +161,10 @@ def fitted_user(log: ClickLog, fit: str, values: Float[np.ndarray, "K"], labels:
     grades = max(tables)
     of_user = np.where(known, members[grades] @ tables[grades], attraction)
     pages = log.impressions.sum(0).max()
-    of_log = log.clicks[known].sum(0)
-    clicks_of_user = (examined(log, fit, values, of_user) * of_user[:, None])[known].sum(0)
-    doubts += _differences(of_log, clicks_of_user)
-    user = FittedUser(fit, values, tables, grades_of, of_log / pages, clicks_of_user / pages, doubts)
+    of_log, expected = log.clicks, examined(log, fit, values, of_user) * of_user[:, None]
+    where = "its lists" if known.all() else "its documents with a grade"
+    doubts += _differences(of_log[known].sum(0), expected[known].sum(0), where)
+    user = FittedUser(fit, values, tables, grades_of, of_log.sum(0) / pages, expected.sum(0) / pages, doubts)
     if log.pages is None:
         return user
     log_depth, user_depth = _depth_of_log(log), depth_of_user(log, fit, values, of_user)
@@ -224,27 +225,36 @@ def _doubtful_grades(clicks: Float[np.ndarray, "G"], seen: Float[np.ndarray, "G"
         yield f"attraction has a standard error above {100 * MOST_ERROR:.0f} % for grade {of_each}"
 
 
-def _differences(log: Float[np.ndarray, "K"], user: Float[np.ndarray, "K"]) -> Iterator[str]:
-    """Yield lines for clicks of the user that differ from those of the log, by more than two standard errors, too."""
-    ratio = user / np.maximum(log, 1) - 1
-    total = user.sum() / max(log.sum(), 1) - 1
-    if abs(total) > MOST_DIFFERENCE and abs(user.sum() - log.sum()) > 2 * log.sum() ** 0.5:
-        yield f"the fitted user clicks {1 + total:.2f} times as often as the log, on its lists"
-    differs = np.flatnonzero((abs(ratio) > MOST_DIFFERENCE) & (abs(user - log) > 2 * log**0.5))
+def _differences(log: Float[np.ndarray, "K"], user: Float[np.ndarray, "K"], where: str) -> Iterator[str]:
+    """Yield lines for clicks of the user that differ from those of the log."""
+    if _differ(log.sum(keepdims=True), user.sum(keepdims=True)).any():
+        yield f"the fitted user clicks {user.sum() / log.sum():.2f} times as often as the log, on {where}"
+    differs = np.flatnonzero(_differ(log, user))
     if differs.size:
-        ranks = ", ".join(f"{rank + 1} ({100 * ratio[rank]:+.0f} %)" for rank in differs)
+        ranks = ", ".join(f"{rank + 1} ({_change(log[rank], user[rank])})" for rank in differs)
         most = f"{100 * MOST_DIFFERENCE:.0f} %"
-        yield f"clicks of the fitted user differ by more than {most} from those of the log at rank {ranks}"
+        yield f"clicks of the fitted user, on {where}, differ by more than {most} from those of the log at rank {ranks}"
 
 
 def _different_depths(log: Float[np.ndarray, "K1"], user: Float[np.ndarray, "K1"], pages: int) -> Iterator[str]:
-    """Yield a line for depths of the last click that differ, by more than two standard errors, too."""
-    ratio = user / np.maximum(log, 1 / pages) - 1
-    differs = np.flatnonzero((abs(ratio) > MOST_DIFFERENCE) & (abs(user - log) > 2 * np.sqrt(log / pages)))
+    """Yield a line for depths of the last click that differ; they are shares of pages."""
+    differs = np.flatnonzero(_differ(pages * log, pages * user))
     if differs.size:
-        depths = ", ".join(f"{depth or 'none'} ({100 * ratio[depth]:+.0f} %)" for depth in differs)
+        depths = ", ".join(f"{depth or 'none'} ({_change(log[depth], user[depth])})" for depth in differs)
         most = f"more than {100 * MOST_DIFFERENCE:.0f} %"
         yield f"the last click of the fitted user is {most} off the log's at rank {depths}"
+
+
+def _differ(log: Float[np.ndarray, "N"], user: Float[np.ndarray, "N"]) -> Bool[np.ndarray, "N"]:
+    """Return which numbers of events differ by more than `MOST_DIFFERENCE`, and by more than two standard errors, which
+    are those of the larger number, of one event at least: where the log has none, its own would be 0."""
+    error = np.sqrt(np.maximum(np.maximum(log, user), 1))
+    return (abs(user - log) > MOST_DIFFERENCE * log) & (abs(user - log) > 2 * error)
+
+
+def _change(log: float, user: float) -> str:
+    """Return by how much the user differs from the log, as `+12 %`."""
+    return f"{100 * (user / log - 1):+.0f} %" if log else "none in the log"
 
 
 def as_choice(user: FittedUser, comments: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -255,7 +255,14 @@ def _json_list(text: str | None) -> list[str | None] | None:
         values = json.loads(text or "")
     except ValueError:
         return None
-    return [None if value is None else str(value) for value in values] if isinstance(values, list) else None
+    return _list_of(values)
+
+
+def _list_of(value: Any) -> list[str | None] | None:
+    """Return a value of json as a list of text: of a list, or of text that is one; None for others."""
+    if isinstance(value, str):
+        return _json_list(value)
+    return [None if one is None else str(one) for one in value] if isinstance(value, list) else None
 
 
 def _tables(path: Path, layout: Layout, broken: Callable[[int, str], None]) -> Iterator[pl.DataFrame]:
@@ -266,13 +273,9 @@ def _tables(path: Path, layout: Layout, broken: Callable[[int, str], None]) -> I
             for text in _records_at_once(path):  # of all columns: none has more
                 yield pl.read_csv(text, infer_schema=False, separator=layout.delimiter).select(columns)
         elif layout.kind == "json lines":
-            rows, schema = 0, dict.fromkeys(columns, pl.String)
+            rows = 0
             for lines in _lines_at_once(path):
-                try:
-                    table = pl.read_ndjson(lines, schema=schema)
-                except pl.exceptions.PolarsError:
-                    good = _without_broken(lines, lambda row, told, first=rows: broken(first + row, told))  # type: ignore[misc]
-                    table = pl.read_ndjson(good, schema=schema)
+                table = _json_table(lines, layout, lambda row, told, first=rows: broken(first + row, told))  # type: ignore[misc]
                 yield table
                 rows += len(table)
         else:
@@ -281,6 +284,33 @@ def _tables(path: Path, layout: Layout, broken: Callable[[int, str], None]) -> I
             step = _BLOCK_LISTS if layout.rows == "pages" else _BLOCK_ROWS
             for begin in range(0, max(number, 1), step):
                 yield scan.slice(begin, step).collect()
+
+
+def _json_table(lines: bytes, layout: Layout, broken: Callable[[int, str], None]) -> pl.DataFrame:
+    """Return the columns of json lines as text, and those of lists as lists of text, null where a value is no list.
+
+    Where polars reads a list as text, backslashes in it are decoded twice: `json` reads those columns in which some
+    lists are text themselves.
+    """
+    names = {column: name for name, column in layout.columns.items()}
+    is_list = {column: layout.rows == "pages" and name in ("document", "clicks") for column, name in names.items()}
+    schema = {
+        column: pl.List(pl.String) if lists and not layout.separator else pl.String for column, lists in is_list.items()
+    }
+    try:
+        return pl.read_ndjson(lines, schema=schema)
+    except pl.exceptions.PolarsError:
+        good = _without_broken(lines, broken)
+    try:
+        return pl.read_ndjson(good, schema=schema)
+    except pl.exceptions.PolarsError:
+        table = pl.read_ndjson(good, schema=dict.fromkeys(schema, pl.String))
+    values = [json.loads(line) for line in good.splitlines() if line.strip()]
+    lists = [column for column, dtype in schema.items() if dtype != pl.String]
+    return table.with_columns(
+        pl.Series(column, [_list_of(value.get(column)) for value in values], dtype=pl.List(pl.String))
+        for column in lists
+    )
 
 
 @contextmanager

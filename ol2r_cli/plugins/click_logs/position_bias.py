@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, pairwise
+from typing import Literal
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -23,6 +24,7 @@ LEAST, BELOW_ONE = 1e-300, 1 - 1e-9
 CONVERGED, STEPS = 1e-4, 5000  # a fit ends when ten steps change the log-likelihood of the log by less
 MOST_ERROR = 0.1  # of the logarithm of examination, without a warning
 MOST_PAGES = 200_000  # of the queries that are held out in turn: each fit is made eleven times
+GROUPS = 20  # of documents, by which errors of harvesting are estimated
 LEAST_IMPRESSIONS = 20  # of a clicked document, without a warning: errors of fitted logarithms are about a twentieth
 _log = logging.getLogger(__name__)
 
@@ -30,29 +32,45 @@ _log = logging.getLogger(__name__)
 def adjacent_chain(log: ClickLog) -> Float[np.ndarray, "K"]:
     """Return the examination of places, the largest is 1, by harvesting from neighbouring places.
 
-    It is the product of the ratios of clicks at neighbouring places. ValueError as of `_shown_at_both`.
+    It is the product of the ratios of clicks at neighbouring places. ValueError as of `_check_neighbours`.
     """
-    neighbours = list(pairwise(range(log.impressions.shape[1])))
-    clicks = _shown_at_both(log, neighbours).clicks
-    chain = np.cumprod([1.0, *(clicks[row, k] / clicks[row, j] for row, (j, k) in enumerate(neighbours))])
-    return chain / chain.max()
+    both = _shown_at_both(log, _neighbours(log))
+    _check_neighbours(both, _neighbours(log))
+    return _chain(both)
 
 
 def all_pairs(log: ClickLog) -> Float[np.ndarray, "K"]:
     """Return the examination of places, the largest is 1, by harvesting from all pairs of places.
 
     It is that of largest likelihood, which is the likelihood of `pbm` with a document for each pair of places.
-    ValueError as of `_shown_at_both`.
+    ValueError as of `_check_neighbours`.
     """
-    pairs = list(combinations(range(log.impressions.shape[1]), 2))
-    return pbm(_shown_at_both(log, pairs))[0]
+    both = _shown_at_both(log, _pairs(log))
+    _check_neighbours(both, _pairs(log))
+    return pbm(both)[0]
+
+
+def _neighbours(log: ClickLog) -> list[tuple[int, int]]:
+    return list(pairwise(range(log.impressions.shape[1])))
+
+
+def _pairs(log: ClickLog) -> list[tuple[int, int]]:
+    return list(combinations(range(log.impressions.shape[1]), 2))
+
+
+def _chain(both: ClickLog) -> Float[np.ndarray, "K"]:
+    """Return examination by the clicks at each two neighbouring places, a row a pair; not finite without clicks."""
+    row = np.arange(len(both.clicks))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chain = np.append(1.0, np.cumprod(both.clicks[row, row + 1] / both.clicks[row, row]))
+        return chain / chain.max()
 
 
 def _shown_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
     """Return impressions and clicks, at each of two places, of the documents that were shown at both: a row a pair.
 
     Each document counts as often as it was shown at the place where it was shown less: Agarwal et al. count all
-    documents alike. ValueError if documents of two neighbouring places have no click at one of them.
+    documents alike.
     """
     places = log.impressions.shape[1]
     rate = log.clicks / np.maximum(log.impressions, 1)
@@ -61,10 +79,15 @@ def _shown_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
         weight = np.minimum(log.impressions[:, j], log.impressions[:, k])
         shown[row, [j, k]] = weight.sum()
         clicks[row, [j, k]] = weight @ rate[:, [j, k]]
-        if k == j + 1 and not clicks[row, [j, k]].all():
-            both = f"documents that were shown at both of places {j + 1} and {k + 1}"
-            raise ValueError(f"{both} must have clicks at each of these, got none")
     return ClickLog(np.arange(len(pairs)), shown, clicks)
+
+
+def _check_neighbours(both: ClickLog, pairs: Sequence[tuple[int, int]]) -> None:
+    """Raise ValueError if documents of two neighbouring places have no click at one of them."""
+    for (j, k), clicks in zip(pairs, both.clicks, strict=True):
+        if k == j + 1 and not clicks[[j, k]].all():
+            shown = f"documents that were shown at both of places {j + 1} and {k + 1}"
+            raise ValueError(f"{shown} must have clicks at each of these, got none")
 
 
 Examined = Float[np.ndarray, "D K"]  # by document and place
@@ -328,6 +351,37 @@ def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float
     return errors
 
 
+def harvesting_errors(
+    log: ClickLog, fit: Literal["adjacent", "all-pairs"], examination: Float[np.ndarray, "K"]
+) -> Float[np.ndarray, "K"]:
+    """Return the standard errors of the logarithms of harvested examination, relative to the place examined most.
+
+    They are larger than `standard_errors`, as harvesting does not use all that clicks say: a jackknife leaves out one
+    of `GROUPS` groups of documents in turn (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter
+    11). Infinite where nothing is left without a group by which a place can be compared.
+    """
+    pairs = (_neighbours if fit == "adjacent" else _pairs)(log)
+    clicked = np.flatnonzero(log.clicks.any(1))
+    groups, most = min(GROUPS, len(clicked)), int(examination.argmax())
+    of_groups = [
+        _shown_at_both(ClickLog(log.query[rows], log.impressions[rows], log.clicks[rows]), pairs)
+        for rows in (clicked[group::groups] for group in range(groups))
+    ]
+    logarithms = np.full((groups, len(examination)), np.nan)
+    for group in range(groups if groups > 1 else 0):
+        others = of_groups[:group] + of_groups[group + 1 :]
+        shown, clicks = sum(each.impressions for each in others), sum(each.clicks for each in others)
+        both = ClickLog(np.arange(len(pairs)), shown, clicks)
+        harvested = _chain(both) if fit == "adjacent" else np.where(clicks.any(0), pbm(both)[0], np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms[group] = np.log(harvested / harvested[most])
+    known = np.isfinite(logarithms).all(0)
+    errors = np.full(len(examination), np.inf)
+    errors[known] = np.sqrt((groups - 1) * logarithms[:, known].var(0))
+    errors[most] = 0
+    return errors
+
+
 def joined_places(log: ClickLog, examination: Float[np.ndarray, "K"], place: int) -> Bool[np.ndarray, "K"]:
     """Return which places a chain of clicked documents, each shown at two places, joins to a place, and this place.
 
@@ -363,7 +417,11 @@ def impressions_of_clicked(log: ClickLog) -> float:
 
 def doubts(log: ClickLog, fit: str, values: Float[np.ndarray, "K"]) -> list[str]:
     """Return a line for all that the log is too small to tell of a fit with these values, with what it would need."""
-    of_places = "" if fit == "dcm" else _doubtful_places(standard_errors(log, values))
+    of_places = ""
+    if fit == "adjacent" or fit == "all-pairs":
+        of_places = _doubtful_places(harvesting_errors(log, fit, values))
+    elif fit == "pbm":
+        of_places = _doubtful_places(standard_errors(log, values))
     return [line for line in (of_places, _doubtful_attraction(log)) if line]
 
 
@@ -372,10 +430,13 @@ def _doubtful_places(errors: Float[np.ndarray, "K"]) -> str:
     large = np.flatnonzero(errors > MOST_ERROR)
     if not large.size:
         return ""
-    places = ", ".join(f"{k + 1} ({100 * errors[k]:.0f} %)" if errors[k] < 1 else f"{k + 1} (unknown)" for k in large)
-    told = f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {places}"
+    told = [f"{100 * errors[k]:.0f} %" if np.isfinite(errors[k]) else "unknown" for k in large]
+    places = ", ".join(f"{k + 1} ({error})" for k, error in zip(large, told, strict=True))
+    above = (
+        f"examination has a standard error above {100 * MOST_ERROR:.0f} % at {plural(large.size, 'place')}: {places}"
+    )
     needed = "more clicks on documents that were shown there and at other places; four times as many halve an error"
-    return f"{told}; needed are {needed}"
+    return f"{above}; needed are {needed}"
 
 
 def _doubtful_attraction(log: ClickLog) -> str:

@@ -146,7 +146,7 @@ def _rule(side: str, rule: Mapping[str, Any]) -> str:
     """Return a rule of a path with the value for which it holds: `battery: mentions 4, at least 3`; of a share 12%."""
     if rule["branch"] == "unknown":
         return f"{rule['feature']}: never mentioned"
-    form, of = ("{:g}", "") if float(rule["value"]).is_integer() else ("{:.3g}%", "share of ")
+    form, of = ("{:.3g}%", "share of ") if rule.get("share") else ("{:g}", "")
     value, threshold = (form.format(rule[name] * (100 if of else 1)) for name in ("value", "threshold"))
     holds = "at least" if rule["branch"] == "left" else "below"
     return f"{rule['feature']}: {of}{_SAYS[side]} {value}, {holds} {threshold}"

@@ -192,10 +192,10 @@ class FacT(Recommender):
 
         The dissertation has those at the lower levels first, which are mostly the same for all items of a user.
         """
-        paths = {
-            "user": self.user_tree.path(self.profiles[0][user], self.names),
-            "item": self.item_tree.path(self.profiles[1][item], self.names),
-        }
+        of_user = self.user_tree.path(self.profiles[0][user], self.names)
+        if self.normalized:
+            of_user = [{**rule, "share": True} for rule in of_user]
+        paths = {"user": of_user, "item": self.item_tree.path(self.profiles[1][item], self.names)}
         over = dict(zip(self.names, self.over_average(user, item).tolist(), strict=True))
         names, sentence = said(paths["user"], paths["item"], over)
         return Explanation(names, sentence, contributions=tuple(over[name] for name in names), by=_BY, paths=paths)

@@ -53,7 +53,8 @@ class Explanation:
     numbers are, in words. Both may be empty. phrases: opinion phrases, of the first feature first. sentence: what a
     shopper reads. paths: for each side (`user`, `item`) the rules on its way from the root of its tree to its leaf, as
     plain data: {"feature": name, "threshold": number, "value": of the profile, None if never mentioned, "branch":
-    "left" (value >= threshold), "right" or "unknown"}; empty for models without trees.
+    "left" (value >= threshold), "right" or "unknown"}, with "share": True where both numbers are shares of mentions;
+    empty for models without trees.
     """
 
     features: tuple[str, ...]

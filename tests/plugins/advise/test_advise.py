@@ -61,7 +61,7 @@ def test_the_same_command_finds_its_runs(in_folder, capsys):
     assert told[0] == "users fitted to the first 80% of the pages click as the log on the last ones"
     assert told[1].startswith("verdict for 1,000 pages: ")
     assert [re.split(r"  +", line)[0] for line in forecast] == [
-        *("learner", "clicks a page now", "gain, first 1,000 pages", "gain of the best order", "worst moment"),
+        *("learner", "clicks a page now", "gain, first 1,000 pages", "gain of the order by attraction", "worst moment"),
         *("break-even", "pages of an A/B test, both halves", "pages of interleaving", "pages of the log that count"),
     ]
     assert forecast[0].split(maxsplit=1)[1].startswith("pbm_thompson: Thompson sampling in the position-based model")
@@ -73,6 +73,15 @@ def test_reports_of_all_runs_leave_worlds_out(in_folder, capsys):
     assert "16 runs" in capsys.readouterr().err
     (folder,) = in_folder.glob("forecasts/advise/*")
     assert "16 runs" in printed(capsys, "report", folder)
+
+
+@pytest.mark.parametrize(
+    "ranker", [["ranker=pairrank"], ["ranker=pdgd", "ranker/model=mlp"]], ids=["linear", "network"]
+)
+def test_other_rankers_are_played(in_folder, capsys, ranker):
+    found = json.loads(printed(capsys, *AGAIN[:-1], "output_dir=others", "--json", *ranker))
+    assert found["learner"] == ranker[0].partition("=")[2]
+    assert -1 < found["last"]["mean"] < 1
 
 
 def test_a_page_has_both_figures(advised):
@@ -92,6 +101,8 @@ def log_without(kind):
         order, clicks, query = order[query == 0], clicks[query == 0], query[query == 0]
     if kind == "users":  # who change: the last pages have other clicks than the first
         clicks[2400:] = clicks[2400:, ::-1]
+    if kind == "one rank":
+        order, clicks = order[:, :1], clicks[:, :1]
     if kind == "order":
         order = np.random.default_rng(1).permuted(order, axis=1)
     if kind == "rows":
@@ -106,6 +117,7 @@ def log_without(kind):
         ("clicks", "of which a forecast needs 100"),
         ("queries", "all pages are of one query"),
         ("order", "documents have no order: "),
+        ("one rank", "all documents are at one rank, and a forecast needs pages of two documents or more"),
         ("rows", "of which a forecast needs 100"),
         ("users", "users fitted to the first 80% of the pages do other than the log on the last ones: "),
     ],
@@ -141,6 +153,10 @@ def test_counts_have_a_forecast_without_a_check(tmp_path, capsys, monkeypatch):
         ),
         (["none.csv", "positions=3"], "positions is set by the forecast itself, got positions=3: leave it out"),
         (["none.csv", "ronds=3"], "there is no setting or group 'ronds': did you mean rounds?"),
+        (["none.csv", "ranker=toprank"], "order them after its run, not ranker=toprank: leave it out, or type ranker="),
+        (["none.csv", "ranker=random"], "not ranker=random"),
+        (["none.csv", "ranker=oracle"], "not ranker=oracle"),
+        (["none.csv", "ranker=pdgd", "ranker.decat=3"], "ranker=pdgd has no setting 'decat': did you mean"),
         (["log.csv", "--pages", "10"], "--pages must be 1000 or more, got 10"),
         (["log.csv", "--worlds", "3"], "--worlds must be 16 or more, got 3"),
         (["log.csv", "--ads", "x*"], "--ads must be a pattern of names in the log, such as q"),

@@ -39,6 +39,7 @@ def test_gains_are_means_of_the_pages_so_far():
     assert found.gain == {2: (-1, -1.5, -0.5), 6: pytest.approx((4 / 6, 1 / 6, 7 / 6))}
     assert (found.ceiling, found.production) == ((1, 1.5, 1.5), (2, 2, 2))
     assert (found.worst.mean, found.worst_page, found.break_even, found.last.mean) == (-2, 2, 4, 2)
+    assert found.worst == (-2, -3, -1), "of the page where the mean is lowest, not of the lowest page of each world"
     assert found.verdict == "gain"
     curve = [part.tolist() for part in (found.curve.pages, found.curve.mean, found.curve.high)]
     assert curve == [[1, 2, 3, 4, 5, 6], [-1, -2, -2, 0, 2, 4], [-0.5, -1, -0.5, 2, 4.5, 7]]
@@ -56,6 +57,7 @@ def test_gains_are_means_of_the_pages_so_far():
 def test_when_it_pays(gains, break_even, worst_page, verdict):
     found = of(gains)
     assert (found.break_even, found.worst_page, found.verdict) == (break_even, worst_page, verdict)
+    assert found.worst.mean == pytest.approx(sum(gains[:worst_page]))
     assert of(gains, refits=(-9, 9)).verdict == "undecided"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,12 +70,16 @@ def test_a_forecast_by_features_is_beside_the_truth(written, tmp_path, capsys, m
     words += ["--pages", "1000", "--worlds", "16"]
     out = printed(capsys, *words, "--truth", written / "truth.json")
     (line,) = [line for line in out.splitlines() if line.startswith("the truth")]
-    assert "of the best order +" in line
+    assert "of the order by attraction +" in line
     assert "documents are those of the data" in out
-    found = json.loads(printed(capsys, *words, "--json"))
+    found = json.loads(printed(capsys, *words, "--json", "--truth", written / "truth.json", "--out", "page.html"))
+    assert line.partition("the truth")[2].strip() in Path("page.html").read_text()
     truth = read_truth(written / "truth.json")
-    best = float(line.rpartition("+")[2].removesuffix("%")) / 100
-    assert found["ceiling"]["low"] < best * found["clicks_a_page"]["mean"] < found["ceiling"]["high"]
+    best, of_1000 = (float(part.rpartition(" ")[2]) / 100 for part in line.replace("the truth", "").split(" %")[1::-1])
+    true = found["truth"]
+    assert true["ceiling"] == pytest.approx(best * true["clicks_a_page"], rel=0.01)
+    assert true["gain"]["1000"] == pytest.approx(of_1000 * true["clicks_a_page"], abs=0.001)
+    assert found["ceiling"]["low"] < true["ceiling"] < found["ceiling"]["high"]
     assert len(truth.grades) == 100
 
 

@@ -19,6 +19,8 @@ from ol2r_cli.plugins.click_logs.fit_clicks import main
 from ol2r_cli.plugins.click_logs.fitted_user import (
     SHARES,
     JoinedLabels,
+    _differences,
+    _different_depths,
     as_choice,
     depth_of_user,
     fitted_user,
@@ -39,14 +41,14 @@ def expected(shown, attraction):
 
 
 def test_attraction_by_labels_is_clicks_over_examinations():
-    """Two documents of grade 0, one of grade 2, none of grade 1; of a document without a label nothing counts."""
+    """Two documents of grade 0, one of grade 2, none of grade 1. One without a label decides nothing."""
     shown = np.array([[100, 0, 0], [0, 100, 100], [50, 50, 0], [900, 0, 0]])
     log = expected(shown, np.array([0.1, 0.3, 0.8, 0.9]))
     user = fitted_user(log, "adjacent", THETA, JoinedLabels(np.array([0, 0, 2, -1]), 3, "some"))
     zero = (10 + 0.3 * 75) / (100 + 75)
     assert user.tables == {3: pytest.approx([zero, (zero + 0.8) / 2, 0.8], abs=1e-6)}
-    assert user.log_clicks * 1050 == pytest.approx([10 + 40, 15 + 20, 7.5])
-    assert user.user_clicks * 1050 == pytest.approx([100 * zero + 40, 50 * zero + 20, 25 * zero])
+    assert user.log_clicks * 1050 == pytest.approx([10 + 40 + 810, 15 + 20, 7.5])
+    assert user.user_clicks * 1050 == pytest.approx([100 * zero + 40 + 810, 50 * zero + 20, 25 * zero])
     assert user.user_clicks.sum() == pytest.approx(user.log_clicks.sum())
     assert user.doubts[:2] == [
         "the log has no document of grade 1, which has an attraction between those of its neighbours",
@@ -149,8 +151,45 @@ def test_differences_above_five_per_cent_are_doubts():
     """Within a grade the first rank has documents that attract more, which a user by grade does not know."""
     grade = (0.3 + 0.1 + 0.05) / 1.75
     ranks = f"1 ({100 * (grade / 0.3 - 1):+.0f} %), 2 ({100 * (grade / 0.2 - 1):+.0f} %), 3"
-    told = f"clicks of the fitted user differ by more than 5 % from those of the log at rank {ranks}"
+    told = f"clicks of the fitted user, on its lists, differ by more than 5 % from those of the log at rank {ranks}"
     assert fitted_user(OF_THREE, "adjacent", THETA, OF_ONE_GRADE).doubts[-1].startswith(told)
+
+
+def test_differences_are_those_of_documents_with_a_grade():
+    """One without, which has most of the clicks, does not hide them."""
+    shown = np.vstack([OF_THREE.impressions, [[90_000, 0, 0]]])
+    log = ClickLog(np.arange(4), shown, np.vstack([OF_THREE.clicks, [[45_000, 0, 0]]]))
+    labels = OF_ONE_GRADE._replace(grade=np.array([0, 0, 0, -1]))
+    told = "clicks of the fitted user, on its documents with a grade, differ by more than 5 % from those of the log at "
+    assert fitted_user(log, "adjacent", THETA, labels).doubts[-1].startswith(f"{told}rank 1 (")
+
+
+@pytest.mark.parametrize(
+    ("log", "user", "told"),
+    [
+        (0, 0.29, None),
+        (0, 4.1, "none in the log"),
+        (1, 3.8, None),
+        (100, 125, "+25 %"),
+        (100, 75, "-25 %"),
+        (3, 0, None),
+    ],
+)
+def test_few_events_differ_by_chance(log, user, told):
+    """Of no click of the log where the user has 0.29 nothing can be said, and no share of it."""
+    log, user = np.array([1e6, log]), np.array([1e6, user])
+    line = f"at rank 2 ({told})"
+    assert [each for each in _differences(log, user, "its lists") if line in each or not told] == [
+        *(
+            [f"clicks of the fitted user, on its lists, differ by more than 5 % from those of the log {line}"]
+            if told
+            else []
+        )
+    ]
+    depths = list(_different_depths(log / 2e6, user / 2e6, 2_000_000))
+    assert depths == (
+        [f"the last click of the fitted user is more than 5 % off the log's at rank 1 ({told})"] if told else []
+    )
 
 
 def test_differences_within_two_standard_errors_are_none():

@@ -98,6 +98,19 @@ def test_pages_in_every_format(tmp_path, clicks, written):
         assert_same(zipped(file))
 
 
+@pytest.mark.parametrize(
+    "other", ["", '{"query": "q", "documents": "[\\"x\\"]", "clicks": [1]}\n'], ids=["lists", "a text"]
+)
+def test_documents_of_json_lines_are_those_of_json(tmp_path, other):
+    """Backslashes, quotes, signs of lists and other letters in names; also where a list is text that is json."""
+    names = [r"C:\new\u0041.txt", 'a "quoted" name', "a,b]", "ü\n", "'", 7]
+    line = json.dumps({"query": "q", "documents": names, "clicks": [1, 0, 0, 0, 0, 0]})
+    (file := tmp_path / "log.jsonl").write_text(f"{line}\n{other}")
+    log, _ = read(file, form=Form())
+    assert sorted(log.document_ids) == sorted([*map(str, names), *(["x"] if other else [])])
+    assert {log.document_ids[row] for row in np.flatnonzero(log.clicks.any(1))} == {names[0], *(["x"] if other else [])}
+
+
 READ = {
     "repeated rows are added, and pos counts from 0": (
         "query,url,pos,Impression,Click\nq,a,0,1000,900\nq,b,0,7,1\nq,a,0,10,1\nq,a,1,5,2\nq,c,2,0,0\n",

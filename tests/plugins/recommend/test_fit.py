@@ -21,6 +21,7 @@ from ol2r_cli.plugins.page import html_page
 from ol2r_cli.plugins.recommend import fit as fit_module
 from ol2r_cli.plugins.recommend.baselines import BPRMF, MostPopular
 from ol2r_cli.plugins.recommend.evaluation import rankings
+from ol2r_cli.plugins.recommend.explained import _rule
 from ol2r_cli.plugins.recommend.fact import FacT
 from ol2r_cli.plugins.recommend.fit import PER_USER, Fit
 from ol2r_cli.plugins.recommend.recommend import main
@@ -241,6 +242,18 @@ def test_an_explanation_has_its_rules_and_contributions(explained):
     told = [f"{feature} +{number:.2g}" for feature, number in added]
     assert told
     assert [words for words in (explanation["sentence"], explanation["by"], *told) if words not in text] == []
+
+
+def test_shares_of_mentions_are_told_as_shares(explained):
+    """Also where a user mentions one feature only: its share is 1."""
+    rules = explained[1]["explanation"]["paths"]
+    assert {"share" in rule for rule in rules["user"]} <= {True}
+    assert not any("share" in rule for rule in rules["item"])
+    rule = {"feature": "battery", "threshold": 0.25, "value": 1.0, "branch": "left"}
+    assert _rule("user", rule | {"share": True}) == "battery: share of mentions 100%, at least 25%"
+    assert _rule("item", rule | {"threshold": 2.0, "branch": "right"}) == (
+        "battery: good minus bad mentions 1, below 2"
+    )
 
 
 def test_an_explanation_may_be_a_page(explained, capsys, tmp_path):
