@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, combinations, pairwise
-from typing import Literal
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -351,26 +350,25 @@ def standard_errors(log: ClickLog, examination: Float[np.ndarray, "K"]) -> Float
     return errors
 
 
-def harvesting_errors(
-    log: ClickLog, fit: Literal["adjacent", "all-pairs"], examination: Float[np.ndarray, "K"]
-) -> Float[np.ndarray, "K"]:
-    """Return the standard errors of the logarithms of harvested examination, relative to the place examined most.
+def harvesting_errors(log: ClickLog, fit: str, examination: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K"]:
+    """Return the standard errors of the logarithms of examination by `adjacent` or `all-pairs`, relative to the place
+    that is examined most.
 
-    They are larger than `standard_errors`, as harvesting does not use all that clicks say: a jackknife leaves out one
-    of `GROUPS` groups of documents in turn (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter
-    11). Infinite where nothing is left without a group by which a place can be compared.
+    Harvesting does not use all that clicks say, as `standard_errors` do: a jackknife leaves out one of `GROUPS` groups
+    of documents in turn (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 11). Infinite where a
+    place cannot be compared without one of the groups.
     """
     pairs = (_neighbours if fit == "adjacent" else _pairs)(log)
     clicked = np.flatnonzero(log.clicks.any(1))
     groups, most = min(GROUPS, len(clicked)), int(examination.argmax())
-    of_groups = [
-        _shown_at_both(ClickLog(log.query[rows], log.impressions[rows], log.clicks[rows]), pairs)
-        for rows in (clicked[group::groups] for group in range(groups))
-    ]
+    counts = []
+    for group in range(groups):
+        rows = clicked[group::groups]
+        both = _shown_at_both(ClickLog(log.query[rows], log.impressions[rows], log.clicks[rows]), pairs)
+        counts.append((both.impressions, both.clicks))
     logarithms = np.full((groups, len(examination)), np.nan)
     for group in range(groups if groups > 1 else 0):
-        others = of_groups[:group] + of_groups[group + 1 :]
-        shown, clicks = sum(each.impressions for each in others), sum(each.clicks for each in others)
+        shown, clicks = np.sum(counts[:group] + counts[group + 1 :], axis=0)
         both = ClickLog(np.arange(len(pairs)), shown, clicks)
         harvested = _chain(both) if fit == "adjacent" else np.where(clicks.any(0), pbm(both)[0], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
