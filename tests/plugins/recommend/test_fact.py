@@ -238,7 +238,7 @@ def test_explanations_are_what_is_said_of_both_paths(world):
     for number in range(60):
         explanation = model.explain(number, number)
         user, item = model.user_tree.path(shares[number], names), model.item_tree.path(of_items[number], names)
-        assert explanation.paths == {"user": user, "item": item}
+        assert explanation.paths == {"user": [{**rule, "share": True} for rule in user], "item": item}
         over = dict(zip(names, model.over_average(number, number), strict=True))
         features, sentence = said(user, item, over)
         assert (explanation.features, explanation.sentence) == (features, sentence)
