@@ -355,11 +355,11 @@ def harvesting_errors(log: ClickLog, fit: str, examination: Float[np.ndarray, "K
     that is examined most.
 
     Harvesting does not use all that clicks say, as `standard_errors` do: a jackknife leaves out one of `GROUPS` groups
-    of documents in turn (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 11). Infinite where a
-    place cannot be compared without one of the groups.
+    of documents, which are drawn, in turn (Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 11).
+    Infinite where a place cannot be compared without one of the groups.
     """
     pairs = (_neighbours if fit == "adjacent" else _pairs)(log)
-    clicked = np.flatnonzero(log.clicks.any(1))
+    clicked = np.random.default_rng(0).permutation(np.flatnonzero(log.clicks.any(1)))  # neighbours have ranks in turn
     groups, most = min(GROUPS, len(clicked)), int(examination.argmax())
     counts = []
     for group in range(groups):
