@@ -18,7 +18,6 @@ from ol2r_cli.plugins.advise.pages import SimulatedUser, expected, grades_of, or
 from ol2r_cli.plugins.advise.world import DOCUMENTS, WorldDocuments, file_of
 from ol2r_cli.plugins.advise.worlds import GRID, LogFit
 from ol2r_cli.plugins.click_logs.click_log import ClickLog
-from ol2r_cli.ranker.model_ranker import ParameterFree
 from ol2r_cli.run import INTERRUPTED, RANKER
 from ol2r_cli.run.run import Run
 from ol2r_cli.sweep.sweeper import sweep
@@ -54,10 +53,20 @@ class WorldRun(NamedTuple):
 def check_ranker(name: str, settings: Mapping[str, Any]) -> None:
     """Raise ValueError for a ranker of these settings that has no scores of documents after its run."""
     ranker = build(settings, "ranker")
-    keeps_none = not isinstance(ranker, Ranker) or type(ranker).score in (Ranker.score, ParameterFree.score)
-    if keeps_none or ranker.needs_labels or ranker.of_table:
+    if not isinstance(ranker, Ranker) or ranker.needs_labels or ranker.of_table or not _tells_apart(ranker):
         needed = "a forecast needs a ranker that learns scores of documents, which order them after its run"
         raise ValueError(f"{needed}, not ranker={name}: leave it out, or type ranker=pairrank")
+
+
+def _tells_apart(ranker: Ranker) -> bool:
+    """Return whether parameters decide the scores of two documents: those of a ranker that has none are alike."""
+    parameters = torch.linspace(0.1, 0.9, max(ranker.size(2), 2))[None]
+    two = torch.arange(2)[None]
+    try:
+        scores = ranker.score(parameters, Candidates(two[:, 0], two, torch.eye(2)[None], torch.ones_like(two) > 0))
+    except (RuntimeError, LookupError, ValueError, TypeError):  # of a form of its own, or not implemented
+        return type(ranker).score is not Ranker.score
+    return bool(scores[0, 0, 0] != scores[0, 0, 1])
 
 
 class InterruptedPlay(Exception):
