@@ -147,8 +147,15 @@ def test_what_a_class_of_a_notebook_refers_to_counts(monkeypatch: pytest.MonkeyP
     others = CLASS.replace("(DTYPE)", "(DTYPE) + 1"), "def inner(x): return 2 * x", "SIZE = 0.25"
     cells = *others, "DTYPE = torch.float32", "from beside import inner"
     assert len({first, *map(hash_after, cells)}) == 1 + len(cells)
-    with pytest.raises(ValueError, match=r"Mine must be in a file, .* refers to DTYPE, a object, whose value has no"):
-        hash_after("DTYPE = object()")
+    of_partial = [
+        hash_after(f"from functools import partial\nDTYPE = partial(inner, {words})") for words in ("1", "x=1", "x=2")
+    ]
+    of_partial.append(hash_after("def inner(x): return 3 * x\nDTYPE = partial(inner, x=2)"))
+    of_partial.append(hash_after("DTYPE = partial(math.pow, 2)"))
+    assert len({*of_partial}) == 5
+    for value, kind in (("object()", "object"), ("torch.nn.ReLU()", "ReLU")):
+        with pytest.raises(ValueError, match=rf"Mine must be in a file, .* refers to DTYPE, a {kind}, whose value has"):
+            hash_after(f"DTYPE = {value}")
     exec("class Mine:\n    def f(self): pass\n", vars(main))
     with pytest.raises(ValueError, match="its source is not available: put the class in a file, and import it"):
         code_hash_of(main.Mine)

@@ -15,6 +15,7 @@ from pathlib import Path
 from ol2r_cli.plugins.benchmark import repeat
 from ol2r_cli.plugins.benchmark.play import chosen_settings, run_recipe
 from ol2r_cli.plugins.benchmark.recipe import (
+    AIMS,
     Condition,
     Recipe,
     by_name,
@@ -65,7 +66,7 @@ def _titles(recipe: Recipe, rows: Sequence[Row], dataset: str) -> list[str]:
 def _faults(recipe: Recipe, rows: Sequence[Row]) -> list[str]:
     """Return what is wrong with rows, without playing them."""
     titles = dict.fromkeys(row.condition.data for row in rows if row.condition.data in recipe.data)
-    missing = [fault for title in titles for fault in _missing(recipe, title, rows)]
+    missing = [fault for title in titles for fault in (*_missing(recipe, title, rows), *_unplayed(recipe, title, rows))]
     return [*filter(None, [outdated(rows), *missing, *(_fault_of_choice(recipe, row) for row in rows)])]
 
 
@@ -97,7 +98,7 @@ def _recipe_of(file: Path) -> Recipe:
 
 
 def _missing(recipe: Recipe, title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the rows of a dataset that are not there, or not with all folds and seeds."""
+    """Yield the rows of a dataset that are not there, or not with all folds and seeds, and those that are not of it."""
     plan = plan_of(replace(recipe, data={title: recipe.data[title]}))
     there = {row.condition: row for row in rows}
     absent = []
@@ -113,6 +114,27 @@ def _missing(recipe: Recipe, title: str, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{_called(row.condition)} must have folds {listed(sorted(folds))} with {plural(len(seeds), 'seed')}"
     if absent:
         yield f"{plural(len(absent), 'row')} missing: {listed(list(map(_called, absent)), most=3)}"
+    others = [row.condition for row in rows if row.condition.data == title]
+    others = [condition for condition in others if condition not in {trial.condition for trial in plan.final()}]
+    if others:
+        called = listed(list(map(_called, others)), most=3)
+        yield f"{plural(len(others), 'row')} that the benchmark does not have: {called}"
+
+
+def _unplayed(recipe: Recipe, title: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the rows of a dataset without all choosing runs of their grid, which may have grown."""
+    of_cells: dict[Condition, dict[str, int]] = {}
+    for trial in plan_of(replace(recipe, data={title: recipe.data[title]})).candidates():
+        number = len(trial.runs) * int(value_of(by_name(trial.words), "replicas"))
+        of_cells.setdefault(trial.condition, {})[" ".join(trial.settings.values())] = number
+    for row in rows:
+        cells = of_cells.get(row.condition._replace(aim=""), {})
+        if row.choices is None or row.condition.data != title:
+            continue
+        played = dict(row.choices.select("settings", "fold", "seed").unique().group_by("settings").len().iter_rows())
+        lacking = [settings for settings, number in cells.items() if played.get(settings, 0) < number]
+        if lacking:
+            yield f"{_called(row.condition)} must have all choosing runs of its grid, and lacks some of {lacking[0]}"
 
 
 def _called(condition: Condition) -> str:
@@ -122,7 +144,7 @@ def _called(condition: Condition) -> str:
 def _fault_of_choice(recipe: Recipe, row: Row) -> str:
     """Return what is wrong with how the settings of a row were chosen; empty where nothing is."""
     competitor = recipe.competitors.get(row.competitor)
-    if not row.aim or competitor is None:
+    if row.aim not in AIMS or competitor is None:  # selection by clicks has aims of its own
         return ""
     if row.choices is None:
         return f"{_called(row.condition)} must have choosing runs in {recipe.name}_choice.parquet, got none"

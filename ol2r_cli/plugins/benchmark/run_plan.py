@@ -22,7 +22,7 @@ from typing import Any
 from ol2r_cli.config.composer import Composer
 from ol2r_cli.config.grammar import expand
 from ol2r_cli.config.instantiate import build
-from ol2r_cli.config.overrides import as_typed, split_launcher, split_search_path
+from ol2r_cli.config.overrides import as_typed, full_names, split_launcher, split_search_path
 from ol2r_cli.config.own_choices import as_options, default_output_dir
 from ol2r_cli.plugins import RunKind, run_kinds
 from ol2r_cli.plugins.benchmark.recipe import (
@@ -241,6 +241,9 @@ def plan_of(
         _check_once([*typed, *added])
     words, folders = split_search_path([*typed, *(word for word in added if _is_free(name_of(word)))])
     overrides, launcher = split_launcher(words)
+    if recipe.command != "benchmark":  # which refuses beginnings of names
+        choices = Composer(as_options(folders), run_kinds()[recipe.runs].name).catalogue.choices
+        overrides = full_names(overrides, choices)
     named = by_name(overrides)
     if recipe.command == "benchmark":
         slots = _slots_of_benchmark(recipe, scale, named, by_name(of_ranker))

@@ -14,6 +14,7 @@ import linecache
 import symtable
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ol2r_cli.run.own_code import module_name
@@ -22,8 +23,8 @@ from ol2r_cli.run.own_code import module_name
 def texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:
     """Return the hashes of a class and of what it refers to in its notebook, by name, and what it uses of elsewhere.
 
-    Functions and classes count by the text of their statements, other values as JSON. ValueError where there is no
-    text, and for a value that has no JSON.
+    Functions and classes count by the text of their statements, other values as JSON, and partial functions by both.
+    ValueError where there is no text, and for a value that has no JSON.
     """
     module = module_name(cls)
     scope = vars(sys.modules[module])
@@ -32,7 +33,12 @@ def texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:
         name = waiting.pop()
         value = scope.get(name, cls)
         value = inspect.unwrap(value) if callable(value) else value  # of @cache and the like
-        if inspect.ismodule(value) or (callable(value) and module_name(value) != module):
+        if isinstance(value, partial):
+            texts[name], value = _as_json([value.args, value.keywords], name, cls), value.func
+            if scope.get(_name_of(value)) is value:
+                waiting += [_name_of(value)] if _name_of(value) not in texts else []
+                continue
+        if inspect.ismodule(value) or (_name_of(value) and module_name(value) != module):
             elsewhere.append(value)
         elif inspect.isclass(value) or inspect.isfunction(value):
             texts[name] = _text_of(value, name)
@@ -40,6 +46,11 @@ def texts_of(cls: Any) -> tuple[set[tuple[str, str]], list[Any]]:
         else:
             texts[name] = _as_json(value, name, cls)
     return {(name, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}, elsewhere
+
+
+def _name_of(value: Any) -> str:
+    """Return the name that functions and classes have; "" for objects that can be called, which are values."""
+    return getattr(value, "__name__", "") if callable(value) else ""
 
 
 def pickled(names: Sequence[str]) -> bytes:

@@ -35,20 +35,21 @@ def as_overrides(*settings: Any, **more: Any) -> list[str]:
     name everywhere. The class of a role, a measure or a dataset stands for a choice: `ranker=Mine`, or `Mine` alone.
     ValueError for text that is no setting, and for a value that has no form on the command line.
     """
-    choices: list[str] = []
-    words: list[str] = []
+    words: list[str] = []  # in the order given: the last one of a name decides
+    folder: list[str] = []
     for name, value in _named((*settings, more)):
         if not name:
             words.append(value)
         elif name == "measures" and isinstance(value, list | tuple) and any(map(_group_of, value)):
             names = [_as_choice(MEASURE, entry) if _group_of(entry) else entry for entry in value]
-            choices.append(f"measures={as_typed(names)}")
+            words.append(f"measures={as_typed(names)}")
+            folder = [f"--config-dir={_folder()}"]
         elif "." not in name and _group_of(value):
-            choices.append(f"{name}={_as_choice(name, value)}")
+            words.append(f"{name}={_as_choice(name, value)}")
+            folder = [f"--config-dir={_folder()}"]
         else:
             words.append(f"{name}={as_typed(value, name)}")
-    folder = [f"--config-dir={_folder()}"] if choices else []
-    return [*choices, *words, *folder]
+    return [*words, *folder]
 
 
 def _named(settings: Iterable[Any]) -> Iterator[tuple[str, Any]]:

@@ -30,15 +30,18 @@ def render_result(study: Study, metric: str) -> str:
     settings = study.space.overrides(best.params)
     path = Path(best.user_attrs["path"])
     finished = study.trials(TrialState.COMPLETE)
+    expected = "less" if study.direction == "maximize" else "more"
     lines = {
         "settings": shlex.join(settings),
-        metric: f"{best.value:.4f}, the best of {len(finished)}: with fresh seeds expect less",
+        metric: f"{best.value:.4f}, the best of {len(finished)}: with fresh seeds expect {expected}",
         **_test_ndcg(path),
         **_importance(study, finished),
         "run": str(path),
     }
     texts = [head, *(wrapped(f"  {name:<18} {line}", _INDENT) for name, line in lines.items())]
-    command = as_called(f"ol2r run {shlex.join(with_fresh_seeds(study.space.fixed, settings))}")
+    composed = study.space.composed().settings
+    fresh = with_fresh_seeds(study.space.fixed, settings, composed["seed"] + composed["replicas"])
+    command = as_called(f"ol2r run {shlex.join(fresh)}")
     return "\n".join([*texts, f"  fresh seeds        {command}"])  # in one line, whatever the width, to be copied
 
 
@@ -69,9 +72,7 @@ def _importance(study: Study, finished: Sequence[FrozenTrial]) -> dict[str, str]
     return {"importance": ", ".join(f"{name} {share:.2f}" for name, share in shares.items())}
 
 
-def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str]) -> list[str]:
-    """Return the overrides of a run of these settings with ten seeds that no trial had."""
-    values = dict(word.partition("=")[::2] for word in fixed)
-    used = int(values.get("seed", 0)) + int(values.get("replicas", 1))
+def with_fresh_seeds(fixed: Sequence[str], settings: Sequence[str], used: int) -> list[str]:
+    """Return the overrides of a run of these settings with ten seeds that no trial had: theirs are below `used`."""
     others = [word for word in fixed if word.partition("=")[0] not in ("seed", "replicas")]
     return [*others, *settings, f"seed={-(-used // 100) * 100}", f"replicas={FRESH_REPLICAS}"]

@@ -36,6 +36,7 @@ from ol2r_cli.ranker.model_ranker import (
     directions_on_sphere,
     mean_of_winners,
 )
+from ol2r_cli.stages import other_method
 from ol2r_cli.tensor.gather import cached_arange, gather
 from ol2r_cli.tensor.shapes import Bool, Float, Int
 from ol2r_cli.tensor.streams import Random
@@ -150,13 +151,14 @@ class InterventionAware(HistoryRanker):
         if self.em is not None:
             self.em.estimate(Linear(), random)
             self.rewards.propensity.copy_(self.em.propensity)
-        if type(self.model) is Linear:
+        changed = other_method(self, "after_loops") or other_method(self.rewards, "draw")
+        if type(self.model) is Linear and not changed:
             self._optimise_in_loops(random)
         else:
             self.refit(self.theta, self.start, self.model, self.rewards, random, self.rewards.count > 0)
 
     def _optimise_in_loops(self, random: Random) -> None:
-        """Do what `refit` does, for a linear model."""
+        """Do what `refit` does, for a linear model and rewards of ol2r."""
         theta = (self.start if self.refit.restart else self.theta)[:, 0].clone()
         state = self.rewards.state(theta, self.propensity_lists)
         draws = policy_loops.Draws(*self.rewards.drawn(random, self.batch, self.refit.steps))

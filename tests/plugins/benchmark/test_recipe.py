@@ -196,3 +196,14 @@ def test_like_takes_everything_else_from_another_recipe(recipes):
     for command in ("reproduce", "benchmark"):
         with pytest.raises(ValueError, match=rf"`ol2r {command}` lists, got pairank_x: did you mean pairrank_x\?$"):
             load_recipe(command, "pairank_x")
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "whole"),
+    [("olranknet_fig4", "click=perf", "click=perfect"), ("fairexp_fig8", "dataset=syn", "dataset=synthetic")],
+)
+def test_beginnings_of_names_stand_for_names(name, short, whole):
+    """Settings of a click model, and data that stand for others, are found by whole names."""
+    plans = [plan_of(load_recipe("reproduce", name), [word]) for word in (short, whole)]
+    first, second = ([trial.words for trial in plan.final()] for plan in plans)
+    assert first == second

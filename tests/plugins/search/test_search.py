@@ -209,11 +209,25 @@ def test_what_is_said_of_the_best_trial_is_wrapped(tmp_path, capsys, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("fixed", "first"), [([], 100), (["seed=7", "replicas=3"], 100), (["seed=95", "replicas=10"], 200)]
+    ("fixed", "used", "first"), [([], 1, 100), (["seed=7", "replicas=3"], 10, 100), (["experiment=fresh"], 105, 200)]
 )
-def test_the_proposed_run_has_seeds_that_no_trial_had(fixed, first):
-    words = with_fresh_seeds(["rounds=9", *fixed], ["ranker.l2=2"])
-    assert words == ["rounds=9", "ranker.l2=2", f"seed={first}", "replicas=10"]
+def test_the_proposed_run_has_seeds_that_no_trial_had(fixed, used, first):
+    words = with_fresh_seeds(["rounds=9", *fixed], ["ranker.l2=2"], used)
+    kept = [word for word in fixed if word.startswith("experiment")]
+    assert words == ["rounds=9", *kept, "ranker.l2=2", f"seed={first}", "replicas=10"]
+
+
+def test_seeds_of_a_preset_are_known_and_a_minimum_is_told(launcher, tmp_path, capsys, monkeypatch):
+    """The best of several trials has too little regret by chance, not too much."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine/experiment").mkdir(parents=True)
+    preset = "# @package _global_\n# Other seeds.\nseed: 100\nreplicas: 2\nmeasures: [ndcg, regret]\n"
+    (tmp_path / "mine/experiment/other.yaml").write_text(preset)
+    words = [*TINY, *launcher, "experiment=other", "ranker.l2=log(1e-2,1)", "--trials", "2", "--config-dir", "mine"]
+    assert cli.main(["search", *words, "--metric", "regret"]) == 0
+    out = capsys.readouterr().out
+    assert "the best of 2: with fresh seeds expect more" in out
+    assert " seed=200 replicas=10" in out
 
 
 @pytest.mark.parametrize(

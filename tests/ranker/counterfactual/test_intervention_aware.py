@@ -11,7 +11,7 @@ import torch
 from ol2r_cli.interfaces import RunContext
 from ol2r_cli.learning.refit import Adam
 from ol2r_cli.loops.workspace import Workspace
-from ol2r_cli.ranker.counterfactual import ClickEM, SampledLists, click_curve
+from ol2r_cli.ranker.counterfactual import ClickEM, EstimatedRewards, SampledLists, click_curve
 from ol2r_cli.ranker.counterfactual import policy_loops as policy
 from ol2r_cli.ranker.model.linear import Linear
 from ol2r_cli.tensor.streams import Streams
@@ -121,6 +121,27 @@ def test_every_round_is_that_of_the_definition(propensities, clip, restart, posi
     negative, moved = zip(*((port.negative, abs(port.theta).max()) for port in ports), strict=True)
     assert sum(negative) > 5 or propensities == "position_based", "estimates stay where they are negative"
     assert min(moved) > 0.1
+
+
+class NoReward(EstimatedRewards):
+    def estimates(self, document, rounds):
+        return 0 * super().estimates(document, rounds)
+
+
+@pytest.mark.parametrize("what", ["a subclass of rewards", "a method that is set later"])
+def test_a_changed_part_of_rewards_is_what_optimises(what, monkeypatch):
+    """The loop of ol2r does not know it: without a reward nothing moves."""
+    simulation = simulate(tiny(*SETTINGS, "click=trust_bias"), SEEDS, 13, handmade(LISTS, FEATURES), blocks=False)
+    if what == "a subclass of rewards":
+        simulation.ranker.rewards.__class__ = NoReward
+    else:
+        monkeypatch.setattr(
+            EstimatedRewards,
+            "estimates",
+            lambda self, document, rounds: torch.zeros(document.shape, dtype=torch.float64),
+        )
+    assert [t for t, _ in rounds(simulation)][-1] == 12
+    assert (simulation.ranker.theta == 0).all()
 
 
 def test_relevance_is_recovered_across_policies():
