@@ -79,10 +79,10 @@ class SearchRange:
         return repr(rounded).removesuffix(".0")
 
 
-def read_range(word: str) -> SearchRange | None:
+def read_range(word: str, choices: Sequence[str] = ()) -> SearchRange | None:
     """Return the range in `SETTING=RANGE`, or None for an ordinary override; values separated by commas are options.
 
-    ValueError for a range that cannot be drawn from.
+    `choices` are the names among which `glob(..)` selects. ValueError for a range that cannot be drawn from.
     """
     name, _, value = word.partition("=")
     call = re.fullmatch(r"(float|log|int|logint)\((.*)\)", value)
@@ -94,7 +94,9 @@ def read_range(word: str) -> SearchRange | None:
         raise ValueError(f"{error}; a range is {FORMS}") from None
     if not override.is_sweep_override():
         return None
-    options = tuple(option.partition("=")[2] for option in with_one_value(override))
+    if "shuffle(" in value:  # another order each time, which would be another search
+        raise ValueError(f"{name} must have its values without shuffle(..), since a search draws them, got {value}")
+    options = tuple(option.partition("=")[2] for option in with_one_value(override, choices))
     if len(set(options)) != len(options) or len(options) < 2:
         raise ValueError(f"{name} must be choice(A,B,..) of two or more different values, got {value}")
     return SearchRange(name, options)
@@ -131,7 +133,8 @@ class Space:
         typed, self.launcher = split_launcher(full_names(words, self.catalogue.choices))
         overrides = split_search_path(typed)[0]
         for word in typed:
-            range = read_range(word) if word in overrides else None
+            choices = [*self.catalogue.choices.get(word.partition("=")[0], ())]
+            range = read_range(word, choices) if word in overrides else None
             if range is None:
                 self.fixed.append(word)
             else:

@@ -169,3 +169,13 @@ def test_unfairness_needs_groups():
 )
 def test_a_good_space_is_accepted(words, metric):
     check_space(Space([*TINY, words, "ranker.l2=log(1e-4,1)"]), metric)
+
+
+def test_glob_chooses_among_the_names_of_a_group():
+    (ranker,) = Space(["ranker=glob(*pairrank)"]).ranges
+    assert ranker.options == ("pairrank", "pepairrank")
+
+
+def test_an_order_by_chance_is_refused():
+    with pytest.raises(ValueError, match=r"a\.b must have its values without shuffle\(\.\.\), since a search draws"):
+        read_range("a.b=shuffle(1,2,3)")
