@@ -29,7 +29,7 @@ SETTINGS = [
     ("ranker=nsgd", "ranker.difficult_queries=0", "ranker.drawn=9", "ranker.avoided=3"),
     ("ranker=nsgd", "ranker.projection=document_space", "ranker.document_space.normalise=false"),
     ("ranker=intervention_aware", "ranker.every=5", "ranker.restart=false"),
-    ("ranker=pbm_thompson", "ranker.prior_clicks=[0.5,0.2]", "ranker.prior_views=[2,3]", "ranker.rank_feature=1"),
+    ("ranker=pbm_thompson", "ranker.prior_clicks=[0.5,0.2]", "ranker.prior_views=[2,3]"),
     ("ranker=pairrank", "exploration=none"),
     ("ranker=pairrank", "exploration.covariance=diagonal", "exploration.shuffle=random", "ranker.reduction=mean"),
     ("ranker=pairrank", "exploration.covariance=inverse_diagonal", "exploration.transitive=false"),

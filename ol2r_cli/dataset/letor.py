@@ -144,8 +144,12 @@ class Letor:
         intents = None
         if self.judgements is not None:
             file = self.judgements.below(location.root)
-            decisive |= {"intents": [self.cache.sha256(file), self.judgements.binary], "intent": self.intent}
-            intents = _intents(file, self.judgements.binary, table, location.files.values())
+            rows = _rows_of_documents(table, location.files.values())
+            judged = [self.cache.sha256(file), self.judgements.binary]
+            if len(rows) < len(table.labels):  # once only the last row of a document was judged
+                judged.append("all rows of a document")
+            decisive |= {"intents": judged, "intent": self.intent}
+            intents = _intents(file, self.judgements.binary, rows, len(table.labels))
         dataset = dataset_of(
             table,
             splits,
@@ -391,28 +395,37 @@ def names_of_rows(dataset: Dataset) -> tuple[list[str], list[str]]:
     return query.tolist(), [*map(str, document_names(dataset))]
 
 
-def _intents(path: Path, binary: bool, table: ParsedTable, files: Iterable[Path]) -> Intents:
-    """Return the labels of every document by intent, from the judgements in `path`.
+def _rows_of_documents(table: ParsedTable, files: Iterable[Path]) -> dict[tuple[str, str], list[int]]:
+    """Return the rows of each query and document: several where splits share a query.
 
-    Comments of `files`, those of the splits, name the documents. DataError for a malformed line, and if no judgement is
-    of a document of the table.
+    Comments of `files`, those of the splits, name the documents; DataError where one has no name.
     """
     names = document_ids(files)
     query = np.repeat(table.query_ids, np.diff(table.offsets)).tolist()
     if len(names) != len(query):
         raise DataError("dataset.intents needs a comment `# docid = NAME` behind every document of the data")
-    row_of = {document: row for row, document in enumerate(zip(query, names, strict=True))}
-    judged = []
-    for judgement in _judgements(path):
-        row = row_of.get((judgement.query, judgement.document))
-        if row is not None:
-            judged.append((row, judgement.intent, judgement.grade))
+    rows: dict[tuple[str, str], list[int]] = {}
+    for row, document in enumerate(zip(query, names, strict=True)):
+        rows.setdefault(document, []).append(row)
+    return rows
+
+
+def _intents(path: Path, binary: bool, rows_of: Mapping[tuple[str, str], Sequence[int]], documents: int) -> Intents:
+    """Return the labels of every document by intent, from the judgements in `path`.
+
+    DataError for a malformed line, and if no judgement is of a document of the table.
+    """
+    judged = [
+        (row, judgement.intent, judgement.grade)
+        for judgement in _judgements(path)
+        for row in rows_of.get((judgement.query, judgement.document), ())
+    ]
     if not judged:
         raise DataError(f"{path} must have judgements of documents of the data, found none")
     rows, intents, grades = np.array(judged).T
     if binary:
         grades = grades.clip(max=1)
-    labels = np.zeros((intents.max(), len(names)), np.int8)
+    labels = np.zeros((intents.max(), documents), np.int8)
     labels[intents - 1, rows] = grades
     return Intents(torch.from_numpy(labels), max(2, int(grades.max()) + 1))
 

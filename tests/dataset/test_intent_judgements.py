@@ -34,6 +34,16 @@ def test_labels_by_intent_are_those_of_the_judgements(tmp_path):
     assert (second.labels.tolist(), second.grades) == ([1, 0, 1, 0, 0], 2)
 
 
+def test_judgements_are_of_all_splits_that_share_a_query(tmp_path):
+    """A query that is in training and test has one row a document in each."""
+    apart, shared = load(tmp_path / "1"), load(tmp_path / "2", train=TEST + TRAIN)
+    labels = shared.intents.labels.tolist()
+    documents = len(TEST.strip().splitlines())
+    assert any(map(any, labels))
+    assert [of[:documents] for of in labels] == [of[-documents:] for of in labels]
+    assert [of[documents:] for of in labels] == apart.intents.labels.tolist()
+
+
 def test_judgements_are_part_of_the_fingerprint(tmp_path):
     others = [{}, {"intents": None}, {"binary": True}, {"binary": True, "intent": 2}, {"intent": 1}]
     others.append({"judged": JUDGED.replace("D2\t3", "D2\t2")})

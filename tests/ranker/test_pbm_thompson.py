@@ -85,6 +85,11 @@ def test_the_prior_is_that_of_the_rank_in_production():
         (("ranker.prior_views=[0.5,3]",), r"ranker.prior_views must be above ranker.prior_clicks at each rank"),
         (("ranker.examination=[1,0.5]",), r"ranker.examination must be 3 probabilities, one per rank, got \[1, 0.5\]"),
         (("ranker.rank_feature=99",), r"ranker.rank_feature must be a feature from 1 to \d+, got 99"),
+        (
+            ("ranker.rank_feature=2",),
+            r"ranker.rank_feature must be a feature with ranks 1, 2, 3, .., and feature 2 has .*: "
+            r"type dataset.normalise=none",
+        ),
     ],
 )
 def test_a_bad_setting_is_refused(overrides, message):

@@ -65,6 +65,7 @@ class PositionThompson(ParameterFree):
         if self.rank_feature is not None and self.rank_feature > context.features:
             rule = f"a feature from 1 to {context.features}"
             raise ValueError(f"{self.setting('rank_feature')} must be {rule}, got {self.rank_feature}")
+        self._check_ranks(features)
         zeros = torch.zeros(context.replicas, len(features), dtype=torch.float64, device=context.device)
         self.register_buffer("clicks", zeros)
         self.register_buffer("examined", zeros.clone())
@@ -76,6 +77,16 @@ class PositionThompson(ParameterFree):
             ranks = features[:, self.rank_feature - 1].long()
             self.register_buffer("ranks", ranks.to(context.device), persistent=False)
         self.room = pbm_thompson_loops.OF_DOCUMENT * context.documents + 4
+
+    def _check_ranks(self, features: Float[Tensor, "N F"]) -> None:
+        """Raise ValueError where the feature that has the rank has other numbers, such as normalised ones."""
+        if self.rank_feature is None:
+            return
+        ranks = features[:, self.rank_feature - 1]
+        other = ranks[(ranks < 1) | (ranks != ranks.round())]
+        if len(other):
+            rule = f"a feature with ranks 1, 2, 3, .., and feature {self.rank_feature} has {float(other[0]):g}"
+            raise ValueError(f"{self.setting('rank_feature')} must be {rule}: type dataset.normalise=none")
 
     def beliefs(self) -> pbm_thompson_loops.Beliefs:
         """Return what is known, as loops receive it."""
