@@ -169,11 +169,17 @@ def choices(choosing: pl.DataFrame, aim: str, by_fold: bool = False) -> dict[tup
 
     by_fold: they are of one fold, of which no rule asks whether another processor repeats them.
     """
-    rows, found = load_recipe("benchmark", "linear").competitors, {}
+    found = {}
     for (competitor, click), of_row in choosing.group_by("competitor", "click", maintain_order=True):
-        unstable = expand_all(rows[str(competitor)].unstable) if competitor in rows and not by_fold else []
+        unstable = [] if by_fold else unstable_of(str(competitor))
         found[str(competitor), str(click)] = chosen_settings(of_row, aim, unstable)
     return found
+
+
+def unstable_of(competitor: str) -> list[str]:
+    """Return the settings of a row that are chosen only where they are clearly better."""
+    rows = load_recipe("benchmark", "linear").competitors
+    return expand_all(rows[competitor].unstable) if competitor in rows else []
 
 
 class Outcome(NamedTuple):
@@ -216,7 +222,9 @@ def outcome(
                 ]
             found.values[key] = {(fold, seed): value for fold, seed, value in values}
             found.spreads[key] = (
-                spread_by_fold(of_rows[row], metric) if by_fold else spread_of_choice(of_rows[row], metric)
+                spread_by_fold(of_rows[row], metric)
+                if by_fold
+                else spread_of_choice(of_rows[row], metric, unstable_of(row[0]))
             )
     return found
 

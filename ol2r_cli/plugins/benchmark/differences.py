@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ol2r_cli.plugins.benchmark.results import Row
 from ol2r_cli.report.comparison import paired
 from ol2r_cli.report.estimates import ALPHA, Values, holm, of_values, two_sided
 from ol2r_cli.report.measures import described, gain
-from ol2r_cli.tensor.shapes import Float
+from ol2r_cli.tensor.shapes import Bool, Float, Int
 
 RESAMPLES = 2000
 SEED = 20_260_001  # the same values always give the same intervals
@@ -41,27 +41,30 @@ def spread(row: Row, metric: str) -> float:
         return 0.0
     if row.choices is None:
         raise ValueError(f"results of {row.competitor} must have choosing runs beside them, in NAME_choice.parquet")
-    return spread_of_choice(row.choices, metric)
+    return spread_of_choice(row.choices, metric, row.unstable)
 
 
-def spread_of_choice(cells: pl.DataFrame, metric: str) -> float:
+def spread_of_choice(cells: pl.DataFrame, metric: str, unstable: Collection[str] = ()) -> float:
     """Return the standard deviation that the choice of settings gives to the mean of a metric; 0 without a choice.
 
     Choosing folds and seeds are drawn with replacement, apart from each other, and the choice is made again; the value
     of each choice is the mean over all of its choosing runs. Where one seed chooses, the spread is that over folds
     alone. Choosing runs are not evaluated on test queries: for these the metric of validation queries stands in. cells:
-    the rows of a condition in `choice_frame`. ValueError for a metric that choosing runs lack.
+    the rows of a condition in `choice_frame`. unstable: settings, as in a competitor. ValueError for a metric that
+    choosing runs lack.
     """
     if cells["settings"].n_unique() < 2:
         return 0.0
-    return float(values_of_choices(cells, metric, AIMS[aim_of(metric)]).std())
+    return float(values_of_choices(cells, metric, AIMS[aim_of(metric)], unstable).std())
 
 
-def values_of_choices(cells: pl.DataFrame, metric: str, maximised: str) -> Float[np.ndarray, "draws"]:
+def values_of_choices(
+    cells: pl.DataFrame, metric: str, maximised: str, unstable: Collection[str] = ()
+) -> Float[np.ndarray, "draws"]:
     """Return the mean of a metric over all choosing runs, of the cell that is chosen in each draw.
 
-    maximised: the column whose mean over the folds and seeds of a draw chooses. Conditions with equally many folds and
-    seeds have the same draws. Otherwise as `spread_of_choice`.
+    maximised: the column whose mean over the folds and seeds of a draw chooses, by the rule of `best_of`. Conditions
+    with equally many folds and seeds have the same draws. Otherwise as `spread_of_choice`.
     """
     column = re.sub("^test_", "validation_", metric)
     if column not in cells.columns or cells[column].null_count():
@@ -74,8 +77,33 @@ def values_of_choices(cells: pl.DataFrame, metric: str, maximised: str) -> Float
     drawn_folds = times_drawn(random, folds)
     drawn_seeds = times_drawn(random, seeds)
     weights = (drawn_folds[:, :, None] * drawn_seeds[:, None, :]).reshape(len(drawn_folds), -1)
-    chosen = (weights @ aims.T).argmax(axis=1)
+    sums = weights @ aims.T
+    chosen = sums.argmax(axis=1)
+    marked = [not set(unstable).isdisjoint(text.split()) for text in cells["settings"].unique(maintain_order=True)]
+    if any(marked) and not all(marked):
+        stable = np.where(marked, -np.inf, sums).argmax(axis=1)
+        better = (aims[chosen] - aims[stable]).reshape(-1, folds, seeds)
+        chosen = np.where(_is_clearly_better(better, drawn_folds, drawn_seeds), chosen, stable)
     return np.asarray(values.mean(axis=1)[chosen])
+
+
+def _is_clearly_better(
+    difference: Float[np.ndarray, "draws folds seeds"],
+    drawn_folds: Int[np.ndarray, "draws folds"],
+    drawn_seeds: Int[np.ndarray, "draws seeds"],
+) -> Bool[np.ndarray, "draws"]:
+    """Return in which draws the mean difference is above half its 95 % interval: the unit is a fold, or of one fold a
+    seed. Of one unit, which has no interval, it is above 0."""
+    of_units, times = difference[:, 0], drawn_seeds
+    if difference.shape[1] > 1:
+        seeds = drawn_seeds / drawn_seeds.sum(1, keepdims=True)
+        of_units, times = np.einsum("dfs,ds->df", difference, seeds), drawn_folds
+    units = of_units.shape[1]
+    mean = (times * of_units).sum(1) / units
+    if units < 2:
+        return np.asarray(mean > 0)
+    variance = (times * (of_units - mean[:, None]) ** 2).sum(1) / (units - 1)
+    return np.asarray(mean > quantile(units - 1) * np.sqrt(variance / units))
 
 
 def with_choice(half_width: float, *spreads: float) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from ol2r_cli.config.catalogue import config_dir
 from ol2r_cli.files import invalid_fields, plain
 from ol2r_cli.lazy import pl
-from ol2r_cli.plugins.benchmark.recipe import Condition, Overrides, by_name, value_of
+from ol2r_cli.plugins.benchmark.recipe import Condition, Overrides, by_name, load_recipe, recipe_names, value_of
+from ol2r_cli.plugins.benchmark.run_plan import expand_all
 from ol2r_cli.report.finished_run import FinishedRun
 from ol2r_cli.report.names import click_order
 from ol2r_cli.report.run_groups import Group, group_runs
@@ -48,7 +49,8 @@ class Row:
     settings: those that were chosen, or that a recipe has in place of a choice. words: all overrides of the row on one
     line of `ol2r run`, which may list several values. edges: names of the settings at an end of their grid. candidates:
     how many settings they were chosen from. choice_seconds: the CPU seconds of that. choices: the choosing runs, rows
-    of `play.choice_frame`; None without them. versions: by run, of ol2r and its libraries, and the processor.
+    of `play.choice_frame`; None without them. unstable: as of its competitor, each setting. versions: by run, of ol2r
+    and its libraries, and the processor.
     """
 
     condition: Condition
@@ -59,6 +61,7 @@ class Row:
     candidates: int = 0
     choice_seconds: float = 0.0
     choices: pl.DataFrame | None = None
+    unstable: Collection[str] = ()
     versions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -113,7 +116,7 @@ def rows_of_file(file: Path, has: Callable[[FinishedRun, Condition], bool] = lam
             condition = Condition(row["table"], run.choices["click"], row["competitor"], row["aim"])
             if has(run, condition):
                 rows.setdefault(condition, []).append((run, row))
-    choices = by_condition(_choices(file))
+    choices, unstable = by_condition(_choices(file)), _unstable(file.stem)
     found = []
     for condition, of_row in rows.items():
         _, about = of_row[0]
@@ -128,6 +131,7 @@ def rows_of_file(file: Path, has: Callable[[FinishedRun, Condition], bool] = lam
                 candidates=about["candidates"],
                 choice_seconds=about["choice_seconds"],
                 choices=choices.get(condition[:3]),
+                unstable=unstable.get(condition.competitor, ()),
                 versions={run.id: row["versions"] for run, row in of_row},
             )
             found.append(row_of_group)
@@ -142,6 +146,14 @@ def published_choices(name: str) -> pl.DataFrame | None:
 def _choices(results: Path) -> pl.DataFrame | None:
     file = results.with_name(f"{results.stem}_choice.parquet")
     return scan(file).collect() if file.is_file() else None
+
+
+def _unstable(benchmark: str) -> dict[str, list[str]]:
+    """Return the unstable settings of each competitor of a benchmark; nothing for another name."""
+    if benchmark not in recipe_names("benchmark"):
+        return {}
+    competitors = load_recipe("benchmark", benchmark).competitors
+    return {name: expand_all(competitor.unstable) for name, competitor in competitors.items()}
 
 
 def by_condition(choices: pl.DataFrame | None) -> dict[tuple[Any, ...], pl.DataFrame]:

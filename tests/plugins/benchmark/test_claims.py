@@ -35,7 +35,8 @@ def spread(page: str, dataset: str, user: str, row: str, metric: str) -> float:
     if metric == "unfairness":
         powers = [math.log2(max(abs(value), 0.001)) for value in choices[metric]]
         choices = choices.with_columns(pl.Series(metric, powers))
-    return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric)
+    unstable = [f"ranker.learning_rate={rate}" for rate in (1, 3, 9, 10)] if row == "PDGD" else []
+    return spread_of_choice(choices.filter(table=dataset, click=user, competitor=row), metric, unstable)
 
 
 def by_hand(claim: dict, row: str, against: str) -> list[tuple[float, float]]:

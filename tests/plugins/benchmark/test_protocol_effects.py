@@ -87,7 +87,7 @@ def chosen(cells: dict[str, np.ndarray], is_unstable: bool) -> str:
     return best if units.mean() > half(units) else other
 
 
-def spread(aims: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> float:
+def spread(aims: dict[str, np.ndarray], values: dict[str, np.ndarray], is_unstable: bool = False) -> float:
     """The standard deviation of what drawn folds and seeds choose."""
     if len(aims) < 2:
         return 0.0
@@ -97,7 +97,11 @@ def spread(aims: dict[str, np.ndarray], values: dict[str, np.ndarray]) -> float:
     folds, seeds = aim.shape[1:]
     of_folds = random.multinomial(folds, [1 / folds] * folds, 2000)
     of_seeds = random.multinomial(seeds, [1 / seeds] * seeds, 2000)
-    best = np.einsum("df,ds,cfs->dc", of_folds, of_seeds, aim).argmax(1)
+    sums = np.einsum("df,ds,cfs->dc", of_folds, of_seeds, aim)
+    best = sums.argmax(1)
+    for draw in np.flatnonzero(np.isin(np.array(order)[best], list(UNSTABLE))) if is_unstable else ():
+        drawn = {s: np.repeat(np.repeat(each, of_folds[draw], 0), of_seeds[draw], 1) for s, each in aims.items()}
+        best[draw] = order.index(chosen(drawn, True))
     return float(value.mean((1, 2))[best].std())
 
 
@@ -122,7 +126,7 @@ def again(runs: pl.DataFrame, rounds=5_000, seeds=2, by_fold=False, relevant_onl
             spreads[row, click, metric] = math.hypot(*(spread(part, part) for part in parts)) / len(parts)
         else:
             values[row, click, metric] = reported[chosen(aims, row == "PDGD")]
-            spreads[row, click, metric] = spread(aims, aims)
+            spreads[row, click, metric] = spread(aims, aims, row == "PDGD")
     return values, spreads
 
 

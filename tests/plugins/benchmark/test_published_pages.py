@@ -95,7 +95,17 @@ def spread_of_choices(page: str, key: tuple[str, str, str], metric: str) -> floa
     random = np.random.default_rng(SEED)
     of_folds = random.multinomial(folds, [1 / folds] * folds, DRAWS)
     of_seeds = random.multinomial(seeds, [1 / seeds] * seeds, DRAWS)
-    chosen = np.einsum("df,ds,cfs->dc", of_folds, of_seeds, aims).argmax(1)
+    sums = np.einsum("df,ds,cfs->dc", of_folds, of_seeds, aims)
+    names = runs["settings"].unique(maintain_order=True).to_list()
+    rates = [float(re.search(r"learning_rate=(\S+)", name)[1]) if key[2] == "PDGD" else 0.0 for name in names]
+    chosen = sums.argmax(1)
+    for draw in np.flatnonzero(np.array(rates)[chosen] >= 1):
+        other = np.where(np.array(rates) < 1, sums[draw], -np.inf).argmax()
+        units = np.repeat(aims[chosen[draw]] - aims[other], of_folds[draw], axis=0)
+        units = np.repeat(units, of_seeds[draw], axis=1)
+        units = units.mean(1) if folds > 1 else units[0]
+        if units.mean() <= (half(units) if len(units) > 1 else 0):
+            chosen[draw] = other
     return float(values.mean((1, 2))[chosen].std())
 
 

@@ -145,7 +145,10 @@ def finding_4() -> Iterator[str]:
             online = [value("users", table, user, name, CUMULATIVE) for name in learners("users", table, user)]
             assert sum(mean > value("users", table, user, "IPS regression", CUMULATIVE) for mean in online) <= 1
             tests[table, user] = [value("users", table, user, name, TEST) for name in ("IPS regression", "PairRank")]
-    assert all((of_ips < of_pairrank) == (table in (*BOTH, "MQ2007_part")) for (table, _), (of_ips, of_pairrank) in tests.items())
+    assert all(
+        (of_ips < of_pairrank) == (table in (*BOTH, "MQ2007_part"))
+        for (table, _), (of_ips, of_pairrank) in tests.items()
+    )
     yield "it is first or second on all five data"
     yield "On test queries it is below PairRank, but not on OHSUMED and ClueWeb09 (not tested)."
 
