@@ -26,8 +26,7 @@ from ol2r_cli.plugins.benchmark.claims import FAILS, HOLDS, UNDECIDED, read_clai
 from ol2r_cli.plugins.benchmark.differences import mean_difference, spread_of_choice
 from ol2r_cli.plugins.benchmark.play import chosen_settings
 from ol2r_cli.plugins.benchmark.recipe import AIMS, aim_of, by_name, load_recipe
-from ol2r_cli.plugins.benchmark.results import published_choices, published_dir
-from ol2r_cli.plugins.benchmark.run_plan import expand_all
+from ol2r_cli.plugins.benchmark.results import published_choices, published_dir, unstable_settings
 from ol2r_cli.report.collection import collect
 from ol2r_cli.report.estimates import holm, of_values
 from ol2r_cli.sweep.sweeper import sweep
@@ -169,17 +168,10 @@ def choices(choosing: pl.DataFrame, aim: str, by_fold: bool = False) -> dict[tup
 
     by_fold: they are of one fold, of which no rule asks whether another processor repeats them.
     """
-    found = {}
+    unstable, found = {} if by_fold else unstable_settings("linear"), {}
     for (competitor, click), of_row in choosing.group_by("competitor", "click", maintain_order=True):
-        unstable = [] if by_fold else unstable_of(str(competitor))
-        found[str(competitor), str(click)] = chosen_settings(of_row, aim, unstable)
+        found[str(competitor), str(click)] = chosen_settings(of_row, aim, unstable.get(str(competitor), ()))
     return found
-
-
-def unstable_of(competitor: str) -> list[str]:
-    """Return the settings of a row that are chosen only where they are clearly better."""
-    rows = load_recipe("benchmark", "linear").competitors
-    return expand_all(rows[competitor].unstable) if competitor in rows else []
 
 
 class Outcome(NamedTuple):
@@ -199,7 +191,7 @@ def outcome(
     choosing runs. relevant_only: queries without a relevant document are left out of NDCG on validation and test
     queries; of the lists that were shown they add 0 in any case.
     """
-    found = Outcome({}, {})
+    found, unstable = Outcome({}, {}), unstable_settings("linear")
     of_rounds = runs.filter(rounds=rounds)
     if relevant_only:
         of_rounds = of_rounds.with_columns(
@@ -224,7 +216,7 @@ def outcome(
             found.spreads[key] = (
                 spread_by_fold(of_rows[row], metric)
                 if by_fold
-                else spread_of_choice(of_rows[row], metric, unstable_of(row[0]))
+                else spread_of_choice(of_rows[row], metric, unstable.get(row[0], ()))
             )
     return found
 

@@ -145,26 +145,35 @@ def _write_shop(given: argparse.Namespace) -> int:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long.
+    """Raise ValueError for bad options, and for settings that no run has, before the log is read, which takes long."""
+    _check_options(given)
+    _check_settings([word for word in given.words if "=" in word], given)
 
-    Settings of components, which have a point, wait for the learner, if none is named.
-    """
+
+def _check_options(given: argparse.Namespace) -> None:
     if given.pages < 1000:
         raise ValueError(f"--pages must be 1000 or more, got {given.pages}")
     if given.worlds < 16:
         raise ValueError(f"--worlds must be 16 or more, got {given.worlds}")
     if given.out is not None and given.out.suffix != ".html":
         raise ValueError(f"--out must be a file that ends in .html, got {given.out}")
-    whole = [word for word in given.words if "=" in word and "." not in word.partition("=")[0]]
+
+
+def _check_settings(words: Sequence[str], given: argparse.Namespace) -> None:
+    """Raise ValueError for settings that no run has, those of the forecast itself, and a ranker that it cannot play.
+
+    Settings of components, which have a point, wait for the learner, if none is named.
+    """
+    whole = [word for word in words if "." not in word.partition("=")[0]]
     for name, _, value in (word.partition("=") for word in whole):
         if name in vars(given):
             raise ValueError(f"{name} is an option: type --{name} {value}")
         if name in _SET_BY_THE_FORECAST:
             advice = ": type --pages N" if name == "rounds" else ""
             raise ValueError(f"{name} is set by the forecast itself, got {name}={value}: leave it out{advice}")
-    composer.compose([*whole, *as_options(given.config_dir)])
-    if any(word.startswith("ranker=") for word in given.words):
-        composed = composer.compose([word for word in given.words if "=" in word] + as_options(given.config_dir))
+    names_ranker = any(word.startswith("ranker=") for word in whole)
+    composed = composer.compose([*(words if names_ranker else whole), *as_options(given.config_dir)])
+    if names_ranker:
         play.check_ranker(composed.choices["ranker"], composed.settings["ranker"])
 
 

@@ -25,7 +25,7 @@ from ol2r_cli.plugins.benchmark.recipe import (
     value_of,
 )
 from ol2r_cli.plugins.benchmark.results import Row, rows_of_file
-from ol2r_cli.plugins.benchmark.run_plan import LIMITS, expand_all, plan_of
+from ol2r_cli.plugins.benchmark.run_plan import LIMITS, plan_of
 from ol2r_cli.plugins.benchmark.tables import outdated
 from ol2r_cli.run import DONE, FAILED
 from ol2r_cli.text.formatting import listed, nearest, plural
@@ -114,8 +114,8 @@ def _missing(recipe: Recipe, title: str, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{_called(row.condition)} must have folds {listed(sorted(folds))} with {plural(len(seeds), 'seed')}"
     if absent:
         yield f"{plural(len(absent), 'row')} missing: {listed(list(map(_called, absent)), most=3)}"
-    others = [row.condition for row in rows if row.condition.data == title]
-    others = [condition for condition in others if condition not in {trial.condition for trial in plan.final()}]
+    wanted = {trial.condition for trial in plan.final()}
+    others = [row.condition for row in rows if row.condition.data == title and row.condition not in wanted]
     if others:
         called = listed(list(map(_called, others)), most=3)
         yield f"{plural(len(others), 'row')} that the benchmark does not have: {called}"
@@ -143,12 +143,11 @@ def _called(condition: Condition) -> str:
 
 def _fault_of_choice(recipe: Recipe, row: Row) -> str:
     """Return what is wrong with how the settings of a row were chosen; empty where nothing is."""
-    competitor = recipe.competitors.get(row.competitor)
-    if row.aim not in AIMS or competitor is None:  # selection by clicks has aims of its own
+    if row.aim not in AIMS or row.competitor not in recipe.competitors:  # selection by clicks has aims of its own
         return ""
     if row.choices is None:
         return f"{_called(row.condition)} must have choosing runs in {recipe.name}_choice.parquet, got none"
-    chosen = chosen_settings(row.choices, row.aim, expand_all(competitor.unstable))
+    chosen = chosen_settings(row.choices, row.aim, row.unstable)
     given = " ".join(row.settings.values())
     return "" if given == chosen else f"{_called(row.condition)} has {given}, and its choosing runs choose {chosen}"
 

@@ -116,7 +116,7 @@ def rows_of_file(file: Path, has: Callable[[FinishedRun, Condition], bool] = lam
             condition = Condition(row["table"], run.choices["click"], row["competitor"], row["aim"])
             if has(run, condition):
                 rows.setdefault(condition, []).append((run, row))
-    choices, unstable = by_condition(_choices(file)), _unstable(file.stem)
+    choices, unstable = by_condition(_choices(file)), unstable_settings(file.stem)
     found = []
     for condition, of_row in rows.items():
         _, about = of_row[0]
@@ -148,7 +148,7 @@ def _choices(results: Path) -> pl.DataFrame | None:
     return scan(file).collect() if file.is_file() else None
 
 
-def _unstable(benchmark: str) -> dict[str, list[str]]:
+def unstable_settings(benchmark: str) -> dict[str, list[str]]:
     """Return the unstable settings of each competitor of a benchmark; nothing for another name."""
     if benchmark not in recipe_names("benchmark"):
         return {}

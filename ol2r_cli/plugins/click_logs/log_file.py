@@ -292,11 +292,10 @@ def _json_table(lines: bytes, layout: Layout, broken: Callable[[int, str], None]
     Where polars reads a list as text, backslashes in it are decoded twice: `json` reads those columns in which some
     lists are text themselves.
     """
-    names = {column: name for name, column in layout.columns.items()}
-    is_list = {column: layout.rows == "pages" and name in ("document", "clicks") for column, name in names.items()}
-    schema = {
-        column: pl.List(pl.String) if lists and not layout.separator else pl.String for column, lists in is_list.items()
-    }
+    has_lists = layout.rows == "pages" and not layout.separator
+    lists = [layout.columns[name] for name in ("document", "clicks")] if has_lists else []
+    text: dict[str, pl.DataType] = {column: pl.String() for column in layout.columns.values()}
+    schema = text | {column: pl.List(pl.String) for column in lists}
     try:
         return pl.read_ndjson(lines, schema=schema)
     except pl.exceptions.PolarsError:
@@ -304,9 +303,8 @@ def _json_table(lines: bytes, layout: Layout, broken: Callable[[int, str], None]
     try:
         return pl.read_ndjson(good, schema=schema)
     except pl.exceptions.PolarsError:
-        table = pl.read_ndjson(good, schema=dict.fromkeys(schema, pl.String))
+        table = pl.read_ndjson(good, schema=text)
     values = [json.loads(line) for line in good.splitlines() if line.strip()]
-    lists = [column for column, dtype in schema.items() if dtype != pl.String]
     return table.with_columns(
         pl.Series(column, [_list_of(value.get(column)) for value in values], dtype=pl.List(pl.String))
         for column in lists

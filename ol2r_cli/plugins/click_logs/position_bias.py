@@ -31,22 +31,18 @@ _log = logging.getLogger(__name__)
 def adjacent_chain(log: ClickLog) -> Float[np.ndarray, "K"]:
     """Return the examination of places, the largest is 1, by harvesting from neighbouring places.
 
-    It is the product of the ratios of clicks at neighbouring places. ValueError as of `_check_neighbours`.
+    It is the product of the ratios of clicks at neighbouring places. ValueError as of `_clicked_at_both`.
     """
-    both = _shown_at_both(log, _neighbours(log))
-    _check_neighbours(both, _neighbours(log))
-    return _chain(both)
+    return _harvested(_clicked_at_both(log, _neighbours(log)), "adjacent")
 
 
 def all_pairs(log: ClickLog) -> Float[np.ndarray, "K"]:
     """Return the examination of places, the largest is 1, by harvesting from all pairs of places.
 
     It is that of largest likelihood, which is the likelihood of `pbm` with a document for each pair of places.
-    ValueError as of `_check_neighbours`.
+    ValueError as of `_clicked_at_both`.
     """
-    both = _shown_at_both(log, _pairs(log))
-    _check_neighbours(both, _pairs(log))
-    return pbm(both)[0]
+    return _harvested(_clicked_at_both(log, _pairs(log)), "all-pairs")
 
 
 def _neighbours(log: ClickLog) -> list[tuple[int, int]]:
@@ -57,8 +53,10 @@ def _pairs(log: ClickLog) -> list[tuple[int, int]]:
     return list(combinations(range(log.impressions.shape[1]), 2))
 
 
-def _chain(both: ClickLog) -> Float[np.ndarray, "K"]:
-    """Return examination by the clicks at each two neighbouring places, a row a pair; not finite without clicks."""
+def _harvested(both: ClickLog, fit: str) -> Float[np.ndarray, "K"]:
+    """Return examination by the clicks at both of each two places, a row a pair; not finite where there are none."""
+    if fit == "all-pairs":
+        return np.where(both.clicks.any(0), pbm(both)[0], np.nan)
     row = np.arange(len(both.clicks))
     with np.errstate(divide="ignore", invalid="ignore"):
         chain = np.append(1.0, np.cumprod(both.clicks[row, row + 1] / both.clicks[row, row]))
@@ -81,12 +79,14 @@ def _shown_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
     return ClickLog(np.arange(len(pairs)), shown, clicks)
 
 
-def _check_neighbours(both: ClickLog, pairs: Sequence[tuple[int, int]]) -> None:
-    """Raise ValueError if documents of two neighbouring places have no click at one of them."""
+def _clicked_at_both(log: ClickLog, pairs: Sequence[tuple[int, int]]) -> ClickLog:
+    """Return `_shown_at_both`; ValueError if documents of two neighbouring places have no click at one of them."""
+    both = _shown_at_both(log, pairs)
     for (j, k), clicks in zip(pairs, both.clicks, strict=True):
         if k == j + 1 and not clicks[[j, k]].all():
             shown = f"documents that were shown at both of places {j + 1} and {k + 1}"
             raise ValueError(f"{shown} must have clicks at each of these, got none")
+    return both
 
 
 Examined = Float[np.ndarray, "D K"]  # by document and place
@@ -369,8 +369,7 @@ def harvesting_errors(log: ClickLog, fit: str, examination: Float[np.ndarray, "K
     logarithms = np.full((groups, len(examination)), np.nan)
     for group in range(groups if groups > 1 else 0):
         shown, clicks = np.sum(counts[:group] + counts[group + 1 :], axis=0)
-        both = ClickLog(np.arange(len(pairs)), shown, clicks)
-        harvested = _chain(both) if fit == "adjacent" else np.where(clicks.any(0), pbm(both)[0], np.nan)
+        harvested = _harvested(ClickLog(np.arange(len(pairs)), shown, clicks), fit)
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithms[group] = np.log(harvested / harvested[most])
     known = np.isfinite(logarithms).all(0)
